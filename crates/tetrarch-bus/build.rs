@@ -40,10 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let kind = kind(field.r#type, field.type_name());
                 writeln!(
                     fields,
-                    "Field {{ name: {:?}, json: {:?}, kind: {kind}, repeated: {}, about: {about:?} }},",
+                    "FieldDescriptor {{ name: {:?}, json: {:?}, kind: {kind}, repeated: {}, about: {about:?} }},",
                     field.name(),
                     field.json_name(),
-                    field.label == Some(LABEL_REPEATED) && kind != "Kind::Map",
+                    field.label == Some(LABEL_REPEATED) && kind != "FieldKind::Map",
                 )?;
             }
             messages.push((message.name().to_owned(), about(&[4, index]), fields));
@@ -63,23 +63,26 @@ const LABEL_REPEATED: i32 = 3;
 fn kind(number: Option<i32>, type_name: &str) -> String {
     let message = type_name.rsplit('.').next().unwrap_or_default();
     match number {
-        Some(1) => "Kind::Double".to_owned(),
-        Some(4) => "Kind::U64".to_owned(),
-        Some(8) => "Kind::Bool".to_owned(),
-        Some(9) => "Kind::Text".to_owned(),
+        Some(1) => "FieldKind::Double".to_owned(),
+        Some(4) => "FieldKind::U64".to_owned(),
+        Some(8) => "FieldKind::Bool".to_owned(),
+        Some(9) => "FieldKind::Text".to_owned(),
         Some(11) if message.ends_with("Entry") && type_name.matches('.').count() == 4 => {
-            "Kind::Map".to_owned()
+            "FieldKind::Map".to_owned()
         }
-        Some(11) => format!("Kind::Message({message:?})"),
-        Some(13) => "Kind::U32".to_owned(),
+        Some(11) => format!("FieldKind::Message({message:?})"),
+        Some(13) => "FieldKind::U32".to_owned(),
         other => panic!("field type {other:?} of {type_name:?} has no place in the public schema"),
     }
 }
 
 fn write_table(messages: &[(String, String, String)]) -> Result<(), Box<dyn Error>> {
-    let mut text = String::from("pub(crate) static MESSAGES: &[Message] = &[\n");
+    let mut text = String::from("pub(crate) static MESSAGES: &[MessageDescriptor] = &[\n");
     for (name, about, fields) in messages {
-        writeln!(text, "Message {{ name: {name:?}, about: {about:?}, fields: &[\n{fields}] }},")?;
+        writeln!(
+            text,
+            "MessageDescriptor {{ name: {name:?}, about: {about:?}, fields: &[\n{fields}] }},"
+        )?;
     }
     text.push_str("];\n");
     let out = env::var("OUT_DIR")?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::{OpName, Subject};
@@ -77,7 +77,7 @@ impl Fleet {
         let mut parts = vec![owner(&server, window, stopped.clone()).await];
         parts.extend(host(&server, window, stopped).await);
         let name = HumanName::new("bench").unwrap();
-        let desk = server.bus(&Party::Human(name.clone())).await;
+        let desk = server.bus(&CredentialHolder::Human(name.clone())).await;
         let control = server.control().await;
         Self { server, human: Principal::Human(name), desk, control, stop, parts, window }
     }
@@ -240,7 +240,7 @@ async fn host(
     stop: watch::Receiver<bool>,
 ) -> [JoinHandle<()>; 3] {
     let name = HostName::new("bench").unwrap();
-    let bus = server.bus(&Party::Host(name.clone())).await;
+    let bus = server.bus(&CredentialHolder::Host(name.clone())).await;
     let life = new_id().0;
     let mark = tetrarch_runner::HostLife::new(&name, "bench-host", life);
     let config = HostConfig {

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures::StreamExt;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::{Bus, HeaderMap, codec};
@@ -67,7 +67,7 @@ impl Requester {
         let profiles = vec![profile("default", RunnerKind::Echo, &[])];
         let project = fleet.project(name, true, profiles).await;
         let agent = AgentId::Po(project.clone());
-        let bus = fleet.server.bus(&Party::External(agent.clone())).await;
+        let bus = fleet.server.bus(&CredentialHolder::External(agent.clone())).await;
         let from = Principal::Agent(agent.clone());
         let id = new_id();
         let payload = codec::encode_op(&Op::AgentRegister, id).unwrap();

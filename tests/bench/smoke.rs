@@ -42,7 +42,7 @@ async fn mail_and_trees_are_measured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sweeper_and_insights_are_measured() {
+async fn sweeper_and_insights_are_measured() {
     measures(&["sweeper", "insights"], 6).await;
 }
 
@@ -52,7 +52,7 @@ async fn deaths_and_lost_hosts_are_measured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owners_and_buses_that_come_back_are_measured() {
+async fn owner_and_bus_restarts_are_measured() {
     measures(&["fail-over", "bus-restart"], 3).await;
 }
 

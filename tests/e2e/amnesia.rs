@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, kill_process};
 use tetrarch_bus::commit::Committer;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::topology;
@@ -16,7 +16,7 @@ use crate::failover::owner_of;
 use crate::storm::run_to_its_end;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
+async fn older_ledger_copy_waits_for_a_human_and_then_goes_on() {
     let mut fleet = Fleet::up();
     run_to_its_end(&fleet, "before");
     let control = fleet.control().await;
@@ -39,7 +39,7 @@ async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
     let hint = format!("tetrarch doctor --accept-ledger {half}");
     assert!(looked.out.contains(&hint), "{}", looked.out);
     // Only who has the control plane's credential can, and only who looked.
-    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let human = fleet.credentials(&CredentialHolder::Human(HumanName::new("ada").unwrap()));
     let (url, accepting) = (fleet.url(), half.to_string());
     let mut denied =
         fleet.command(["doctor", "--accept-ledger", &accepting, "--yes", "--url", &url]);
@@ -71,7 +71,7 @@ async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
 }
 
 #[test]
-fn a_refused_ledger_is_accepted_where_no_fleet_can_start() {
+fn refused_ledger_is_accepted_while_no_fleet_can_start() {
     let mut fleet = Fleet::up();
     run_to_its_end(&fleet, "before");
     fleet.stop();
@@ -93,7 +93,7 @@ fn a_refused_ledger_is_accepted_where_no_fleet_can_start() {
 }
 
 #[test]
-fn a_fleet_whose_leases_are_lost_starts_at_once() {
+fn fleet_whose_leases_are_lost_starts_at_once() {
     let mut fleet = Fleet::up();
     run_to_its_end(&fleet, "before");
     fleet.stop();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use async_nats::HeaderMap;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::audit::chain::Chain;
 use tetrarch_tests::Fleet;
 use tetrarch_tests::wait::until;
@@ -36,7 +36,7 @@ fn user(fleet: &Fleet, name: &str) -> String {
 }
 
 #[test]
-fn privileged_acts_are_listed_with_who_asked_and_the_credential_that_the_server_saw() {
+fn privileged_acts_are_listed_with_sender_and_verified_credential() {
     let fleet = Fleet::up();
     let repository = Repository::new(&fleet);
     let script = "set -e; echo four >> a; git add a; git commit -qm 'Add four'";
@@ -77,9 +77,9 @@ fn privileged_acts_are_listed_with_who_asked_and_the_credential_that_the_server_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_that_a_sender_says_itself_is_not_believed() {
+async fn credential_claimed_by_a_sender_is_not_believed() {
     let fleet = Fleet::up();
-    let eve = fleet.bus(&Party::Human("eve".parse().unwrap())).await;
+    let eve = fleet.bus(&CredentialHolder::Human("eve".parse().unwrap())).await;
     fleet.ok(["project", "create", "mine"]);
     let (hers, mine) = (user(&fleet, "human:eve"), user(&fleet, "human:ada"));
     let mut headers = HeaderMap::new();
@@ -103,7 +103,7 @@ fn told(fleet: &Fleet, file: &Path, args: &[&str], code: i32, words: &str) {
 }
 
 #[test]
-fn an_exported_trail_is_verified_with_and_without_a_bus_and_changes_of_it_are_told() {
+fn exported_trail_is_verified_offline_and_tampering_reported() {
     let mut fleet = Fleet::up();
     fleet.ok(["project", "create", "paid", "--tokens", "100"]);
     fleet.ok(["budget", "raise", "PO-paid", "--tokens", "50"]);

@@ -64,7 +64,7 @@ fn percentile(times: &mut [Duration], of_hundred: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "how long others waited is what a reader looks for")]
-async fn who_asks_for_thousands_gets_three_and_is_told_of_once() {
+async fn agent_spawning_thousands_gets_three_and_one_notice() {
     let mut fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

@@ -101,12 +101,12 @@ struct Job {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_killed_a_plan_finishes_with_every_recorded_step_made_once() {
+async fn plan_finishes_with_every_step_made_once_despite_kills() {
     runs(steps).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_killed_the_main_job_finishes_with_every_recorded_step_made_once() {
+async fn main_job_finishes_with_every_step_made_once_despite_kills() {
     runs(main_job).await;
 }
 

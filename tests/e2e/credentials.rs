@@ -3,7 +3,7 @@
 use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_tests::wait::soon;
 use tetrarch_tests::{Ended, Fleet};
 
@@ -24,12 +24,12 @@ fn states(fleet: &Fleet) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
+async fn credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
     let fleet = Fleet::up();
     let file = fleet.ok(["creds", "issue", "human:eve", "--expires", "30d"]);
     let file = file.trim();
     assert!(is_taken(&fleet, file).await);
-    let eve = fleet.bus(&Party::Human("eve".parse().unwrap())).await;
+    let eve = fleet.bus(&CredentialHolder::Human("eve".parse().unwrap())).await;
 
     let kept = fleet.run(["creds", "issue", "human:eve", "--expires", "1d"]);
     assert_eq!(kept.code, Some(5), "{}", kept.out);
@@ -56,7 +56,7 @@ async fn a_credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_is_revoked_only_with_the_operators_key_when_that_is_elsewhere() {
+async fn revoking_needs_the_operator_key_kept_elsewhere() {
     let elsewhere = tempfile::tempdir().unwrap();
     let key = elsewhere.path().join("operator.nk");
     let mut fleet = Fleet::up();
@@ -78,7 +78,7 @@ async fn a_credential_is_revoked_only_with_the_operators_key_when_that_is_elsewh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_retired_has_no_credential_any_more() {
+async fn retired_agent_loses_its_credential() {
     let fleet = Fleet::up();
     let added = fleet.json(&["agent", "add", "PO-demo", "--external"]);
     let file = added["credentials"].as_str().unwrap();
@@ -92,7 +92,7 @@ async fn an_agent_that_is_retired_has_no_credential_any_more() {
 }
 
 #[test]
-fn a_name_that_may_have_no_credential_is_refused_and_nothing_is_made() {
+fn reserved_name_gets_no_credential() {
     let fleet = Fleet::prepared();
     let cases = [
         ("PO-*", "project name has '*'"),
@@ -133,7 +133,7 @@ fn role(fleet: &Fleet, name: &str) -> String {
 const PEOPLE: [(&str, &str); 3] = [("vera", "viewer"), ("olga", "operator"), ("axel", "approver")];
 
 #[test]
-fn people_do_what_their_role_allows_and_are_told_what_takes_another() {
+fn people_are_limited_to_their_role_and_told_the_required_one() {
     let fleet = Fleet::up();
     for (name, role) in PEOPLE {
         fleet.ok(["creds", "issue", &format!("human:{name}"), "--role", role]);
@@ -201,7 +201,7 @@ fn people_do_what_their_role_allows_and_are_told_what_takes_another() {
 }
 
 #[test]
-fn a_person_keeps_the_role_when_the_credential_is_replaced_or_renewed() {
+fn person_keeps_the_role_when_the_credential_is_replaced_or_renewed() {
     let mut fleet = Fleet::up();
     fleet.ok(["project", "create", "early"]);
     fleet.stop();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec::{self, HostLease};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::lease::{Claim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::lease::{Lease, LeaseKey, LeaseRequest, RenewError};
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_core::agent::Agent;
@@ -48,7 +48,7 @@ fn start(fleet: &Fleet, act: &[&str]) -> Program {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_stays_blocked_fails_and_its_program_is_ended() {
+async fn run_that_stays_blocked_fails_and_its_program_is_ended() {
     let fleet = Fleet::prepared().with_env("TETRARCH_DEADLINES_BLOCKED", "1s").started();
     let _running = start(&fleet, &["stuck"]);
     let mut ledger = Ledger::follow(&fleet.control().await);
@@ -69,7 +69,7 @@ async fn a_run_that_stays_blocked_fails_and_its_program_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_hears_no_stop_is_killed_in_the_time_a_stop_may_take() {
+async fn deaf_program_is_killed_within_the_stop_deadline() {
     let fleet = Fleet::prepared()
         .with_env("TETRARCH_RUNS_DRAIN", "500ms")
         .with_env("TETRARCH_RUNS_KILL_GRACE", "500ms")
@@ -106,7 +106,7 @@ async fn idle_host(bus: Bus, name: &HostName) -> JoinHandle<RenewError> {
     let owner = Principal::Agent(AgentId::Ho(name.clone()));
     let body = HostLease { capacity: 64, ..HostLease::default() };
     let body = codec::encode_host_lease(&body).unwrap();
-    let claim = Claim {
+    let claim = LeaseRequest {
         key: LeaseKey::Host(name.clone()),
         instance: "idle".to_owned(),
         address: "nowhere".to_owned(),
@@ -141,7 +141,7 @@ async fn idle_host(bus: Bus, name: &HostName) -> JoinHandle<RenewError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_does_nothing_it_is_told_loses_its_lease_and_what_it_had_goes_on_elsewhere() {
+async fn unresponsive_host_loses_its_lease_and_its_work_goes_on_elsewhere() {
     let window = format!("{}ms", WINDOW.as_millis());
     let fleet = Fleet::prepared()
         .with_env("TETRARCH_LIVENESS_WINDOW", window)
@@ -150,7 +150,7 @@ async fn a_host_that_does_nothing_it_is_told_loses_its_lease_and_what_it_had_goe
         .started();
     fleet.ok(["project", "create", "patient"]);
     let idle = HostName::new("idle").unwrap();
-    let lost = idle_host(fleet.bus(&Party::Host(idle.clone())).await, &idle).await;
+    let lost = idle_host(fleet.bus(&CredentialHolder::Host(idle.clone())).await, &idle).await;
     let mut ledger = Ledger::follow(&fleet.control().await);
     ledger.until("it joined", |records| records.hosts.get(&idle).cloned()).await;
 

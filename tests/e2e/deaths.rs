@@ -32,7 +32,7 @@ fn plan(argv: &[String]) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
+async fn killed_worker_resumes_from_its_checkpoint() {
     let fleet = Fleet::up();
     let witness = fleet.cwd().join("witness");
     let argv = acting(&["steps", witness.to_str().unwrap(), "7"]);
@@ -74,7 +74,7 @@ async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_program_was_told_its_next_session_is_told_again() {
+async fn next_session_is_told_what_the_crashed_one_was_told() {
     let fleet = Fleet::up();
     let file = fleet.file("mortal.json", &plan(&acting(&["mortal"])).to_string());
     let running = fleet.spawn(["run", "--quiet", file.to_str().unwrap()]);
@@ -184,7 +184,7 @@ impl TwoHosts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ran_on_a_killed_host_goes_on_elsewhere_once() {
+async fn work_of_a_killed_host_goes_on_elsewhere_once() {
     let mut two = TwoHosts::start().await;
     two.signal(Signal::KILL);
     two.until_replaced().await;
@@ -200,7 +200,7 @@ async fn what_ran_on_a_killed_host_goes_on_elsewhere_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
+async fn paused_host_ends_its_runs_when_it_resumes() {
     let mut two = TwoHosts::start().await;
     let before = two.fleet.agents();
     assert_eq!(before.len(), 1, "{before:?}");
@@ -217,7 +217,7 @@ async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deaf_program_dies_with_its_host_though_the_guard_was_killed_too() {
+async fn deaf_program_dies_with_its_host_and_killed_guard() {
     // Nothing is lost before the test is over: what ends the program is neither the guard nor a next life.
     let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "30s").started();
     let second = second_host(&fleet);
@@ -241,7 +241,7 @@ async fn a_deaf_program_dies_with_its_host_though_the_guard_was_killed_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_specialist_asks_again_is_answered_though_it_died_asking() {
+async fn repeated_request_of_a_crashed_specialist_is_answered() {
     // No host is lost here, however long it stands still.
     let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "30s").started();
     let _second = second_host(&fleet);

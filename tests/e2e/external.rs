@@ -7,7 +7,7 @@ use async_nats::{HeaderMap, Subscriber};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_tests::{Fleet, Ledger, wait};
 
 use crate::{new_ulid, sleeping};
@@ -30,7 +30,7 @@ impl External {
         let profile = sleeping(fleet, "60");
         fleet.ok(["profile", "apply", project, profile.to_str().unwrap()]);
         let id = name.parse().unwrap();
-        let bus = fleet.bus(&Party::External(id)).await;
+        let bus = fleet.bus(&CredentialHolder::External(id)).await;
         let inbox = bus.client().subscribe(format!("mail.{name}.>")).await.unwrap();
         let mut agent = Self { name, bus, inbox, vitals: String::new() };
         let answer = agent.ask(&format!("op.agent.register.{}", agent.name), json!({})).await;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::id::AgentId;
 use tetrarch_tests::{Fleet, Ledger, Program, wait};
 
@@ -19,11 +19,11 @@ pub(crate) fn owner_of(fleet: &Fleet) -> Pid {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_owner_is_replaced_by_the_standby_and_commits_nothing_more() {
+async fn paused_owner_is_replaced_by_the_standby_and_commits_nothing_more() {
     let fleet = Fleet::up();
     let first = owner_of(&fleet);
     let mut standby = fleet.command(["serve", "--global", "--url", &fleet.url()]);
-    standby.arg("--credentials").arg(fleet.credentials(&Party::Control));
+    standby.arg("--credentials").arg(fleet.credentials(&CredentialHolder::Control));
     standby.arg("--data-dir").arg(fleet.cwd().join("far"));
     let mut standby = Program::start(&mut standby);
     let control = fleet.control().await;
@@ -55,7 +55,7 @@ async fn a_paused_owner_is_replaced_by_the_standby_and_commits_nothing_more() {
 }
 
 #[test]
-fn an_owner_that_ends_while_the_host_comes_up_is_started_again() {
+fn owner_ending_during_host_start_is_restarted() {
     let fleet = Fleet::prepared();
     let mut up = Program::start(&mut fleet.command(["up", "--name", "h1"]));
     wait::until("a host that comes up", || {

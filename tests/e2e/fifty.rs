@@ -182,7 +182,7 @@ fn has_line(file: &Path, line: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_fifty_turns_whose_host_is_killed_goes_on_and_does_nothing_twice() {
+async fn fifty_turn_run_survives_a_killed_host_without_repeating_calls() {
     let kills = kills();
     let mut stage = Stage::start(&kills);
     for turn in &kills {

@@ -56,7 +56,7 @@ fn agrees(written: &str, read: &str) -> bool {
 }
 
 #[test]
-fn the_first_hour_goes_as_it_is_written() {
+fn first_hour_tutorial_works_as_written() {
     let text = std::fs::read_to_string(workspace().join("docs/first-hour.md")).unwrap();
     let own = binary().canonicalize().unwrap();
     let path = format!("{}:{}", own.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -98,7 +98,7 @@ fn console(fleet: &Fleet, lines: &[&str]) -> usize {
 }
 
 #[test]
-fn what_varies_agrees_and_nothing_else() {
+fn only_variable_parts_of_the_tutorial_may_differ() {
     assert!(agree(&["a", "...", "d"], &["a", "b", "c", "d"]) && agree(&["..."], &[]));
     assert!(!agree(&["a"], &["a", "b"]) && !agree(&["a", "..."], &["b"]));
     assert!(agrees("T1.1  done  in ... s", "T1.1 done in 0.04 s") && agrees("a", " a "));

@@ -55,7 +55,7 @@ pub(crate) fn repository(fleet: &Fleet) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_run_reports_on_a_repository_with_agents_on_four_levels() {
+async fn first_run_reports_on_a_repository_with_agents_on_four_levels() {
     let mut fleet = Fleet::prepared();
     let repository = repository(&fleet);
     let plan = workspace().join("examples/first-run/plan.yaml");

@@ -43,7 +43,7 @@ fn foreign_bus_without_credential_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn operator_part_of_a_servers_configuration_is_that_of_the_whole() {
+fn operator_part_of_a_server_configuration_matches_the_whole() {
     let fleet = Fleet::prepared();
     let part = fleet.ok(["config", "operator"]);
     let whole = fleet.ok(["config", "server", "--name", "n1", "--store", "/var/lib/nats"]);

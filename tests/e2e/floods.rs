@@ -11,7 +11,7 @@ use async_nats::{Client, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_tests::Fleet;
 use tetrarch_tests::wait::soon;
 
@@ -33,7 +33,7 @@ fn seconds() -> Duration {
 }
 
 async fn client(fleet: &Fleet, name: &str) -> Client {
-    fleet.bus(&Party::External(name.parse().unwrap())).await.client().clone()
+    fleet.bus(&CredentialHolder::External(name.parse().unwrap())).await.client().clone()
 }
 
 /// What a flood of somebody publishes: the subject and the body of the n-th message.
@@ -146,7 +146,7 @@ fn share(sorted: &[Duration], percent: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "the table is what the long form is run for")]
-async fn a_flood_of_any_kind_leaves_others_served() {
+async fn flood_of_any_kind_leaves_others_served() {
     let fleet = Fleet::up();
     fleet.ok(["agent", "add", GOOD, "--external"]);
     let good = client(&fleet, GOOD).await;

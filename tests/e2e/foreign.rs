@@ -34,7 +34,7 @@ fn foreign(fleet: &Fleet, story: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_client_spawns_three_is_refused_a_fourth_and_sees_every_plan_version() {
+async fn foreign_client_gets_three_spawns_no_fourth_and_every_version() {
     let fleet = Fleet::up();
     let saw = foreign(&fleet, "story");
     let names = saw["accepted"].as_array().unwrap();
@@ -65,7 +65,7 @@ async fn a_foreign_client_spawns_three_is_refused_a_fourth_and_sees_every_plan_v
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_foreign_client_sends_is_answered_or_set_aside_and_stops_nobody() {
+async fn any_foreign_message_is_answered_or_dead_lettered_and_stops_nobody() {
     let mut fleet = Fleet::up();
     let control = fleet.control().await;
     let mut dead = control.client().subscribe("dead.*").await.unwrap();
@@ -119,7 +119,7 @@ async fn whatever_a_foreign_client_sends_is_answered_or_set_aside_and_stops_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_asked_again_in_another_spelling_is_answered_the_same_again() {
+async fn respelled_repeated_request_gets_the_same_answer() {
     let fleet = Fleet::up();
     let seen = foreign(&fleet, "again");
     let answers = seen["answers"].as_array().unwrap();
@@ -133,14 +133,14 @@ async fn a_request_that_is_asked_again_in_another_spelling_is_answered_the_same_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subjects_and_headers_that_are_no_text_stop_nobody() {
+async fn binary_subjects_and_headers_stop_nobody() {
     let mut fleet = Fleet::up();
     let seen = foreign(&fleet, "bytes");
     unharmed(&mut fleet, seen["child"].as_str().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_hears_how_far_mail_came_also_when_its_reader_dies_of_it() {
+async fn sender_gets_mail_receipts_even_when_the_reader_dies_of_it() {
     let fleet = Fleet::up();
     let told = foreign(&fleet, "receipts")["told"].take();
     let stages = |name: &str| -> Vec<String> {

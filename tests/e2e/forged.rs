@@ -2,7 +2,7 @@
 //! fleet goes on, and `doctor --check-ledger` names what is wrong with its place on the ledger.
 
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::intake::{REASON, SUBJECT};
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::{Lease, LeaseKey};
@@ -34,7 +34,7 @@ fn broken(fleet: &Fleet) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_on_the_ledger_is_skipped_set_aside_and_named() {
+async fn ledger_garbage_is_skipped_dead_lettered_and_named() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let ledger = Subject::Ledger.to_string();
@@ -83,7 +83,7 @@ async fn garbage_on_the_ledger_is_skipped_set_aside_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_on_keys_of_others_stops_the_fleet_for_a_moment_only() {
+async fn garbage_on_foreign_keys_stops_the_fleet_only_briefly() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     run_to_its_end(&fleet, "before");
@@ -132,7 +132,7 @@ async fn garbage_on_keys_of_others_stops_the_fleet_for_a_moment_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
+async fn rule_breaking_entries_are_named_by_sequence_and_commit() {
     let fleet = Fleet::up();
     run_to_its_end(&fleet, "sound");
     let control = fleet.control().await;
@@ -198,7 +198,7 @@ async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
         assert!(text.out.contains(&place), "{place} in\n{}", text.out);
     }
     // People without the control plane's keys may look as well.
-    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let human = fleet.credentials(&CredentialHolder::Human(HumanName::new("ada").unwrap()));
     let url = fleet.url();
     let args =
         ["doctor", "--check-ledger", "--url", &url, "--credentials", human.to_str().unwrap()];
@@ -207,11 +207,11 @@ async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_speaks_as_somebody_else_is_not_heard() {
+async fn host_impersonating_another_is_not_heard() {
     let fleet = Fleet::up();
     fleet.ok(["project", "create", "demo"]);
     fleet.ok(["agent", "add", "PO-mine", "--external"]);
-    let host = fleet.bus(&Party::Host(HostName::new("h2").unwrap())).await;
+    let host = fleet.bus(&CredentialHolder::Host(HostName::new("h2").unwrap())).await;
     let register = || agent_epoch(&fleet, "PO-mine");
     let before = register();
     let ulid = |n: u32| format!("01JD8Z5W6T4QK3M9X2V7B1N{n:03}");

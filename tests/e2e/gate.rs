@@ -113,7 +113,7 @@ fn commit_of_an_agent_under_required_isolation_merges_by_approval() {
 }
 
 #[test]
-fn a_change_comes_into_its_branch_by_the_word_of_a_human_and_only_once() {
+fn change_is_merged_once_by_human_approval() {
     let fleet = Fleet::up();
     let repository = Repository::new(&fleet);
     let base = repository.git(&["rev-parse", "main"]);
@@ -211,7 +211,7 @@ fn leftovers(fleet: &Fleet, repository: &Repository, denied: &str) {
 }
 
 #[test]
-fn an_approval_counts_until_its_time_is_over() {
+fn approval_expires() {
     let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_APPROVAL_TTL", "1s").started();
     let repository = Repository::new(&fleet);
     let base = repository.git(&["rev-parse", "main"]);
@@ -226,7 +226,7 @@ fn an_approval_counts_until_its_time_is_over() {
 }
 
 #[test]
-fn a_change_that_needs_two_people_is_merged_by_the_word_of_both() {
+fn change_needing_two_people_is_merged_by_both() {
     let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_APPROVALS", "2").started();
     let repository = Repository::new(&fleet);
     let base = repository.git(&["rev-parse", "main"]);
@@ -257,7 +257,7 @@ fn a_change_that_needs_two_people_is_merged_by_the_word_of_both() {
 }
 
 #[test]
-fn a_change_is_decided_on_by_an_approver_and_merged_by_an_operator() {
+fn change_is_approved_by_an_approver_and_merged_by_an_operator() {
     let fleet = Fleet::up();
     for (name, role) in [("olga", "operator"), ("axel", "approver")] {
         fleet.ok(["creds", "issue", &format!("human:{name}"), "--role", role]);
@@ -300,7 +300,7 @@ fn treacherous(fleet: &Fleet) -> String {
 }
 
 #[test]
-fn a_merge_whose_host_is_killed_is_made_once_by_its_next_life() {
+fn merge_of_a_killed_host_is_made_once_by_its_next_life() {
     let fleet = Fleet::prepared();
     let path = treacherous(&fleet);
     let fleet = fleet.with_env("PATH", path).started();

@@ -67,7 +67,7 @@ fn told(ledger: &Ledger, kind: EventKind) -> Vec<(u64, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_goal_is_paused_goes_on_and_is_given_up() {
+async fn goal_is_paused_resumed_and_cancelled() {
     let fleet = Fleet::prepared().with_env("TETRARCH_RUNS_DRAIN", "300ms").started();
     let epic = gated(&fleet);
     until(&fleet, &epic, ["active", "in_progress", "todo"]);
@@ -107,7 +107,7 @@ async fn a_goal_is_paused_goes_on_and_is_given_up() {
 }
 
 #[test]
-fn work_is_done_with_something_to_show_and_what_still_runs_is_ended() {
+fn work_done_needs_evidence_and_ends_running_programs() {
     let fleet = Fleet::up();
     let epic = gated(&fleet);
     fleet.ok(["work", "priority", &epic, "T1.2=urgent", "T1.1=low"]);
@@ -147,7 +147,7 @@ fn work_is_done_with_something_to_show_and_what_still_runs_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_due_begins_once_though_its_owner_is_killed() {
+async fn due_schedule_starts_once_despite_a_killed_owner() {
     let fleet = Fleet::up();
     let profiles = fleet.file("profiles.json", &json!({"default": {"argv": ["true"]}}).to_string());
     let create = ["schedule", "create", "--every", "1s", "--title", "count", "--project", "ticks"];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
 use serde_json::json;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::id::HostName;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
@@ -28,7 +28,7 @@ async fn two_hosts_share_the_work_of_one_plan() {
     let fleet = Fleet::up();
     // The second has a data directory of its own, as one on another machine would.
     let far = fleet.cwd().join("far");
-    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+    let credential = fleet.credentials(&CredentialHolder::Host(HostName::new("h2").unwrap()));
     let mut second = fleet.command(["host", "--name", "h2", "--url", &fleet.url()]);
     second.arg("--data-dir").arg(&far).arg("--credentials").arg(credential);
     let mut second = tetrarch_tests::Program::start(&mut second);
@@ -66,7 +66,7 @@ async fn two_hosts_share_the_work_of_one_plan() {
     assert_eq!(hosts.as_array().unwrap().len(), 2, "{hosts}");
 
     // A process with the name of one that lives is refused, and told who lives.
-    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+    let credential = fleet.credentials(&CredentialHolder::Host(HostName::new("h2").unwrap()));
     let mut rival = fleet.command(["host", "--name", "h2", "--url", &fleet.url()]);
     rival.arg("--data-dir").arg(fleet.cwd().join("rival")).arg("--credentials").arg(credential);
     let mut rival = tetrarch_tests::Program::start(&mut rival);
@@ -101,7 +101,7 @@ async fn two_hosts_share_the_work_of_one_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until_that_is_undone() {
+async fn drained_host_hands_over_its_agents_until_it_is_undrained() {
     let fleet = Fleet::prepared().with_env("TETRARCH_RUNS_DRAIN", "1s").started();
     let gate = fleet.cwd().join("gate");
     let task = json!({
@@ -146,7 +146,7 @@ async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_waits_for_nobody_whose_mail_says_an_epoch_that_is_none() {
+async fn mail_with_an_impossible_epoch_delays_no_host() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

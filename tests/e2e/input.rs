@@ -26,7 +26,7 @@ fn run_plan(fleet: &Fleet, name: &str, text: &str) -> Ended {
 }
 
 #[test]
-fn a_malformed_plan_is_refused_with_every_place_before_anything_is_started() {
+fn malformed_plan_is_refused_with_every_position_before_a_start() {
     let fleet = Fleet::prepared();
     let plan = "\
 goal: {title: Bad}
@@ -69,7 +69,7 @@ profiles:
 }
 
 #[test]
-fn a_wrong_command_line_or_configuration_names_what_is_wrong() {
+fn wrong_command_line_or_configuration_names_the_mistake() {
     let fleet = Fleet::prepared();
     let ended = fleet.run(["dance"]);
     assert_eq!(ended.code, Some(2), "{}", ended.err);
@@ -84,7 +84,7 @@ fn a_wrong_command_line_or_configuration_names_what_is_wrong() {
 }
 
 #[test]
-fn a_bus_that_is_not_there_is_exit_code_six() {
+fn unreachable_bus_is_exit_code_six() {
     let mut fleet = Fleet::prepared();
     let ended = fleet.run(["status"]);
     refused(&ended, 6, &["tetrarch up"]);
@@ -105,7 +105,7 @@ fn a_bus_that_is_not_there_is_exit_code_six() {
 }
 
 #[test]
-fn a_data_directory_or_a_port_in_use_is_a_conflict_that_says_who() {
+fn directory_or_port_in_use_is_a_conflict_naming_its_user() {
     let fleet = Fleet::up();
     let up = fleet.processes().into_iter().find(|p| p.command.contains(" up ")).map(|p| p.pid);
     let second = fleet.run(["up"]);
@@ -121,7 +121,7 @@ fn a_data_directory_or_a_port_in_use_is_a_conflict_that_says_who() {
 }
 
 #[test]
-fn a_nats_server_that_cannot_be_used_is_named() {
+fn unusable_nats_server_is_named() {
     let old = Fleet::prepared();
     let script = old.file("old-server", "#!/bin/sh\necho 'nats-server: v2.9.1'\n");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
@@ -151,7 +151,7 @@ fn a_nats_server_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn a_plan_whose_work_cannot_be_done_ends_with_the_list_of_it() {
+fn undoable_plan_ends_with_the_list_of_its_work() {
     let fleet = Fleet::prepared();
     let plan = "\
 goal: {title: Fail}
@@ -179,7 +179,7 @@ profiles:
 }
 
 #[test]
-fn what_is_not_there_is_exit_code_three_and_what_is_denied_four() {
+fn not_found_is_exit_code_three_and_denied_four() {
     let fleet = Fleet::up();
     refused(&fleet.run(["describe", "PO-nobody"]), 3, &["PO-nobody"]);
     refused(&fleet.run(["project", "retire", "nothing", "--yes"]), 3, &["nothing"]);

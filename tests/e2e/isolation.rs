@@ -46,7 +46,7 @@ fn with_ready_profile(language: &str, task: &str, files: &[(&str, &str)]) -> Str
 }
 
 #[test]
-fn the_ready_profile_for_shell_works_under_isolation() {
+fn shell_ready_profile_works_under_isolation() {
     let makefile =
         "all:\n\t@echo built > out; cat out; touch \"$$HOME/a\" \"$$(mktemp)\"\ntest: all\n";
     let said = with_ready_profile("shell", "make", &[("Makefile", makefile)]);
@@ -54,13 +54,13 @@ fn the_ready_profile_for_shell_works_under_isolation() {
 }
 
 #[test]
-fn the_ready_profile_for_python_works_under_isolation() {
+fn python_ready_profile_works_under_isolation() {
     let test = "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(1, 1)\n";
     with_ready_profile("python", "run the tests", &[("test_one.py", test)]);
 }
 
 #[test]
-fn the_ready_profile_for_rust_works_under_isolation() {
+fn rust_ready_profile_works_under_isolation() {
     let manifest =
         "[package]\nname = \"one\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
     let test = "#[test]\nfn it_holds() {}\n";
@@ -73,7 +73,7 @@ fn the_ready_profile_for_rust_works_under_isolation() {
 }
 
 #[test]
-fn the_ready_profile_for_node_works_under_isolation() {
+fn node_ready_profile_works_under_isolation() {
     if !has("node") {
         return;
     }
@@ -87,7 +87,7 @@ fn the_ready_profile_for_node_works_under_isolation() {
 }
 
 #[test]
-fn what_isolation_keeps_a_program_from_is_said_in_run_logs_and_describe() {
+fn isolation_refusal_is_shown_in_run_logs_and_describe() {
     let fleet = Fleet::up();
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = outside.path().join("file");
@@ -126,7 +126,7 @@ fn one_command(fleet: &Fleet, command: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_program_leads_a_session_and_is_the_first_to_go_when_memory_is_short() {
+fn program_leads_a_session_and_is_first_killed_when_memory_is_short() {
     let fleet = Fleet::up();
     let look = "import os; print('leads', os.getsid(0) == os.getpid(), open('/proc/self/oom_score_adj').read())";
     let (code, said) = one_command(&fleet, &format!("exec {} -c \"{look}\"", python().display()));
@@ -135,7 +135,7 @@ fn a_program_leads_a_session_and_is_the_first_to_go_when_memory_is_short() {
 }
 
 #[test]
-fn a_program_that_forks_without_end_fails_and_the_fleet_goes_on() {
+fn fork_bomb_fails_its_run_and_the_fleet_goes_on() {
     let fleet = Fleet::prepared().with_env("TETRARCH_RUNS_PROCESSES_MAX", "60").started();
     let doctor = fleet.run(["doctor"]).out;
     if !doctor.lines().any(|line| line.starts_with("cgroup limits") && line.contains("enforced")) {
@@ -164,7 +164,7 @@ fn greeter() -> u16 {
 }
 
 #[test]
-fn a_plan_allows_one_host_and_port_and_its_program_reaches_no_other() {
+fn program_reaches_only_the_destination_its_plan_allows() {
     let fleet = Fleet::up();
     let (allowed, other) = (greeter(), greeter());
     let plan = |tool: &str, port: u16| {

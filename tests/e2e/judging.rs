@@ -59,7 +59,7 @@ fn provenance(fleet: &Fleet, title: &str) -> Value {
 }
 
 #[test]
-fn a_bare_goal_is_planned_and_reviewed_by_the_model_of_its_orchestrator() {
+fn bare_goal_is_planned_and_reviewed_by_its_orchestrators_model() {
     let secret = format!("sk-{}", "x9Y".repeat(12));
     let plan = json!({"phases": [{"id": "P1", "name": "all of it", "tasks": [
         {"id": "T1.1", "name": "begin", "acceptance": ["it is begun"], "keyFacts": [format!("use {secret}")]},
@@ -109,7 +109,7 @@ fn a_bare_goal_is_planned_and_reviewed_by_the_model_of_its_orchestrator() {
 }
 
 #[test]
-fn a_model_that_talks_garbage_leaves_the_goal_to_the_way_there_is_without() {
+fn goal_with_a_garbage_model_falls_back_to_the_default_way() {
     let server = ModelServer::start(&[
         said("That answer is not valid", "Well."),
         said(PLANNING, "I would begin with the beginning."),
@@ -153,7 +153,7 @@ fn a_model_that_talks_garbage_leaves_the_goal_to_the_way_there_is_without() {
 }
 
 #[test]
-fn a_review_that_everybody_died_of_goes_on_and_its_verdict_counts_once() {
+fn review_resumes_after_crashes_and_its_verdict_counts_once() {
     let pass = json!({"content": json!({"verdict": "pass"}).to_string()});
     // Nothing is answered while the first host and the first orchestrator live.
     let slow = json!({

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::HeaderMap;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::id::HostName;
 use tetrarch_core::records::Records;
@@ -38,7 +38,7 @@ fn of_role(records: &Records, role: Role) -> Option<Agent> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_specialist_gets_its_worker_through_its_sponsor_and_that_worker_gets_none() {
+async fn specialist_gets_a_worker_through_its_sponsor_and_the_worker_none() {
     let fleet = Fleet::up();
     let plan = plan(&fleet, &["nest"]);
     let told = fleet.ok(["run", "--quiet", plan.to_str().unwrap()]);
@@ -76,7 +76,7 @@ async fn a_specialist_gets_its_worker_through_its_sponsor_and_that_worker_gets_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_specialist_that_asks_the_governor_itself_is_refused() {
+async fn specialist_asking_the_owner_directly_is_refused() {
     let fleet = Fleet::up();
     let gate = fleet.cwd().join("gate");
     let plan = plan(&fleet, &["gate", gate.to_str().unwrap()]);
@@ -93,7 +93,7 @@ async fn a_specialist_that_asks_the_governor_itself_is_refused() {
 
     // Its host may publish for it; a host that forwards it past the sponsor changes nothing.
     let host = HostName::new("h1").unwrap();
-    let bus = fleet.bus(&Party::Host(host.clone())).await;
+    let bus = fleet.bus(&CredentialHolder::Host(host.clone())).await;
     let mut inbox = control.client().subscribe(format!("mail.{}.>", specialist.id)).await.unwrap();
     control.client().flush().await.unwrap();
     let id = new_ulid();

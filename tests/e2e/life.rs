@@ -21,7 +21,7 @@ fn seen(fleet: &Fleet) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_stopped_by_ctrl_c_goes_on_with_the_same_records() {
+async fn fleet_stopped_by_ctrl_c_resumes_with_the_same_records() {
     let mut fleet = Fleet::up();
     let gate = fleet.cwd().join("gate");
     let node = |id: &str, name: &str, profile: &str, deps: &[&str]| json!({"id": id, "name": name, "profile": profile, "deps": deps, "acceptance": ["done"]});
@@ -95,7 +95,7 @@ async fn a_fleet_stopped_by_ctrl_c_goes_on_with_the_same_records() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_without_a_fleet_brings_one_up_and_takes_it_down_again() {
+async fn run_without_a_fleet_starts_one_and_stops_it_again() {
     let fleet = Fleet::prepared();
     let plan = json!({
         "output": "T1.1",

@@ -96,7 +96,7 @@ fn scripts() -> Vec<Value> {
 }
 
 #[test]
-fn whatever_the_model_says_a_brief_comes_to_its_end() {
+fn brief_ends_whatever_the_model_says() {
     let server = ModelServer::start(&scripts());
     let prices = json!({"models": {"openai/scripted": {"input": 1_000_000, "output": 10_000_000}}});
     let fleet = fleet();
@@ -212,7 +212,7 @@ fn journal(fleet: &Fleet) -> String {
 }
 
 #[test]
-fn a_run_whose_host_dies_goes_on_from_what_is_recorded() {
+fn run_of_a_dead_host_resumes_from_its_record() {
     let note = calls(&[("todo_update", json!({"status": "in_progress", "summary": "one"}))]);
     let slow = json!({
         "match": {"userMessage": "go on", "turnIndex": 1, "sequenceIndex": 0},
@@ -243,7 +243,7 @@ fn a_run_whose_host_dies_goes_on_from_what_is_recorded() {
 }
 
 #[test]
-fn a_call_of_which_nobody_knows_whether_it_took_effect_is_put_to_people() {
+fn call_with_unknown_effect_is_put_to_people() {
     let secret = format!("sk-{}", "x9Y".repeat(12));
     let python = tetrarch_tests::python();
     let python = python.to_str().unwrap();

@@ -4,7 +4,7 @@ use serde_json::json;
 use tetrarch_tests::{Fleet, wait};
 
 #[test]
-fn a_run_is_followed_to_its_end_and_read_afterwards() {
+fn run_log_is_followed_to_its_end_and_read_afterwards() {
     let fleet = Fleet::up();
     let go_on = fleet.cwd().join("go-on");
     let script =

@@ -67,7 +67,7 @@ fn stands(node: &Value) -> (String, Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_goal_whose_owner_dies_again_and_again_ends_as_it_would_have() {
+async fn goal_with_a_repeatedly_killed_owner_ends_as_without() {
     let (fleet, seed) = hurried();
     let witness = fleet.cwd().join("witness");
     std::fs::create_dir(&witness).unwrap();

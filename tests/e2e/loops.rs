@@ -75,7 +75,7 @@ async fn assert_given_up(fleet: &Fleet, project: &str, running: Program) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_that_die_at_once_are_given_up_after_a_few_starts() {
+async fn programs_crashing_at_once_are_given_up_after_a_few_starts() {
     let fleet = Fleet::up();
     let files: Vec<PathBuf> = ["a", "b"].map(|name| fleet.cwd().join(name)).into();
     let acts: Vec<_> = files.iter().map(|file| act("perish", file, &["0"])).collect();
@@ -88,7 +88,7 @@ async fn programs_that_die_at_once_are_given_up_after_a_few_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_programs_die_slowly_is_given_up_as_well() {
+async fn task_with_slowly_crashing_programs_is_given_up() {
     let fleet = Fleet::prepared().with_env("TETRARCH_LIMITS_RESTART_WINDOW", "1s").started();
     let file = fleet.cwd().join("slow");
     let running = start(&fleet, "slow", &[act("perish", &file, &["1.1"])]);
@@ -97,7 +97,7 @@ async fn a_task_whose_programs_die_slowly_is_given_up_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_of_which_every_program_dies_costs_one_task_and_nobody_else() {
+async fn poisonous_mail_costs_one_task_and_nobody_else() {
     let fleet = Fleet::up();
     let file = fleet.cwd().join("poisoned");
     let running = start(&fleet, "poison", &[act("poisoned", &file, &[])]);
@@ -115,7 +115,7 @@ async fn a_letter_of_which_every_program_dies_costs_one_task_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_programs_of_a_host_die_at_once_and_every_one_of_them_goes_on() {
+async fn all_programs_of_a_host_dying_at_once_resume() {
     let fleet = Fleet::prepared().with_option("--capacity", "40").started();
     let (projects, tasks) = CROWD;
     let file = |project: usize, task: usize| fleet.cwd().join(format!("{project}.{task}"));
@@ -153,7 +153,7 @@ async fn all_programs_of_a_host_die_at_once_and_every_one_of_them_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_event_that_cannot_be_read_is_set_aside_and_its_plan_goes_on() {
+async fn undecodable_plan_event_is_set_aside_and_its_plan_goes_on() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

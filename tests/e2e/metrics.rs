@@ -24,7 +24,7 @@ pub(crate) fn value(text: &str, series: &str) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_tells_what_it_counts_to_whoever_asks() {
+async fn fleet_serves_its_metrics() {
     let at = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut fleet = Fleet::prepared()
         .with_env("TETRARCH_TELEMETRY_PROMETHEUS_LISTEN", at.to_string())

@@ -24,7 +24,7 @@ fn refused(fleet: &Fleet, args: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn a_goal_and_its_node_are_named_as_people_type_them() {
+fn goal_and_node_are_found_by_typed_short_names() {
     let fleet = Fleet::up();
     let plan = gated(&fleet, "site", "first");
     let detached = fleet.run(["run", &plan, "--detach"]);
@@ -68,7 +68,7 @@ fn a_goal_and_its_node_are_named_as_people_type_them() {
 }
 
 #[test]
-fn a_goal_that_was_left_to_the_fleet_is_followed_to_its_end() {
+fn detached_goal_is_followed_to_its_end() {
     let fleet = Fleet::up();
     let plan = gated(&fleet, "site", "gate");
     fleet.ok(["run", &plan, "--detach"]);
@@ -88,7 +88,7 @@ fn a_goal_that_was_left_to_the_fleet_is_followed_to_its_end() {
 }
 
 #[test]
-fn what_is_up_is_stopped_and_says_so_when_nothing_is() {
+fn down_stops_the_fleet_and_reports_when_none_runs() {
     let fleet = Fleet::up();
     let said = fleet.ok(["down"]);
     assert!(said.starts_with("stopped"), "{said}");
@@ -101,7 +101,7 @@ fn what_is_up_is_stopped_and_says_so_when_nothing_is() {
 }
 
 #[test]
-fn lists_show_what_there_is_and_archived_goals_only_when_asked_for() {
+fn lists_show_archived_goals_only_when_asked() {
     let fleet = Fleet::up();
     let plan = gated(&fleet, "site", "gate");
     std::fs::File::create(fleet.cwd().join("gate")).unwrap();
@@ -121,7 +121,7 @@ fn lists_show_what_there_is_and_archived_goals_only_when_asked_for() {
 }
 
 #[test]
-fn a_word_of_another_tool_is_told_what_is_meant() {
+fn command_word_of_another_tool_gets_a_suggestion() {
     let fleet = Fleet::prepared();
     let said = refused(&fleet, &["cancel"], 2);
     assert!(said.contains("tetrarch goal cancel GOAL"), "{said}");
@@ -135,7 +135,7 @@ fn a_word_of_another_tool_is_told_what_is_meant() {
 }
 
 #[test]
-fn a_shell_is_offered_the_names_of_what_there_is() {
+fn shell_completion_offers_existing_names() {
     let fleet = Fleet::up();
     let lines = fleet.ok(["completion", "bash"]);
     assert!(lines.contains("complete"), "{lines}");

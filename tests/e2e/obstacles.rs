@@ -53,7 +53,7 @@ fn completed(fleet: &Fleet, goals: usize) {
 }
 
 #[test]
-fn a_typo_in_a_profile_opens_a_circuit_and_what_is_said_of_it_mends_everything() {
+fn profile_typo_opens_a_circuit_and_the_printed_remedy_fixes_it() {
     let fleet = Fleet::up();
     let file = plan(&fleet, "typo", json!(["pythn3"]), json!({}));
     let first = fleet.run(["run", &file]);
@@ -93,7 +93,7 @@ fn a_typo_in_a_profile_opens_a_circuit_and_what_is_said_of_it_mends_everything()
 }
 
 #[test]
-fn work_for_a_host_that_is_not_there_ends_the_wait_and_goes_on_when_one_is_started() {
+fn work_for_a_missing_host_ends_the_wait_and_starts_with_the_host() {
     let fleet = Fleet::up();
     let placed = json!({"placement": {"labels": {"gpu": "yes"}}});
     let file = plan(&fleet, "placed", json!(["echo", "said"]), placed);
@@ -114,7 +114,7 @@ fn work_for_a_host_that_is_not_there_ends_the_wait_and_goes_on_when_one_is_start
 }
 
 #[test]
-fn a_paused_goal_is_said_to_be_and_goes_on_by_the_command_that_is_said() {
+fn paused_goal_is_reported_and_resumed_by_the_printed_command() {
     let fleet = Fleet::up();
     let gate = fleet.cwd().join("gate");
     let until = format!("until [ -e '{}' ]; do sleep 0.1; done", gate.display());

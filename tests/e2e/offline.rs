@@ -32,7 +32,7 @@ fn proposed(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn what_run_proposes_works_when_its_fleet_is_gone() {
+fn commands_suggested_by_run_work_after_its_fleet_is_gone() {
     let fleet = Fleet::prepared();
     let data = fleet.data_dir();
     let file = plan(&fleet, "Say it", "seq 1 20000");
@@ -60,7 +60,7 @@ fn what_run_proposes_works_when_its_fleet_is_gone() {
 }
 
 #[test]
-fn a_directory_where_nothing_was_is_not_made_by_a_question() {
+fn question_does_not_create_a_data_directory() {
     let fleet = Fleet::prepared();
     let nowhere = fleet.cwd().join("nowhere");
     let ended = fleet.run(["status", "--data-dir", nowhere.to_str().unwrap()]);
@@ -112,7 +112,7 @@ fn control_characters_of_a_plan_are_visible_in_every_view() {
 }
 
 #[test]
-fn records_are_printed_with_numbers_and_moments() {
+fn records_are_printed_with_numbers_and_times() {
     let fleet = Fleet::prepared();
     let file = plan(&fleet, "Say it", "echo 42");
     assert_eq!(fleet.run(["run", &file]).code, Some(0));

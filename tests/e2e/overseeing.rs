@@ -36,7 +36,7 @@ fn plan(act: &[&str]) -> String {
 }
 
 #[test]
-fn one_that_says_nothing_is_asked_replaced_and_put_to_people_whose_answer_ends_it() {
+fn silent_agent_is_asked_replaced_and_escalated_to_people() {
     let fleet = hurried();
     let witness = fleet.cwd().join("witness");
     let plan = fleet.file("watched.json", &plan(&["silent", witness.to_str().unwrap()]));
@@ -69,7 +69,7 @@ fn one_that_says_nothing_is_asked_replaced_and_put_to_people_whose_answer_ends_i
 }
 
 #[test]
-fn one_that_answers_goes_on() {
+fn answering_agent_goes_on() {
     let fleet = hurried();
     let plan = fleet.file("watched.json", &plan(&["asked"]));
     let running = fleet.spawn(["run", plan.to_str().unwrap()]);

@@ -27,7 +27,7 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[test]
-fn a_model_writes_reserves_and_looks_and_is_told_what_came_of_it() {
+fn model_uses_its_tools_and_sees_their_results() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&asked);
     let url = serve_model(move |request| {

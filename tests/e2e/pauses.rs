@@ -45,7 +45,7 @@ fn assert_nobody_lost(ledger: &Ledger) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_stands_still_for_less_than_a_window_costs_nothing() {
+async fn pause_below_one_window_costs_nothing() {
     let mut two = TwoHosts::start().await;
     let agents = two.fleet.agents();
     assert_eq!(agents.len(), 1, "{agents:?}");
@@ -61,7 +61,7 @@ async fn an_agent_that_stands_still_for_less_than_a_window_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_stands_still_for_one_and_a_half_windows_is_stale_and_active_again() {
+async fn host_paused_one_and_a_half_windows_turns_stale_then_active() {
     let mut two = TwoHosts::start().await;
     let host: AgentId = "HO@h2".parse().unwrap();
     let is = |liveness: Liveness| {
@@ -98,7 +98,7 @@ async fn pause_the_owner(two: &mut TwoHosts, length: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_stands_still_for_long_declares_nobody_when_it_is_let_go() {
+async fn owner_paused_for_long_declares_nobody_on_resume() {
     let seconds = std::env::var("OWNER_PAUSE_SECONDS").ok().and_then(|text| text.parse().ok());
     let mut two = TwoHosts::start().await;
     let agents = two.fleet.agents();
@@ -112,7 +112,7 @@ async fn an_owner_that_stands_still_for_long_declares_nobody_when_it_is_let_go()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_stands_still_and_keeps_its_lease_declares_nobody() {
+async fn paused_owner_keeping_its_lease_declares_nobody() {
     // However late it was renewed last, and however busy the machine is, the lease outlives the pause.
     let mut two = TwoHosts::start_with("TETRARCH_RETENTION_GO_TTL", "30s").await;
     let agents = two.fleet.agents();
@@ -148,7 +148,7 @@ fn stands_still(pid: u32) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bus_that_is_away_for_longer_than_offline_costs_nobody_a_session() {
+async fn bus_outage_longer_than_offline_costs_no_session() {
     let mut two = TwoHosts::start().await;
     let agents = two.fleet.agents();
     let bus = bus_of(&two.fleet);
@@ -167,7 +167,7 @@ async fn a_bus_that_is_away_for_longer_than_offline_costs_nobody_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bus_that_dies_again_and_again_costs_nobody_a_session() {
+async fn repeated_bus_crashes_cost_no_session() {
     let mut two = TwoHosts::start().await;
     let agents = two.fleet.agents();
     sleeping(&two.fleet, "1");

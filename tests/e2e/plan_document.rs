@@ -36,7 +36,7 @@ fn keys(schema: &Value, into: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn the_plans_of_the_document_are_valid_and_run_as_they_stand_there() {
+fn plans_in_the_documentation_are_valid_and_run() {
     let fleet = Fleet::up();
     let plans = plans();
     assert!(plans.len() >= 4, "where have they gone? {}", plans.len());
@@ -52,7 +52,7 @@ fn the_plans_of_the_document_are_valid_and_run_as_they_stand_there() {
 }
 
 #[test]
-fn every_key_of_a_plan_file_stands_in_a_plan_of_the_document() {
+fn every_plan_key_occurs_in_a_documented_plan() {
     let schema = std::fs::read(workspace().join("proto/schema/PlanFile.json")).unwrap();
     let mut known = BTreeSet::new();
     keys(&serde_json::from_slice(&schema).unwrap(), &mut known);

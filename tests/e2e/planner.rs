@@ -95,7 +95,7 @@ fn scripts() -> Vec<Value> {
 }
 
 #[test]
-fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
+fn goal_gets_a_valid_plan_whatever_the_model_server_says() {
     let server = ModelServer::start(&scripts());
     let fleet = planned(&server).started();
     // Status, answers, problems that are told in this order, leaves and what is above them.
@@ -146,7 +146,7 @@ fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
 }
 
 #[test]
-fn a_task_that_stands_still_is_cut_and_its_parts_come_to_an_end() {
+fn stalled_task_is_split_and_its_parts_finish() {
     let part = |name: &str, after: Value| json!({"name": name, "objective": "the key is in the vault", "acceptance": ["open"], "after": after});
     let cut = json!({"diagnosis": "nobody said where the key is", "subtasks": [
         part("find the key", json!([])), part("turn it", json!([1])),
@@ -188,7 +188,7 @@ fn a_task_that_stands_still_is_cut_and_its_parts_come_to_an_end() {
 }
 
 #[test]
-fn an_owner_that_died_while_asking_is_followed_by_one_that_asks_again() {
+fn owner_killed_while_asking_is_followed_by_one_that_asks_again() {
     let fine = json!({"content": two_tasks().to_string()});
     // No request is answered while the first owner lives.
     let scripts = [
@@ -220,7 +220,7 @@ fn provenance_when_known(fleet: &Fleet) -> Option<Value> {
 }
 
 #[test]
-fn what_a_plan_took_is_its_projects_to_pay_and_what_it_cannot_pay_is_not_asked() {
+fn planning_cost_is_charged_to_its_project_and_capped() {
     let usage = json!({"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100});
     let counted = json!({"content": two_tasks().to_string(), "usage": usage});
     let server =
@@ -260,7 +260,7 @@ fn what_a_plan_took_is_its_projects_to_pay_and_what_it_cannot_pay_is_not_asked()
 }
 
 #[test]
-fn a_variable_that_is_not_there_is_named() {
+fn missing_variable_is_named() {
     let keys = [
         ("ENABLED", "true"),
         ("PROVIDER", "openai"),

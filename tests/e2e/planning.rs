@@ -83,7 +83,7 @@ fn assert_told(fleet: &Fleet, epic: &str, base: &str) {
 }
 
 #[test]
-fn a_plan_is_changed_while_it_runs_and_comes_to_its_new_end() {
+fn plan_is_changed_while_it_runs_and_reaches_its_new_end() {
     let fleet = Fleet::up();
     let mut slow = task("T1.1", &[]);
     slow["profile"] = json!("slow");
@@ -128,7 +128,7 @@ fn a_plan_is_changed_while_it_runs_and_comes_to_its_new_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_programs_draft_is_put_to_people_and_applied_by_their_word() {
+async fn foreign_draft_is_put_to_people_and_applied_by_approval() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

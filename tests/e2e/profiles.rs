@@ -14,7 +14,7 @@ fn refused(ended: &Ended, said: &[&str]) {
 }
 
 #[test]
-fn a_goal_without_a_profile_is_refused_and_nothing_is_started() {
+fn goal_without_a_profile_is_refused_before_anything_starts() {
     let fleet = Fleet::prepared();
     let ended = fleet.run(["run", "--goal", GOAL]);
     refused(&ended, &["T1.1 needs the profile \"default\"", "next: ", "--profiles profiles.yaml"]);
@@ -35,7 +35,7 @@ fn a_goal_without_a_profile_is_refused_and_nothing_is_started() {
 }
 
 #[test]
-fn a_fleet_that_is_up_refuses_it_too_and_no_project_is_left() {
+fn running_fleet_refuses_goal_without_profile_and_keeps_no_project() {
     let fleet = Fleet::up();
     let file = fleet.file("profiles.yaml", "profiles: {default: {argv: ['true']}}\n");
     let file = file.to_str().unwrap();
@@ -66,7 +66,7 @@ fn plan(task: &str, profiles: &str) -> String {
 }
 
 #[test]
-fn a_check_counts_the_profiles_of_the_project_that_is_named() {
+fn check_counts_the_profiles_of_the_named_project() {
     let fleet = Fleet::up();
     fleet.file("plan.yaml", &plan("profile: hands", "{}"));
     let refuses = |options: &[&str]| {
@@ -92,7 +92,7 @@ fn a_check_counts_the_profiles_of_the_project_that_is_named() {
 }
 
 #[test]
-fn what_this_machine_lacks_is_said_before_anything_starts() {
+fn missing_programs_of_this_machine_are_reported_before_a_start() {
     let lacking = plan("run: [swep-the-floor]", "{p: {argv: [cat], passEnv: [NO_SUCH_BROOM]}}");
     let faults =
         ["plan.yaml:6:50: phases[0].tasks[0].run: \"swep-the-floor\" was not found", "next: "];

@@ -128,7 +128,7 @@ fn tail(text: &str) -> String {
 }
 
 #[test]
-fn what_is_proposed_does_what_it_is_for() {
+fn suggested_commands_do_what_they_promise() {
     let mut shop = Shop::open();
     let mut lines = lines(&commands(&shop));
     assert!(lines.len() > 150, "where have they gone? {}", lines.len());

@@ -21,7 +21,7 @@ fn asked(fleet: &Fleet, words: &str) -> String {
 }
 
 #[test]
-fn an_answer_reaches_the_agent_that_asked_also_after_its_death() {
+fn answer_reaches_its_asking_agent_even_after_a_crash() {
     let fleet = Fleet::up();
     let plan = json!({
         "project": "curious",

@@ -44,7 +44,7 @@ fn three_processes(fleet: &Fleet, names: &BTreeSet<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_64_requests_at_once_exactly_three_are_accepted_every_time() {
+async fn exactly_three_of_64_concurrent_requests_are_accepted() {
     let fleet = Fleet::prepared().with_option("--capacity", "64");
     let fleet = fleet.started();
     let control = fleet.control().await;
@@ -92,7 +92,7 @@ async fn of_64_requests_at_once_exactly_three_are_accepted_every_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_comes_again_is_answered_the_same_and_starts_one_process() {
+async fn repeated_request_is_answered_the_same_and_starts_one_process() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

@@ -50,7 +50,7 @@ async fn outcomes(ledger: &mut Ledger) -> [RunResult; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_goes_on_with_what_a_human_adds_and_meters_on_after_its_death() {
+async fn raised_budget_is_used_and_metered_across_a_crash() {
     let fleet = Fleet::up();
     let mut ledger = Ledger::follow(&fleet.control().await);
     fleet.ok(["project", "create", "raised", "--tokens", "2500"]);
@@ -115,7 +115,7 @@ async fn a_program_goes_on_with_what_a_human_adds_and_meters_on_after_its_death(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_is_told_of_a_raise_and_takes_the_turns_that_it_gives() {
+async fn model_is_told_of_a_raise_and_uses_its_turns() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&asked);
     let url = serve_model(move |request| {

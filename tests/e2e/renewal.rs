@@ -105,7 +105,7 @@ impl Standing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_rotated_goes_on_from_what_it_left() {
+async fn rotated_worker_resumes_from_its_checkpoint() {
     let standing = Standing::start("turn").await;
     let Standing { fleet, worker, .. } = &standing;
     let answer = fleet.json(&["agent", "rotate", worker, "--reason", "a full context"]);
@@ -121,7 +121,7 @@ async fn a_worker_that_is_rotated_goes_on_from_what_it_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_projects_orchestrator_goes_on_in_its_next_session_too() {
+async fn rotated_project_orchestrator_goes_on_in_its_next_session() {
     let mut standing = Standing::start("turn").await;
     for (epoch, verb) in [(2, "rotate"), (3, "replace")] {
         standing.fleet.json(&["agent", verb, "PO-renewed"]);
@@ -136,7 +136,7 @@ async fn a_projects_orchestrator_goes_on_in_its_next_session_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_hears_nothing_is_killed_and_replaced() {
+async fn deaf_worker_is_killed_and_replaced() {
     let standing = Standing::start("deaf").await;
     let Standing { fleet, worker, session, .. } = &standing;
     let before = fleet.agents();

@@ -35,7 +35,7 @@ fn kill(fleet: &Fleet, program: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_in_both_languages_make_every_step_once_though_they_are_killed() {
+async fn killed_programs_in_both_languages_make_every_step_once() {
     let built = binary().parent().unwrap().to_str().unwrap().to_owned();
     let path = format!("{built}:{}", std::env::var("PATH").unwrap());
     let fleet = Fleet::prepared()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tetrarch_bus::subject::pattern::{
     ARTIFACTS, CURSORS, DEAD, LEDGER, MAIL, PLANS, REQUESTS, RUNS, STATE,
 };
-use tetrarch_bus::tail::Texts;
+use tetrarch_bus::tail::StreamBytes;
 use tetrarch_tests::{Fleet, wait};
 
 use crate::acting;
@@ -25,7 +25,7 @@ fn secrets() -> Vec<String> {
 }
 
 #[test]
-fn no_credential_that_anybody_says_is_kept_anywhere() {
+fn no_printed_credential_is_stored_anywhere() {
     let fleet = Fleet::up();
     let mine = secrets().pop().unwrap();
     let plan = json!({
@@ -60,7 +60,7 @@ fn no_credential_that_anybody_says_is_kept_anywhere() {
         let bus = fleet.control().await;
         let (mut bytes, mut redacted) = (0, 0);
         for stream in streams {
-            let mut texts = Texts::of(&bus, stream);
+            let mut texts = StreamBytes::of(&bus, stream);
             while let Some(body) = texts.next().await {
                 let text = String::from_utf8_lossy(&body);
                 bytes += body.len();

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::intake::REASON;
 use tetrarch_bus::subject::pattern::{DEAD, MAIL};
 use tetrarch_tests::{Ended, Fleet, Ledger, Program, python};
@@ -20,7 +20,7 @@ use crate::{new_ulid, script};
 const TOO_LARGE: u64 = 10054;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_every_size_are_taken_refused_or_set_aside_and_stop_nobody() {
+async fn messages_of_every_size_are_handled_and_stop_nobody() {
     let mut fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);
@@ -29,7 +29,7 @@ async fn messages_of_every_size_are_taken_refused_or_set_aside_and_stop_nobody()
     let before = pillars(&fleet);
     let held: Vec<u64> = before.iter().map(resident).collect();
 
-    let credential = fleet.credentials(&Party::External(external.name.parse().unwrap()));
+    let credential = fleet.credentials(&CredentialHolder::External(external.name.parse().unwrap()));
     let mut command = Command::new(python());
     command.arg(script("sizes.py")).arg(fleet.url()).arg(credential);
     command.args([external.name.clone(), new_ulid()]);

@@ -22,7 +22,7 @@ const TASKS: usize = 3;
 const GROWTH_KIB: f64 = 160.0;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plan_after_plan_finishes_and_leaves_little_in_memory() {
+async fn repeated_plans_finish_with_bounded_memory() {
     let plans = usize::try_from(number("SOAK_PLANS", 48)).unwrap();
     let fleet = Fleet::prepared().with_option("--capacity", "32").started();
     let plan = plan(&fleet);

@@ -46,7 +46,7 @@ pub(crate) fn ended<'r>(records: &'r Records, task: &str) -> Option<&'r RunStatu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_program_spends_more_than_its_grant_unseen() {
+async fn no_program_exceeds_its_grant_unseen() {
     let fleet = Fleet::up();
     fleet.ok(["project", "create", "thrifty", "--tokens", "10000"]);
     let control = fleet.control().await;

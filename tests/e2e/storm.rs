@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::intake::REASON;
 use tetrarch_bus::subject::pattern::policy::grant;
 use tetrarch_bus::subject::pattern::{CURSORS, DEAD, MAIL, REQUESTS, RUNS};
@@ -64,13 +64,13 @@ async fn sent_before(bus: &Bus, stream: &str) -> Vec<Value> {
 }
 
 /// What a storm of a party is made of.
-fn material(party: &Party, name: &str, words: &[String], old: &[Value]) -> Value {
+fn material(party: &CredentialHolder, name: &str, words: &[String], old: &[Value]) -> Value {
     let publish = grant(party.role()).publish;
     let publish: Vec<String> = publish.iter().map(|p| p.replace("{{name()}}", name)).collect();
     json!({"publish": publish, "words": words, "old": old})
 }
 
-fn storm(fleet: &Fleet, party: &Party, seed: u64, what: &Value) -> Program {
+fn storm(fleet: &Fleet, party: &CredentialHolder, seed: u64, what: &Value) -> Program {
     let file = fleet.file(&format!("storm-{:?}-{seed}.json", party.role()), &what.to_string());
     let mut command = Command::new(python());
     command.arg(script("storm.py")).arg(fleet.url()).arg(fleet.credentials(party));
@@ -112,7 +112,7 @@ fn seed() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
+async fn garbage_storms_on_every_subject_stop_nobody_and_fill_nothing() {
     let mut fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);
@@ -123,9 +123,9 @@ async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
     assert_eq!(before.len(), 3, "{before:?}");
 
     let parties = [
-        (Party::External(external.name.parse().unwrap()), external.name.clone()),
-        (Party::Human(HumanName::new("ada").unwrap()), "ada".to_owned()),
-        (Party::Host(HostName::new("h9").unwrap()), "h9".to_owned()),
+        (CredentialHolder::External(external.name.parse().unwrap()), external.name.clone()),
+        (CredentialHolder::Human(HumanName::new("ada").unwrap()), "ada".to_owned()),
+        (CredentialHolder::Host(HostName::new("h9").unwrap()), "h9".to_owned()),
     ];
     let named = ["GO", "HO@h1", "HO@h9", "PO-nobody", "human:ada", "h1", "h9", "-", "T1_1", "goal"];
     let ops = ["create", "agent", "status", "host", "join", "plan", "graph", "apply", "request"];

@@ -41,7 +41,7 @@ fn waiting(fleet: &Fleet, then: &str) -> String {
 }
 
 #[test]
-fn a_run_on_a_terminal_shows_one_line_of_progress_that_goes_away() {
+fn terminal_run_shows_one_transient_progress_line() {
     let fleet = Fleet::up();
     let plan = waiting(&fleet, "true");
     let steps = json!([{"see": "0/2 done  1 at work  0:0", "make": fleet.cwd().join("go")}]);
@@ -57,7 +57,7 @@ fn a_run_on_a_terminal_shows_one_line_of_progress_that_goes_away() {
 }
 
 #[test]
-fn a_run_on_a_terminal_says_why_work_failed_and_what_helps() {
+fn terminal_run_shows_why_work_failed_and_what_helps() {
     let fleet = Fleet::up();
     let plan = waiting(&fleet, "echo the disk is full >&2; exit 3");
     let steps = json!([{"see": "1 at work", "make": fleet.cwd().join("go")}]);
@@ -68,7 +68,7 @@ fn a_run_on_a_terminal_says_why_work_failed_and_what_helps() {
 }
 
 #[test]
-fn a_question_before_something_is_lost_is_answered_on_the_terminal() {
+fn confirmation_is_read_from_the_terminal() {
     let fleet = Fleet::up();
     let plan = waiting(&fleet, "true");
     fleet.ok(["run", &plan, "--detach"]);

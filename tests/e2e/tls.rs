@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::id::{HostName, HumanName};
 use tetrarch_tests::{Fleet, Program};
 
@@ -16,7 +16,7 @@ fn listening() -> Fleet {
 }
 
 #[test]
-fn others_join_over_tls_with_the_authoritys_file_and_are_told_so_without_it() {
+fn hosts_join_over_tls_with_the_ca_file_and_are_told_when_it_is_missing() {
     let mut fleet = listening();
     fleet.start();
     let (url, ca) = (fleet.url(), fleet.data_dir().join("tls/ca.pem"));
@@ -25,13 +25,13 @@ fn others_join_over_tls_with_the_authoritys_file_and_are_told_so_without_it() {
     assert!(told.err.contains("tls/ca.pem") && told.err.contains(&url), "{}", told.err);
     assert!(told.out.trim().ends_with("host-far.creds"), "{}", told.out);
 
-    let credential = fleet.credentials(&Party::Host(HostName::new("far").unwrap()));
+    let credential = fleet.credentials(&CredentialHolder::Host(HostName::new("far").unwrap()));
     let mut far = fleet.command(["host", "--name", "far", "--capacity", "4", "--url", &url]);
     far.arg("--credentials").arg(credential).arg("--tls-ca").arg(&ca);
     let mut far = Program::start(far.arg("--data-dir").arg(fleet.cwd().join("far")));
     far.line(|line| line.trim() == "ready");
 
-    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let human = fleet.credentials(&CredentialHolder::Human(HumanName::new("ada").unwrap()));
     let asked = |options: &[&str], ca: Option<&Path>| {
         let mut command = fleet.command(["get", "hosts", "--as", "ada", "--url", &url]);
         command.arg("--credentials").arg(&human).args(options);
@@ -62,7 +62,7 @@ fn others_join_over_tls_with_the_authoritys_file_and_are_told_so_without_it() {
 }
 
 #[test]
-fn listening_for_others_without_a_name_or_with_half_a_certificate_is_refused() {
+fn remote_listener_without_name_or_full_certificate_is_refused() {
     let fleet = Fleet::prepared();
     let cases: [(&[&str], &str); 4] = [
         (&["--listen", "0.0.0.0:4222"], "does not say by which name"),
@@ -78,7 +78,7 @@ fn listening_for_others_without_a_name_or_with_half_a_certificate_is_refused() {
 }
 
 #[test]
-fn a_bus_that_asks_for_certificates_runs_a_fleet_and_takes_nobody_without_one() {
+fn bus_requiring_client_certificates_runs_a_fleet_and_refuses_others() {
     let fleet = listening();
     let made = rcgen::generate_simple_self_signed(vec!["here".to_owned()]).unwrap();
     let cert = fleet.file("cert.pem", &made.cert.pem());

@@ -12,7 +12,7 @@ use crate::acting;
 use collector::{Collector, Span};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_run_is_one_trace_through_all_agents() {
+async fn run_is_one_trace_through_all_agents() {
     let collector = Collector::start().await;
     let fleet = Fleet::prepared().with_env("TETRARCH_TELEMETRY_OTLP_ENDPOINT", &collector.url);
     let mut fleet = fleet.started();

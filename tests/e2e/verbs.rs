@@ -113,7 +113,7 @@ impl AtWork {
 const ALL: [&str; 3] = ["queued", "delivered", "effective"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_steered_interrupted_paused_and_resumed() {
+async fn program_is_steered_interrupted_paused_and_resumed() {
     let mut it = AtWork::helm().await;
     assert_eq!(it.stages(&["steer", "left"]), ALL);
     assert_eq!(state(&it.ledger.records), Some(RunState::Running));
@@ -150,7 +150,7 @@ async fn a_program_is_steered_interrupted_paused_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_agent_whose_host_is_killed_is_paused_again_in_its_next_session() {
+async fn paused_agent_of_a_killed_host_is_paused_in_its_next_session() {
     let mut it = AtWork::helm().await;
     it.stages(&["pause"]);
     it.stands(RunState::PausedByUser).await;
@@ -166,8 +166,7 @@ async fn a_paused_agent_whose_host_is_killed_is_paused_again_in_its_next_session
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_without_the_protocol_is_paused_refuses_a_steer_and_is_stopped_though_it_is_deaf()
-{
+async fn plain_program_is_paused_refuses_a_steer_and_is_stopped() {
     let deaf = "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & \
                 echo up > \"$0\"; while :; do sleep 1; done";
     let command = |witness: &str| ["sh", "-c", deaf, witness].map(str::to_owned).to_vec();
@@ -185,7 +184,7 @@ async fn a_program_without_the_protocol_is_paused_refuses_a_steer_and_is_stopped
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_of_a_paused_run_whose_host_was_killed_ends_it() {
+async fn stop_of_a_paused_run_on_a_killed_host_ends_it() {
     let mut it = AtWork::helm().await;
     it.stages(&["pause"]);
     it.stands(RunState::PausedByUser).await;

@@ -54,7 +54,7 @@ fn with_unwritable(fleet: &Fleet, mut names: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn a_wrong_plan_is_told_its_place_its_fault_what_is_allowed_and_the_next_step() {
+fn invalid_plan_is_reported_with_position_cause_and_next_step() {
     let fleet = Fleet::prepared();
     let mut names = Vec::new();
     for entry in std::fs::read_dir(golden("plans")).unwrap() {
@@ -83,7 +83,7 @@ fn a_wrong_plan_is_told_its_place_its_fault_what_is_allowed_and_the_next_step() 
 }
 
 #[test]
-fn a_wrong_command_line_is_told_its_fault_what_is_allowed_and_the_next_step() {
+fn invalid_command_line_is_reported_with_cause_and_next_step() {
     let typed: usize =
         [("lone", false), ("fleet", true)].iter().map(|(name, up)| session(name, *up)).sum();
     assert!(typed >= LINES_MIN, "{typed}");

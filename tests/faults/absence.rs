@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use tetrarch_failpoint::Step;
+use tetrarch_failpoint::Failpoint;
 use tetrarch_tests::{binary, binary_with_failpoints};
 
 /// What only an armed step reads.
@@ -17,13 +17,13 @@ fn knows(binary: &Path, word: &str) -> bool {
 }
 
 #[test]
-fn the_ordinary_binary_has_no_failpoints() {
+fn ordinary_binary_has_no_failpoints() {
     assert!(knows(&binary_with_failpoints(), VARIABLE), "else this test finds nothing out");
     assert!(!knows(&binary(), VARIABLE), "{}", binary().display());
 }
 
 #[test]
-fn every_step_has_a_name_of_its_own() {
-    let names: BTreeSet<&str> = Step::ALL.iter().map(|step| step.name()).collect();
-    assert_eq!(names.len(), Step::ALL.len());
+fn every_failpoint_has_a_unique_name() {
+    let names: BTreeSet<&str> = Failpoint::ALL.iter().map(|step| step.name()).collect();
+    assert_eq!(names.len(), Failpoint::ALL.len());
 }

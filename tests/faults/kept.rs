@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tetrarch_bus::subject::pattern::RUNS;
 use tetrarch_core::id::RunId;
 use tetrarch_core::records::Records;
-use tetrarch_failpoint::{Party, Step};
+use tetrarch_failpoint::{Failpoint, ProcessRole};
 
 use crate::case::{Fault, Turn};
 use crate::stage::{Stage, until_gone};
@@ -20,11 +20,11 @@ fn kept(records: &Records) -> Option<BTreeMap<RunId, String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_is_kept_by_the_next_owner_and_read_when_the_stream_has_it_no_more() {
+async fn journal_is_archived_by_the_next_owner_and_read_from_there() {
     let mut stage = Stage::start().await;
-    let follower = stage.follower(Party::Owner).await;
-    let running = stage.begin(&[(Step::JournalArchived, Fault::Kill)], Turn::Dies);
-    until_gone(stage.reached(Step::JournalArchived));
+    let follower = stage.follower(ProcessRole::Owner).await;
+    let running = stage.begin(&[(Failpoint::JournalArchived, Fault::Kill)], Turn::Dies);
+    until_gone(stage.reached(Failpoint::JournalArchived));
     stage.settle(running);
     if let Some((owner, before)) = follower {
         stage.until_back(&owner, before).await;

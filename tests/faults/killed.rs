@@ -1,22 +1,22 @@
 //! Kill -9 at a step: whoever follows goes on, nothing recorded is made again, nothing runs twice,
 //! nothing is left.
 
-use tetrarch_failpoint::{Party, Step};
+use tetrarch_failpoint::{Failpoint, ProcessRole};
 
 use crate::case::{Fault, faults, steps, turn};
 use crate::stage::{STEPS_OF_A_FLEET, Stage, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
-    killed(&[Party::Owner]).await;
+async fn owner_killed_at_a_failpoint_is_replaced() {
+    killed(&[ProcessRole::Owner]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_or_guard_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
-    killed(&[Party::Host, Party::Guard]).await;
+async fn host_or_guard_killed_at_a_failpoint_is_replaced() {
+    killed(&[ProcessRole::Host, ProcessRole::Guard]).await;
 }
 
-async fn killed(parties: &[Party]) {
+async fn killed(parties: &[ProcessRole]) {
     for steps in steps(Fault::Kill, parties).chunks(STEPS_OF_A_FLEET) {
         let mut stage = Stage::start().await;
         for &step in steps {
@@ -26,9 +26,9 @@ async fn killed(parties: &[Party]) {
     }
 }
 
-async fn kill_at(stage: &mut Stage, step: Step) {
+async fn kill_at(stage: &mut Stage, step: Failpoint) {
     let turn = turn(step);
-    let follower = stage.follower(step.party()).await;
+    let follower = stage.follower(step.role()).await;
     let faults = faults(step, Fault::Kill);
     let running = stage.begin(&faults, turn);
     stage.take_turn(&running, turn).await;

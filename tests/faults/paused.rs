@@ -5,26 +5,26 @@ use rustix::process::Pid;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
-use tetrarch_failpoint::{Party, Step};
+use tetrarch_failpoint::{Failpoint, ProcessRole};
 use tetrarch_tests::Program;
 
 use crate::case::{Fault, death_before, faults, steps, turn};
 use crate::stage::{SECOND, STEPS_OF_A_FLEET, Stage, let_go, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_stands_still_at_a_step_changes_nothing_when_it_goes_on() {
-    paused(&[Party::Owner]).await;
+async fn owner_paused_at_a_failpoint_changes_nothing_on_resume() {
+    paused(&[ProcessRole::Owner]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_or_guard_that_stands_still_at_a_step_changes_nothing_when_it_goes_on() {
-    paused(&[Party::Host, Party::Guard]).await;
+async fn host_or_guard_paused_at_a_failpoint_changes_nothing_on_resume() {
+    paused(&[ProcessRole::Host, ProcessRole::Guard]).await;
 }
 
-async fn paused(parties: &[Party]) {
+async fn paused(parties: &[ProcessRole]) {
     let mut steps = steps(Fault::Pause, parties);
     // A guard that stands still while its host is there freezes nothing (decision 0010).
-    steps.retain(|step| *step != Step::DeadlinePassed);
+    steps.retain(|step| *step != Failpoint::DeadlinePassed);
     for steps in steps.chunks(STEPS_OF_A_FLEET) {
         let mut stage = Stage::start().await;
         let mut standby = stage.fleet.standby();
@@ -37,7 +37,7 @@ async fn paused(parties: &[Party]) {
     }
 }
 
-async fn pause_at(stage: &mut Stage, standby: &mut Program, step: Step) {
+async fn pause_at(stage: &mut Stage, standby: &mut Program, step: Failpoint) {
     let turn = turn(step);
     let owner = stage.epoch(&AgentId::Go).await;
     let running = stage.begin(&faults(step, Fault::Pause), turn);
@@ -50,8 +50,8 @@ async fn pause_at(stage: &mut Stage, standby: &mut Program, step: Step) {
         }
     }
     let pid = stage.reached(step);
-    match step.party() {
-        Party::Owner => {
+    match step.role() {
+        ProcessRole::Owner => {
             stage.until_back(&AgentId::Go, owner).await;
             let_go(pid);
             until_gone(pid);
@@ -59,8 +59,8 @@ async fn pause_at(stage: &mut Stage, standby: &mut Program, step: Step) {
                 *standby = stage.fleet.standby();
             }
         }
-        Party::Host => host_goes_on(stage, pid).await,
-        Party::Guard => {
+        ProcessRole::Host => host_goes_on(stage, pid).await,
+        ProcessRole::Guard => {
             until_offline(stage, &format!("HO@{SECOND}").parse().unwrap()).await;
             let_go(pid);
         }

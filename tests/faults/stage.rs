@@ -12,7 +12,7 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
-use tetrarch_failpoint::{Party, Step};
+use tetrarch_failpoint::{Failpoint, ProcessRole};
 use tetrarch_tests::{Fleet, Ledger, Process, Program, binary_with_failpoints, python, wait};
 
 use crate::case::{Fault, Turn};
@@ -66,7 +66,7 @@ impl Stage {
     }
 
     /// Has the next process that reaches a step do this.
-    fn arm(&self, step: Step, fault: Fault) {
+    fn arm(&self, step: Failpoint, fault: Fault) {
         let order = match fault {
             Fault::Kill => "kill",
             Fault::Pause => "stop",
@@ -77,7 +77,7 @@ impl Stage {
     }
 
     /// The process that an armed step took effect in.
-    pub(crate) fn reached(&self, step: Step) -> Pid {
+    pub(crate) fn reached(&self, step: Failpoint) -> Pid {
         let prefix = format!("{}.", step.name());
         let pid = wait::until(step.name(), || {
             let names = std::fs::read_dir(&self.armed).unwrap().flatten();
@@ -89,12 +89,12 @@ impl Stage {
     }
 
     /// Takes back what is armed; says whether it took effect before.
-    pub(crate) fn disarm(&self, step: Step) -> bool {
+    pub(crate) fn disarm(&self, step: Failpoint) -> bool {
         std::fs::remove_file(self.armed.join(step.name())).is_err()
     }
 
     /// Arms these steps, and gives work to a project of its own.
-    pub(crate) fn begin(&mut self, faults: &[(Step, Fault)], turn: Turn) -> Running {
+    pub(crate) fn begin(&mut self, faults: &[(Failpoint, Fault)], turn: Turn) -> Running {
         self.cases += 1;
         let names: Vec<String> =
             faults.iter().map(|(step, fault)| format!("{} {fault:?}", step.name())).collect();
@@ -203,11 +203,11 @@ impl Stage {
 
     /// The follower of a party that is killed: who is in a later session then, and what its epoch is
     /// before. The host of a guard starts another one and says nothing of it.
-    pub(crate) async fn follower(&mut self, party: Party) -> Option<(AgentId, u64)> {
+    pub(crate) async fn follower(&mut self, party: ProcessRole) -> Option<(AgentId, u64)> {
         let id: AgentId = match party {
-            Party::Owner => AgentId::Go,
-            Party::Host => "HO@h1".parse().unwrap(),
-            Party::Guard => return None,
+            ProcessRole::Owner => AgentId::Go,
+            ProcessRole::Host => "HO@h1".parse().unwrap(),
+            ProcessRole::Guard => return None,
         };
         let before = self.epoch(&id).await;
         Some((id, before))

@@ -77,7 +77,7 @@ fn changed(dice: &mut Dice, inputs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn the_corpus_is_read_by_every_parser() {
+fn corpus_crashes_no_parser() {
     for (name, parser) in PARSERS {
         for (other, _) in PARSERS {
             for input in corpus(other) {
@@ -89,7 +89,7 @@ fn the_corpus_is_read_by_every_parser() {
 }
 
 #[test]
-fn changes_of_the_corpus_are_read_by_every_parser() {
+fn mutated_corpus_crashes_no_parser() {
     let (seed, rounds) = (from_env("FUZZ_SEED", SEED), from_env("FUZZ_ROUNDS", ROUNDS));
     for (name, parser) in PARSERS {
         let inputs = corpus(name);
@@ -102,7 +102,7 @@ fn changes_of_the_corpus_are_read_by_every_parser() {
 }
 
 #[test]
-fn every_parser_has_a_corpus_and_is_a_target_of_the_fuzzer() {
+fn every_parser_has_a_corpus_and_a_fuzz_target() {
     let names: BTreeSet<String> = PARSERS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names.len(), PARSERS.len());
     let found = std::fs::read_dir(here().join("corpus")).unwrap();

@@ -71,7 +71,7 @@ async fn accepted(server: &Server, seq: u64, data_dir: &Path) -> Result<Accepted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_is_refused_and_accepted_with_what_state_still_has() {
+async fn older_copy_is_refused_and_accepted_with_surviving_state() {
     let server = tetrarch_tests::server().await;
     let dir = tempfile::tempdir().unwrap();
     lived(&server, dir.path(), 3).await;
@@ -107,7 +107,7 @@ async fn an_older_copy_is_refused_and_accepted_with_what_state_still_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_state_gone_the_data_directory_alone_knows() {
+async fn data_directory_alone_detects_an_older_copy() {
     let server = tetrarch_tests::server().await;
     let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     lived(&server, dir.path(), 2).await;
@@ -133,7 +133,7 @@ async fn with_state_gone_the_data_directory_alone_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn state_that_is_gone_alone_is_made_anew_from_the_ledger() {
+async fn lost_state_is_rebuilt_from_the_ledger() {
     let server = tetrarch_tests::server().await;
     let dir = tempfile::tempdir().unwrap();
     lived(&server, dir.path(), 3).await;
@@ -165,7 +165,7 @@ async fn garbage_in_the_data_directory_is_no_new_installation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_is_not_accepted_beside_an_owner_that_works() {
+async fn ledger_is_not_accepted_beside_a_running_owner() {
     let server = tetrarch_tests::server().await;
     let dir = tempfile::tempdir().unwrap();
     let mut working = owner(&server, "working", dir.path()).await;
@@ -176,7 +176,7 @@ async fn a_ledger_is_not_accepted_beside_an_owner_that_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_made_anew_are_read_from_their_beginning_on() {
+async fn recreated_requests_stream_is_read_from_its_beginning() {
     let server = tetrarch_tests::server().await;
     let dir = tempfile::tempdir().unwrap();
     let bus = server.control().await;

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::server::{ManagedServer, ServerConfig};
 use tetrarch_bus::topology;
 
@@ -43,7 +43,7 @@ impl Fixture {
 
     async fn with_streams() -> (Self, Bus) {
         let fixture = Self::start().await;
-        let bus = fixture.bus(&Party::Control).await;
+        let bus = fixture.bus(&CredentialHolder::Control).await;
         topology::apply(&bus, 1).await.unwrap();
         (fixture, bus)
     }
@@ -56,7 +56,7 @@ impl Fixture {
         ServerConfig::new(self.path())
     }
 
-    fn options(&self, party: &Party) -> ConnectOptions {
+    fn options(&self, party: &CredentialHolder) -> ConnectOptions {
         ConnectOptions {
             urls: vec![self.url.clone()],
             credentials: Some(self.authority.mint(party).unwrap()),
@@ -65,7 +65,7 @@ impl Fixture {
         }
     }
 
-    async fn bus(&self, party: &Party) -> Bus {
+    async fn bus(&self, party: &CredentialHolder) -> Bus {
         Bus::connect(&self.options(party)).await.unwrap()
     }
 }

@@ -91,7 +91,7 @@ fn is_done_once(story: &Story, dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_conversation_that_is_cut_at_every_entry_goes_on_and_does_nothing_twice() {
+async fn conversation_cut_at_every_entry_resumes_without_repeating_effects() {
     let (dir, url, asked) = prepared();
     let mut stage = Stage::new(dir.path(), &url);
     let mut whole = Story::default();

@@ -29,7 +29,7 @@ fn sequences() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_simulated_bus_does_what_a_real_one_does() {
+async fn simulated_bus_agrees_with_the_real_one() {
     let server = tetrarch_tests::server().await;
     let (mut reality, mut model) = (Reality::new(server.control().await), Model::default());
     let mut seen = BTreeMap::new();
@@ -78,7 +78,7 @@ const EXPECTED: [&str; 23] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_expires_is_nobodys_on_both() {
+async fn expired_lease_is_free_on_both() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let (mut reality, mut model) = (Reality::new(bus.clone()), Model::default());
@@ -102,7 +102,7 @@ async fn a_lease_that_expires_is_nobodys_on_both() {
 
 /// What lags behind may refuse what would be done, never do what would be refused.
 #[test]
-fn what_lags_behind_refuses_more_and_never_less() {
+fn lagging_replica_refuses_more_and_never_less() {
     let mut refused = 0;
     for seed in 0..sequences() {
         let mut dice = Dice::new(seed);

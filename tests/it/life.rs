@@ -54,7 +54,7 @@ fn is_bounded(looks: &[Look]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_life_leaves_no_more_behind_than_a_short_one() {
+async fn long_life_leaves_no_more_behind_than_a_short_one() {
     let server = tetrarch_tests::server().await;
     let looks = LIFE.live(&server, |_| {}).await;
     is_bounded(&looks);
@@ -81,7 +81,7 @@ async fn a_long_life_leaves_no_more_behind_than_a_short_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trimmed_ledger_is_no_amnesia_and_its_past_is_told() {
+async fn trimmed_ledger_is_no_amnesia_and_its_past_is_reported() {
     let server = tetrarch_tests::server().await;
     let life = Life { entries: 1_200, look_every: 1_200, ..LIFE };
     life.live(&server, |_| {}).await;

@@ -60,7 +60,7 @@ async fn alerts(bus: &Bus, since: u64, kind: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_in_state_is_mended_from_the_ledger_and_told() {
+async fn garbage_in_state_is_repaired_from_the_ledger_and_reported() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     for life in ["one", "two"] {
@@ -122,7 +122,7 @@ async fn create(bus: &Bus, project: &str, number: u32) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_newer_version_wrote_is_left_as_it_is_and_the_rest_goes_on() {
+async fn newer_records_are_left_unchanged_and_the_rest_goes_on() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let first = owner(&server, "first").await;
@@ -166,7 +166,7 @@ fn raw_record(needs: u8, key: &str, rest: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_of_a_newer_owner_is_taken_without_what_cannot_be_read_in_it() {
+async fn commit_of_a_newer_owner_is_read_without_its_undecodable_parts() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let first = owner(&server, "first").await;
@@ -203,7 +203,7 @@ async fn a_commit_of_a_newer_owner_is_taken_without_what_cannot_be_read_in_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trimmed_ledger_mends_state_from_its_snapshot() {
+async fn trimmed_ledger_repairs_state_from_its_snapshot() {
     let server = tetrarch_tests::server().await;
     let life = Life { entries: 1_200, look_every: 1_200, snapshot_every: 500, kept: Millis(500) };
     life.live(&server, |_| {}).await;
@@ -222,7 +222,7 @@ async fn a_trimmed_ledger_mends_state_from_its_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_commit_is_counted_and_told_once_of_each_cause() {
+async fn invalid_commits_are_counted_and_reported_once_per_cause() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let first = owner(&server, "first").await;
@@ -269,7 +269,7 @@ async fn what_is_no_commit_is_counted_and_told_once_of_each_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_takes_over_from_a_forged_epoch_that_is_possible() {
+async fn owner_takes_over_from_a_possible_forged_epoch() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let first = owner(&server, "first").await;
@@ -291,7 +291,7 @@ async fn replayed_epoch(bus: &Bus) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays() {
+async fn unreferenced_artifacts_are_swept_and_named_or_restored_ones_stay() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let artifacts = Artifacts::new(&bus);
@@ -336,7 +336,7 @@ async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_stored_again_since_it_was_seen_is_not_swept() {
+async fn artifact_stored_again_since_the_scan_is_not_swept() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let artifacts = Artifacts::new(&bus);

@@ -28,7 +28,7 @@ async fn owner(server: &Server, instance: &str, ttl_secs: u32) -> Owner {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_takes_over_as_soon_as_the_lease_is_given_back() {
+async fn standby_takes_over_when_the_lease_is_released() {
     let server = tetrarch_tests::server().await;
     let mut first = owner(&server, "first", LONG_SECS).await;
     first.until_ready().await;
@@ -42,7 +42,7 @@ async fn a_standby_takes_over_as_soon_as_the_lease_is_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_an_owner_is_left_when_it_ended_however_it_ended() {
+async fn ended_owner_leaves_nothing_however_it_ended() {
     let server = tetrarch_tests::server().await;
     for (instance, aborted) in [("stopped", false), ("aborted", true)] {
         let (halt, halted) = watch::channel(None);
@@ -60,7 +60,7 @@ async fn nothing_of_an_owner_is_left_when_it_ended_however_it_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_waits_for_the_lease_of_a_dead_owner_and_not_much_longer() {
+async fn standby_waits_little_longer_than_a_dead_owners_lease() {
     let server = tetrarch_tests::server().await;
     let mut first = owner(&server, "first", SHORT_SECS).await;
     first.until_ready().await;
@@ -76,7 +76,7 @@ async fn a_standby_waits_for_the_lease_of_a_dead_owner_and_not_much_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_does_not_go_on_with_a_ledger_that_was_made_anew() {
+async fn owner_does_not_continue_on_a_recreated_ledger() {
     let server = tetrarch_tests::server().await;
     let mut first = owner(&server, "first", LONG_SECS).await;
     let bus = server.control().await;
@@ -98,7 +98,7 @@ async fn an_owner_does_not_go_on_with_a_ledger_that_was_made_anew() {
 /// What refuses a commit need not say that a later owner is there: the last message of the ledger is
 /// no entry here, in a cluster it may not show yet. The simulation found an owner that went on.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_does_not_write_behind_a_later_one_that_a_refusal_did_not_name() {
+async fn owner_does_not_write_behind_an_unnamed_later_owner() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut first = owner(&server, "first", LONG_SECS).await;
@@ -122,7 +122,7 @@ async fn an_owner_does_not_write_behind_a_later_one_that_a_refusal_did_not_name(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owners_epoch_is_above_the_ledgers_when_state_does_not_know_it_yet() {
+async fn new_owner_epoch_exceeds_the_ledgers_despite_stale_state() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let earlier = codec::encode_entry(&empty_entry(1, 9)).unwrap().into();

@@ -120,7 +120,7 @@ async fn owner(server: &Server, instance: &str) -> Owner {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn state_that_a_server_lost_is_made_again_by_the_owner_that_goes_on() {
+async fn state_lost_by_a_server_is_rebuilt_by_the_running_owner() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let owner = owner(&server, "one").await;
@@ -136,7 +136,7 @@ async fn state_that_a_server_lost_is_made_again_by_the_owner_that_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plan_events_that_a_server_lost_are_published_again_as_they_were() {
+async fn plan_events_lost_by_a_server_are_republished_unchanged() {
     for lost in [&[PLANS][..], &[PLANS, STATE]] {
         let mut server = tetrarch_tests::server().await;
         let bus = server.control().await;
@@ -152,7 +152,7 @@ async fn plan_events_that_a_server_lost_are_published_again_as_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_behind_the_last_plan_event_is_refused_although_state_is_lost_too() {
+async fn ledger_behind_the_last_plan_event_is_refused_without_state() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let first = owner(&server, "one").await;
@@ -168,7 +168,7 @@ async fn a_ledger_behind_the_last_plan_event_is_refused_although_state_is_lost_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_behind_an_order_of_its_owner_is_refused() {
+async fn ledger_behind_an_order_of_its_owner_is_refused() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut headers = HeaderMap::new();

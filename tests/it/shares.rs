@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use futures::future::join_all;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::pattern::{LEDGER, MAIL, STATE, inbox_open};
@@ -39,7 +39,7 @@ struct Asker {
 impl Asker {
     async fn new(server: &Server, name: &str) -> Self {
         let name = HumanName::new(name).unwrap();
-        let bus = server.bus(&Party::Human(name.clone())).await;
+        let bus = server.bus(&CredentialHolder::Human(name.clone())).await;
         let from = Principal::Human(name);
         let replies = Replies::open(&bus, &from).await.unwrap();
         Self { from, bus, replies }
@@ -77,7 +77,7 @@ fn op() -> Op {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_one_sender_is_refused_and_another_is_answered() {
+async fn flooding_sender_is_refused_and_another_is_answered() {
     let server = tetrarch_tests::server().await;
     let owner = owner(&server).await;
     let (mut loud, mut quiet) =
@@ -131,7 +131,7 @@ async fn a_flood_of_one_sender_is_refused_and_another_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_leaves_nothing_on_the_ledger_and_is_answered_once() {
+async fn read_leaves_nothing_on_the_ledger_and_is_answered_once() {
     let server = tetrarch_tests::server().await;
     let first = owner(&server).await;
     let mut asker = Asker::new(&server, "ada").await;
@@ -177,7 +177,7 @@ async fn asker_meta(control: &Bus) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_that_fills_its_stream_goes_and_the_owner_lives_on() {
+async fn mail_that_fills_its_stream_is_dropped_and_the_owner_survives() {
     let server = tetrarch_tests::server().await;
     let owner = owner(&server).await;
     let (mut loud, mut quiet) =
@@ -214,7 +214,7 @@ async fn mail_that_fills_its_stream_goes_and_the_owner_lives_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_to_agents_that_never_were_is_dropped() {
+async fn mail_to_unknown_agents_is_dropped() {
     let server = tetrarch_tests::server().await;
     let owner = owner(&server).await;
     let loud = Asker::new(&server, "loud").await;
@@ -244,7 +244,7 @@ async fn mail_to_agents_that_never_were_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_refused_of_whoever_wrote_more_than_its_reader_reads() {
+async fn sender_exceeding_its_readers_backlog_is_refused() {
     let server = tetrarch_tests::server().await;
     let owner = owner(&server).await;
     let control = server.control().await;
@@ -264,7 +264,7 @@ async fn requests_are_refused_of_whoever_wrote_more_than_its_reader_reads() {
     assert_eq!(quiet.answer().await.1.error, None);
     // It has a consumer, and takes nothing from it.
     let wanted = r#"{"lane": "mail", "after": 0}"#.into();
-    let reader = server.bus(&Party::External("PO-demo".parse().unwrap())).await;
+    let reader = server.bus(&CredentialHolder::External("PO-demo".parse().unwrap())).await;
     let opened = reader.client().request(inbox_open("PO-demo"), wanted).await.unwrap();
     assert!(!String::from_utf8_lossy(&opened.payload).contains("error"), "{opened:?}");
     let subject = format!("mail.PO-demo.{}", loud.from);

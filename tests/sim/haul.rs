@@ -111,7 +111,7 @@ fn ready(desk: &Desk, epic: EpicId) -> Option<NodeId> {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are what docs/benchmarks.md tells")]
-fn the_largest_plan_runs_to_its_end_with_little_ledger_for_each_change() {
+fn largest_plan_completes_with_little_ledger_per_change() {
     let (mut desk, mut cost) = (fleet(), Cost::default());
     let op = Op::GoalCreate { project: work::project(), plan: Box::new(largest()) };
     cost.commit(&mut desk, human(), RequestBody::Op(op));

@@ -112,7 +112,7 @@ pub(crate) fn po() -> AgentId {
 }
 
 #[test]
-fn a_full_group_fits_into_a_commit() {
+fn full_group_fits_into_a_commit() {
     let mut desk = fleet();
     let mut largest = 0;
     let mut dice = Dice::new(1);

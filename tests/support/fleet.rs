@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::server::endpoint;
 use tetrarch_core::id::HostName;
 
@@ -251,7 +251,7 @@ impl Fleet {
     /// The same without waiting until it is ready.
     #[must_use]
     pub fn second_host_that_comes_up(&self, name: &str) -> Program {
-        let credential = self.credentials(&Party::Host(HostName::new(name).unwrap()));
+        let credential = self.credentials(&CredentialHolder::Host(HostName::new(name).unwrap()));
         let mut second = self.command(["host", "--name", name, "--capacity", "64"]);
         second.args(["--url", &self.url()]).arg("--credentials").arg(credential);
         Program::start(second.arg("--data-dir").arg(self.cwd().join("far")))
@@ -261,12 +261,12 @@ impl Fleet {
     #[must_use]
     pub fn standby(&self) -> Program {
         let mut standby = self.command(["serve", "--global", "--url", &self.url()]);
-        standby.arg("--credentials").arg(self.credentials(&Party::Control));
+        standby.arg("--credentials").arg(self.credentials(&CredentialHolder::Control));
         Program::start(standby.arg("--data-dir").arg(self.cwd().join("standby")))
     }
 
     /// A connection as a party.
-    pub async fn bus(&self, party: &Party) -> Bus {
+    pub async fn bus(&self, party: &CredentialHolder) -> Bus {
         let options = ConnectOptions {
             urls: self.url().split(',').map(str::to_owned).collect(),
             credentials: Some(self.credentials(party)),
@@ -278,13 +278,13 @@ impl Fleet {
 
     /// The credential of a party.
     #[must_use]
-    pub fn credentials(&self, party: &Party) -> PathBuf {
+    pub fn credentials(&self, party: &CredentialHolder) -> PathBuf {
         Authority::open_or_create(&self.data_dir()).unwrap().mint(party).unwrap()
     }
 
     /// A connection as the owner.
     pub async fn control(&self) -> Bus {
-        self.bus(&Party::Control).await
+        self.bus(&CredentialHolder::Control).await
     }
 
     /// Every living process of this installation.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::state::{load, load_meta};
 use tetrarch_bus::subject::pattern::{LEDGER, MAIL, REQUESTS, STATE};
@@ -159,7 +159,7 @@ struct Asking {
 impl Asking {
     async fn begin(server: &Server) -> Self {
         let human = HumanName::new("ada").unwrap();
-        let bus = server.bus(&Party::Human(human.clone())).await;
+        let bus = server.bus(&CredentialHolder::Human(human.clone())).await;
         let project = ProjectName::new("life").unwrap();
         let mut asking = Self { bus, from: Principal::Human(human), project, asked: 0 };
         let create = Op::ProjectCreate(ProjectCreate {

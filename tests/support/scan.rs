@@ -156,7 +156,7 @@ fn char_literal(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn code_comments_and_literals_are_told_apart() {
+fn code_comments_and_literals_are_distinguished() {
     let text = concat!(
         "let a = \"x // y\\\" z\"; // note\n",
         "let b = r#\"raw \" \n still\"#; /* one /* two */ */ let c = '\"';\n",
@@ -172,7 +172,7 @@ fn code_comments_and_literals_are_told_apart() {
 }
 
 #[test]
-fn an_unfinished_literal_ends_with_the_text() {
+fn unfinished_literal_ends_with_the_text() {
     for text in ["\"never closed", "/* never closed", "r##\"never closed\"#", "'", "'\\"] {
         assert_eq!(scan(text).code.lines().count(), 1, "{text}");
     }

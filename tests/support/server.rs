@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{Durability, ManagedServer, ServerConfig};
 use tetrarch_bus::topology;
@@ -67,7 +67,7 @@ impl Server {
     }
 
     /// A new connection as this party.
-    pub async fn bus(&self, party: &Party) -> Bus {
+    pub async fn bus(&self, party: &CredentialHolder) -> Bus {
         let options = ConnectOptions {
             urls: vec![self.url.clone()],
             credentials: Some(self.authority.mint(party).unwrap()),
@@ -79,7 +79,7 @@ impl Server {
 
     /// A new connection as the owner.
     pub async fn control(&self) -> Bus {
-        self.bus(&Party::Control).await
+        self.bus(&CredentialHolder::Control).await
     }
 
     /// Kills the server without notice. It is gone, and its port is free, when this returns.

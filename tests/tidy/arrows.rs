@@ -175,7 +175,7 @@ fn every_form_of_a_dependency_is_read() {
 }
 
 #[test]
-fn a_wrong_arrow_is_found() {
+fn wrong_arrow_is_found() {
     let cases = [
         ("core", "tokio.workspace = true", 1),
         ("core", "tetrarch-bus.workspace = true", 1),
@@ -198,7 +198,7 @@ fn a_wrong_arrow_is_found() {
 }
 
 #[test]
-fn a_package_named_outside_its_home_is_found() {
+fn package_named_outside_its_home_is_found() {
     let text = "use async_nats::Client;\nfn f() { prost::encode() }\n// ractor\n";
     let at = |path| source_offences(&Source::parse(path, text)).len();
     assert_eq!(at("crates/tetrarch-engine/src/a.rs"), 2);

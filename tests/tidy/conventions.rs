@@ -9,7 +9,7 @@ const HOME: &str = "crates/tetrarch-telemetry/src/conventions.rs";
 const WORD: &str = "gen_ai";
 
 #[test]
-fn the_words_of_the_conventions_stay_in_their_file() {
+fn convention_words_stay_in_their_file() {
     let found: Vec<Offence> = sources().iter().flat_map(words).collect();
     assert_none(&found, "name it in the conventions of the telemetry crate and use that");
 }
@@ -25,7 +25,7 @@ fn words(source: &Source) -> Vec<Offence> {
 }
 
 #[test]
-fn a_word_outside_its_file_is_found() {
+fn word_outside_its_file_is_found() {
     let text = "// gen_ai\ninfo_span!(\"chat\", gen_ai.system = 1);\nset(\"gen_ai.system\", 1);\n\
         #[cfg(test)]\nmod tests { const S: &str = \"gen_ai.system\"; }\n";
     let at = |path| words(&Source::parse(path, text));

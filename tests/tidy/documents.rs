@@ -8,13 +8,13 @@ const ARCHITECTURE_LINES_MAX: usize = 300;
 const HEADINGS: [&str; 4] = ["## Context", "## Options", "## Decision", "## Consequences"];
 
 #[test]
-fn the_architecture_can_be_read_at_once() {
+fn architecture_page_is_short() {
     let found: Vec<Offence> = long(&text(ARCHITECTURE)).into_iter().collect();
     assert_none(&found, "say less, or move a part into a document of its own");
 }
 
 #[test]
-fn a_decision_says_why() {
+fn every_decision_says_why() {
     let paths = files("docs/decisions", ".md");
     assert!(!paths.is_empty(), "no decisions were found");
     let found: Vec<Offence> =
@@ -53,13 +53,13 @@ fn decision_offences(path: &str, text: &str) -> Vec<Offence> {
 }
 
 #[test]
-fn a_long_architecture_is_found() {
+fn long_architecture_page_is_found() {
     assert!(long(&"line\n".repeat(ARCHITECTURE_LINES_MAX)).is_none());
     assert!(long(&"line\n".repeat(ARCHITECTURE_LINES_MAX + 1)).is_some());
 }
 
 #[test]
-fn a_decision_without_reasons_is_found() {
+fn decision_without_reasons_is_found() {
     let whole = "# T\n## Context\na\n## Options\nb\n## Decision\nc\n## Consequences\nd\n";
     assert_lines(&decision_offences("docs/decisions/0001-a.md", whole), &[]);
     assert_lines(&decision_offences("docs/decisions/first.md", whole), &[1]);

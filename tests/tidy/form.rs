@@ -45,7 +45,7 @@ fn files_are_named_after_their_concept() {
 }
 
 #[test]
-fn the_top_level_is_fixed() {
+fn top_level_is_fixed() {
     let found = strangers(&names("."));
     assert_none(&found, "put it below one of the fixed directories, or make it a dotfile");
 }
@@ -85,7 +85,7 @@ fn strangers(names: &[String]) -> Vec<Offence> {
 }
 
 #[test]
-fn a_missing_header_is_found() {
+fn missing_header_is_found() {
     let headless = |text: &str| headless(&Source::parse("a.rs", text)).is_some();
     assert!(headless("use std::fmt;\n"));
     assert!(headless("// What it is for.\n"));
@@ -94,7 +94,7 @@ fn a_missing_header_is_found() {
 }
 
 #[test]
-fn a_long_file_is_found() {
+fn long_file_is_found() {
     let file = |lines: usize, end: &str| {
         let text = "let a = 1; // one\n\n// note\n".repeat(lines) + end;
         long(&Source::parse("crates/tetrarch-bus/src/a.rs", &text)).is_some()
@@ -104,7 +104,7 @@ fn a_long_file_is_found() {
 }
 
 #[test]
-fn a_junk_drawer_is_found() {
+fn junk_drawer_is_found() {
     assert!(junk("crates/tetrarch-bus/src/utils.rs").is_some());
     assert!(junk("crates/tetrarch-bus/src/common/text.rs").is_some());
     assert!(junk("crates/tetrarch-bus/src/codec/mod.rs").is_some());
@@ -112,7 +112,7 @@ fn a_junk_drawer_is_found() {
 }
 
 #[test]
-fn a_stranger_at_the_top_is_found() {
+fn stranger_at_the_top_is_found() {
     let names = ["crates", "target", "scripts"].map(str::to_owned);
     assert_lines(&strangers(&names), &[1]);
 }

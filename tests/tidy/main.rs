@@ -6,6 +6,7 @@ mod arrows;
 mod conventions;
 mod documents;
 mod form;
+mod names;
 mod offence;
 mod purity;
 mod repository;

@@ -27,7 +27,7 @@ const PRINTS: [&str; 4] = ["print!", "println!", "eprint!", "eprintln!"];
 const PARTS: [&str; 7] = ["env", "fs", "io", "net", "process", "thread", "os"];
 
 #[test]
-fn the_core_is_pure() {
+fn core_is_pure() {
     let found: Vec<Offence> = sources()
         .iter()
         .filter(|source| source.crate_name() == Some("core"))
@@ -56,7 +56,7 @@ fn uses(code: &str, part: &str) -> bool {
 }
 
 #[test]
-fn an_impure_line_is_found() {
+fn impure_line_is_found() {
     let text = "//! HashMap\nuse std::collections::HashMap;\nuse std::{fmt, fs};\n\
         async fn f() {}\nlet now = std::time::Instant::now();\nlet a = std::env::var(\"X\");\n\
         let operand = \"rand\"; self.print();\nprintln!();\n#[cfg(test)]\nmod tests { use std::fs; }\n";

@@ -83,7 +83,7 @@ fn kinds(clean: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn a_credential_is_found_unless_its_kind_is_allowed_there() {
+fn credential_is_found_unless_its_kind_is_allowed_there() {
     let (token, key) =
         ("ghp_".to_owned() + &"a1".repeat(18), ["-----BEGIN", "PRIVATE KEY-----"].join(" "));
     let text = format!("fn a() {{}}\nlet token = \"{token}\";\n[redacted:api_key]\n{key}\nMIIE\n");
@@ -92,7 +92,7 @@ fn a_credential_is_found_unless_its_kind_is_allowed_there() {
 }
 
 #[test]
-fn what_is_allowed_is_still_there() {
+fn every_allowed_credential_is_still_there() {
     for (path, kind, _) in ALLOWED {
         assert!(
             redaction::text(&text(path)).contains(&format!("[redacted:{kind}]")),

@@ -126,7 +126,7 @@ fn closing(code: &str, from: usize, open: char, close: char) -> usize {
 }
 
 #[test]
-fn test_code_is_told_from_product_code() {
+fn test_code_differs_from_product_code() {
     let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
     let source = Source::parse("crates/tetrarch-core/src/a.rs", text);
     let product: Vec<usize> = source
@@ -140,7 +140,7 @@ fn test_code_is_told_from_product_code() {
 }
 
 #[test]
-fn an_attribute_is_found_whole() {
+fn attribute_is_found_whole() {
     let source = Source::parse("a.rs", "#![deny(x)]\n#[allow(\n    dead_code,\n)]\nfn a() {}\n");
     let found = source.attributes();
     let lines: Vec<usize> = found.iter().map(|attribute| attribute.line).collect();
@@ -149,7 +149,7 @@ fn an_attribute_is_found_whole() {
 }
 
 #[test]
-fn a_word_is_no_part_of_a_longer_one() {
+fn word_is_no_part_of_a_longer_one() {
     assert!(has_word("rand::random()", "rand"));
     assert!(!has_word("operand + random", "rand"));
 }

@@ -76,7 +76,7 @@ fn word(token: &str) -> bool {
 }
 
 #[test]
-fn a_subject_is_told_from_other_text() {
+fn subject_differs_from_other_text() {
     let subjects = [
         "ledger.main",
         "spawn.request.",
@@ -115,7 +115,7 @@ fn a_subject_is_told_from_other_text() {
 }
 
 #[test]
-fn a_subject_outside_its_file_is_found() {
+fn subject_outside_its_file_is_found() {
     let text = "// \"mail.a.b\"\nlet s = format!(\"mail.{to}.{from}\");\n\
         #[cfg(test)]\nmod tests { const S: &str = \"mail.a.b\"; }\n";
     let at = |path| literals(&Source::parse(path, text));

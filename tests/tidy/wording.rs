@@ -25,7 +25,7 @@ fn there_is_one_trait() {
 }
 
 #[test]
-fn a_muted_lint_has_a_reason() {
+fn muted_lint_has_a_reason() {
     assert_rule(muted, "write #[expect(lint, reason = \"..\")]");
 }
 
@@ -126,21 +126,21 @@ mod samples {
     }
 
     #[test]
-    fn a_mock_is_found() {
+    fn mock_is_found() {
         let text = "use mockall::mock;\npub struct MockBus;\nstruct FakeClock;\nlet mock = 1;\n\
             // struct MockNote\nstruct Hammock;\n";
         assert_lines(&mocks(&product(text)), &[1, 2, 3]);
     }
 
     #[test]
-    fn a_trait_is_found() {
+    fn trait_is_found() {
         let text = "pub(crate) trait Clock {}\npub trait AgentBackend {}\nimpl Clock for A {}\n\
             unsafe trait Raw {}\n";
         assert_lines(&traits(&product(text)), &[1, 4]);
     }
 
     #[test]
-    fn a_muted_lint_is_found() {
+    fn lint_muted_without_reason_is_found() {
         let text = "#[allow(dead_code)]\n#[expect(dead_code, reason = \"r\")]\n\
             #![allow(\n    dead_code\n)]\n#[derive(Debug)]\n#[cfg_attr(test, allow(dead_code))]\n";
         assert_lines(&muted(&product(text)), &[1, 3, 7]);
@@ -153,7 +153,7 @@ mod samples {
     }
 
     #[test]
-    fn a_sleeping_test_is_found() {
+    fn sleeping_test_is_found() {
         let text = "sleep(d);\n#[cfg(test)]\nmod tests {\n    tokio::time::sleep(d).await;\n}\n";
         assert_lines(&sleeps(&product(text)), &[4]);
         assert_lines(&sleeps(&Source::parse("tests/it/a.rs", text)), &[1, 4]);

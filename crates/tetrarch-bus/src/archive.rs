@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 
-use crate::artifact::{ArtifactError, Artifacts, Lines, pipe};
+use crate::artifact::{ArtifactError, ArtifactLines, Artifacts, pipe};
 use crate::client::{Bus, RawMessage};
 use crate::codec;
 use crate::error::ReadError;
@@ -65,7 +65,7 @@ pub enum ArchiveError {
 
 /// The first line of a part.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct ArchiveHeader {
     run: String,
     /// The parts before it, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,7 +75,7 @@ struct Header {
 /// An entry's place.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct EntryPosition {
     seq: u64,
     stored_unix_ms: u64,
     /// What is no JSON, or not in one line, as it was.
@@ -107,11 +107,11 @@ pub async fn keep(
         }
     };
     let artifacts = Artifacts::new(bus);
-    let mut header = Header { run: writer.run.to_string(), before: Vec::new() };
+    let mut header = ArchiveHeader { run: writer.run.to_string(), before: Vec::new() };
     let mut first = 1;
     loop {
         let (sink, source) = pipe();
-        let part = Part { bus, subject: &subject, first, last, bytes_max };
+        let part = ArchivePart { bus, subject: &subject, first, last, bytes_max };
         let (written, sent) = futures::join!(part.write(&header, sink), artifacts.upload(source));
         let next = written?;
         let sha256 = artifacts.name(sent?, MEDIA_TYPE).await?.sha256;
@@ -127,7 +127,7 @@ fn is_end(message: &RawMessage) -> bool {
 }
 
 /// A stretch of a journal that is written.
-struct Part<'b> {
+struct ArchivePart<'b> {
     bus: &'b Bus,
     subject: &'b str,
     first: u64,
@@ -135,12 +135,12 @@ struct Part<'b> {
     bytes_max: usize,
 }
 
-impl Part<'_> {
+impl ArchivePart<'_> {
     /// Writes as much as there is room for; gives the sequence from which the next part goes on. What
     /// reads it, and has ended, has an error of its own to tell.
     async fn write(
         self,
-        header: &Header,
+        header: &ArchiveHeader,
         mut sink: DuplexStream,
     ) -> Result<Option<u64>, ArchiveError> {
         let Self { bus, subject, first, last, bytes_max } = self;
@@ -177,7 +177,8 @@ fn line(message: &RawMessage) -> Vec<u8> {
     let is_text = std::str::from_utf8(payload).is_ok() && !payload.contains(&b'\n');
     let is_json = is_text && serde_json::from_slice::<IgnoredAny>(payload).is_ok();
     let base64 = (!is_json).then(|| BASE64.encode(payload));
-    let mut line = json(&Place { seq: message.seq, stored_unix_ms: message.time_unix_ms, base64 });
+    let mut line =
+        json(&EntryPosition { seq: message.seq, stored_unix_ms: message.time_unix_ms, base64 });
     if is_json {
         line.pop();
         line.extend_from_slice(ENTRY);
@@ -189,11 +190,11 @@ fn line(message: &RawMessage) -> Vec<u8> {
 }
 
 /// What a line says; none when it is no entry's.
-fn parsed(line: &[u8]) -> Option<(Place, Vec<u8>)> {
+fn parsed(line: &[u8]) -> Option<(EntryPosition, Vec<u8>)> {
     let line = line.strip_suffix(b"\n")?;
     // Before an entry stand numbers only, so the first one is where it begins.
     let Some(at) = line.windows(ENTRY.len()).position(|window| window == ENTRY) else {
-        let place: Place = serde_json::from_slice(line).ok()?;
+        let place: EntryPosition = serde_json::from_slice(line).ok()?;
         let payload = BASE64.decode(place.base64.as_ref()?.as_bytes()).ok()?;
         return Some((place, payload));
     };
@@ -218,9 +219,9 @@ pub struct Archive {
     /// Parts that are not begun.
     before: VecDeque<String>,
     /// The part that is read.
-    current: Option<Lines>,
+    current: Option<ArtifactLines>,
     /// The last part, behind its header.
-    head: Option<Lines>,
+    head: Option<ArtifactLines>,
 }
 
 impl Archive {
@@ -271,7 +272,10 @@ impl Archive {
 }
 
 /// A part behind its header.
-async fn begun(artifacts: &Artifacts, sha256: &str) -> Result<(Header, Lines), ArchiveError> {
+async fn begun(
+    artifacts: &Artifacts,
+    sha256: &str,
+) -> Result<(ArchiveHeader, ArtifactLines), ArchiveError> {
     let no_journal = |reason: String| ArchiveError::NoJournal { sha256: sha256.to_owned(), reason };
     let (known, mut lines) = artifacts.lines(sha256).await?;
     if known.media_type != MEDIA_TYPE {
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_kept_as_it_was_in_one_line() {
+    fn archive_entry_round_trips_as_one_line() {
         for payload in [
             br#"{"a": 1.50, "entry":2}"#.as_slice(),
             br#"{"x":",\"entry\":"}"#,

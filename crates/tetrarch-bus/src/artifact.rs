@@ -24,7 +24,7 @@ use crate::client::{Bus, RawMessage};
 use crate::error::{PublishError, ReadError};
 use crate::subject::pattern;
 
-pub use streaming::{Lines, Upload, pipe};
+pub use streaming::{ArtifactLines, Upload, pipe};
 
 /// An artifact that is stored again gets a new time when it is older than this: it is kept for long
 /// enough after that (`UNNAMED_KEPT`), and its description is not written for every put.
@@ -94,7 +94,7 @@ pub enum ArtifactError {
 
 /// The object store's description of an object.
 #[derive(Debug, Serialize, Deserialize)]
-struct Meta {
+struct ObjectMeta {
     name: String,
     bucket: String,
     nuid: String,
@@ -299,12 +299,12 @@ impl Artifacts {
         Ok(Looked { sha256: transfer::hex(&hash.finalize()), size, secret })
     }
 
-    async fn existing(&self, sha256: &str) -> Result<Meta, ArtifactError> {
+    async fn existing(&self, sha256: &str) -> Result<ObjectMeta, ArtifactError> {
         let found = self.meta(sha256).await?.map(|(meta, _)| meta);
         found.ok_or_else(|| ArtifactError::Missing(sha256.to_owned()))
     }
 
-    async fn meta(&self, sha256: &str) -> Result<Option<(Meta, RawMessage)>, ArtifactError> {
+    async fn meta(&self, sha256: &str) -> Result<Option<(ObjectMeta, RawMessage)>, ArtifactError> {
         let digits = sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if sha256.len() != 64 || !digits {
             return Err(ArtifactError::Name(sha256.to_owned()));
@@ -313,7 +313,7 @@ impl Artifacts {
         let Some(message) = self.bus.last_by_subject(pattern::ARTIFACTS, &subject).await? else {
             return Ok(None);
         };
-        let meta: Meta = serde_json::from_slice(&message.payload).map_err(|error| {
+        let meta: ObjectMeta = serde_json::from_slice(&message.payload).map_err(|error| {
             ArtifactError::Damaged { sha256: sha256.to_owned(), reason: error.to_string() }
         })?;
         Ok((!meta.deleted).then_some((meta, message)))
@@ -326,7 +326,7 @@ impl Artifacts {
         wanted: ArtifactRef,
         sent: transfer::Sent,
     ) -> Result<ArtifactRef, ArtifactError> {
-        let meta = Meta {
+        let meta = ObjectMeta {
             name: wanted.sha256.clone(),
             bucket: pattern::ARTIFACTS_BUCKET.to_owned(),
             nuid: sent.nuid,
@@ -350,7 +350,7 @@ impl Artifacts {
     }
 }
 
-fn reference(meta: &Meta) -> ArtifactRef {
+fn reference(meta: &ObjectMeta) -> ArtifactRef {
     ArtifactRef {
         sha256: meta.name.clone(),
         size: meta.size,

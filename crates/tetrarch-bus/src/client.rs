@@ -27,9 +27,9 @@ use crate::error::ConnectError;
 use crate::retry;
 use crate::server::{MIN_VERSION, Version};
 use crate::subject::pattern;
-use crate::subject::pattern::policy::{Account, Role};
+use crate::subject::pattern::policy::{BusAccount, CredentialRole};
 
-use doubt::{Doubt, Turns};
+use doubt::{QuorumWatch, ServerRotation};
 use login::{sign_in, signed_in};
 
 pub use publish::PendingAck;
@@ -91,7 +91,7 @@ pub struct Identity {
 
 /// What the server said outside of any answer.
 #[derive(Debug, Clone)]
-pub(crate) enum Notice {
+pub(crate) enum ServerNotice {
     /// A publish on this subject is not allowed.
     Denied(String),
     /// The credential was refused.
@@ -106,12 +106,12 @@ pub struct Bus {
     pub(crate) js: jetstream::Context,
     api: String,
     /// What its credential says that it is for; the server goes by what it signed.
-    role: Option<Role>,
-    notices: broadcast::Sender<Notice>,
+    role: Option<CredentialRole>,
+    notices: broadcast::Sender<ServerNotice>,
     losses: watch::Sender<u64>,
     /// Servers that were named; it may have been told of more.
     servers: usize,
-    doubt: Arc<Doubt>,
+    doubt: Arc<QuorumWatch>,
 }
 
 impl Bus {
@@ -153,7 +153,7 @@ impl Bus {
                 }
             })?;
         let role = facts.and_then(|facts| facts.role);
-        let account = role.map_or(Account::Control, Role::account);
+        let account = role.map_or(BusAccount::Control, CredentialRole::account);
         let api = options.api_prefix.clone().unwrap_or_else(|| account.api().to_owned());
         let js = ContextBuilder::new()
             .timeout(ANSWER_WITHIN)
@@ -167,8 +167,8 @@ impl Bus {
         tokio::select! {
             proven = bus.prove(&url) => proven?,
             trouble = credential_trouble(&mut heard) => return Err(match trouble {
-                Notice::Refused => refused(options, "authorization violation"),
-                Notice::Denied(subject) => ConnectError::NoJetStream {
+                ServerNotice::Refused => refused(options, "authorization violation"),
+                ServerNotice::Denied(subject) => ConnectError::NoJetStream {
                     url,
                     reason: format!("the credential may not publish {subject}"),
                 },
@@ -264,17 +264,17 @@ impl Bus {
 
     /// What the credential is for; none when it does not say.
     #[must_use]
-    pub fn role(&self) -> Option<Role> {
+    pub fn role(&self) -> Option<CredentialRole> {
         self.role
     }
 
     /// Whether a reader of a stream has a consumer there; else it reads and is woken. Consumers are made by the
     /// control plane alone.
     pub(crate) fn consumes(&self) -> bool {
-        self.role.is_none_or(|role| role.account() == Account::Control)
+        self.role.is_none_or(|role| role.account() == BusAccount::Control)
     }
 
-    pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
+    pub(crate) fn notices(&self) -> broadcast::Receiver<ServerNotice> {
         self.notices.subscribe()
     }
 
@@ -295,7 +295,7 @@ fn refused(options: &ConnectOptions, reason: &str) -> ConnectError {
 }
 
 /// Resolves only when the server complains about this connection's credential.
-async fn credential_trouble(heard: &mut broadcast::Receiver<Notice>) -> Notice {
+async fn credential_trouble(heard: &mut broadcast::Receiver<ServerNotice>) -> ServerNotice {
     loop {
         match heard.recv().await {
             Ok(notice) => return notice,
@@ -307,11 +307,11 @@ async fn credential_trouble(heard: &mut broadcast::Receiver<Notice>) -> Notice {
 
 /// Resolves only when the server said that this subject may not be published: it sends no
 /// answer then, and the wait would end in an unknown outcome.
-async fn denied(subject: &str, notices: &mut broadcast::Receiver<Notice>) {
+async fn denied(subject: &str, notices: &mut broadcast::Receiver<ServerNotice>) {
     loop {
         match notices.recv().await {
-            Ok(Notice::Denied(other)) if other == subject => return,
-            Ok(Notice::Denied(_) | Notice::Refused)
+            Ok(ServerNotice::Denied(other)) if other == subject => return,
+            Ok(ServerNotice::Denied(_) | ServerNotice::Refused)
             | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
@@ -327,11 +327,11 @@ async fn lost(losses: &mut watch::Receiver<u64>) {
 
 async fn nats_options(
     options: &ConnectOptions,
-    notices: broadcast::Sender<Notice>,
+    notices: broadcast::Sender<ServerNotice>,
     losses: watch::Sender<u64>,
 ) -> Result<(Option<UserFacts>, async_nats::ConnectOptions), ConnectError> {
     let first = AtomicBool::new(true);
-    let turns = Turns::default();
+    let turns = ServerRotation::default();
     let name = options.name.clone();
     let mut nats = match &options.credentials {
         Some(path) => {
@@ -389,7 +389,7 @@ async fn read_credentials(path: &Path) -> Result<String, ConnectError> {
     })
 }
 
-fn hear(name: &str, event: &Event, notices: &broadcast::Sender<Notice>) {
+fn hear(name: &str, event: &Event, notices: &broadcast::Sender<ServerNotice>) {
     match event {
         Event::Connected => tracing::info!(connection = name, "connected to the bus"),
         Event::Disconnected => tracing::warn!(connection = name, "lost the bus; reconnecting"),
@@ -399,10 +399,9 @@ fn hear(name: &str, event: &Event, notices: &broadcast::Sender<Notice>) {
         Event::ServerError(error) => {
             tracing::warn!(connection = name, %error, "the server refused something");
             let notice = match error {
-                ServerError::AuthorizationViolation => Some(Notice::Refused),
-                ServerError::Other(text) => {
-                    pattern::denied_publish(text).map(|subject| Notice::Denied(subject.to_owned()))
-                }
+                ServerError::AuthorizationViolation => Some(ServerNotice::Refused),
+                ServerError::Other(text) => pattern::denied_publish(text)
+                    .map(|subject| ServerNotice::Denied(subject.to_owned())),
                 ServerError::SlowConsumer(_) => None,
             };
             if let Some(notice) = notice

@@ -59,7 +59,7 @@ pub(crate) use record::held_json;
 pub use record::{held, record_from_json, record_json, record_message};
 pub use report::encode_report;
 pub use request::{decode_request, decode_request_at};
-pub use snapshot::{Contents, Part, decode_part};
+pub use snapshot::{PartBuilder, PartContents, decode_part};
 pub use spawn::{decode_spawn_body, encode_spawn_request};
 
 #[cfg(test)]

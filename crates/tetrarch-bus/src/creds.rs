@@ -17,8 +17,8 @@ use std::time::Duration;
 use nkeys::KeyPair;
 use tetrarch_core::id::{AgentId, HostName, HumanName};
 
-use crate::subject::pattern::policy::{Account, Person, Role};
-pub use holding::{Credential, LIFETIME, Standing};
+use crate::subject::pattern::policy::{BusAccount, CredentialRole, Person};
+pub use holding::{Credential, CredentialStatus, LIFETIME};
 pub use revoked::Revoked;
 
 /// The streams of a data directory belong to this key's account, whatever it is called.
@@ -98,7 +98,7 @@ pub enum CredsError {
 
 /// Who a credential is for. Names come from core, so none can widen a permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Party {
+pub enum CredentialHolder {
     /// The owner of the ledger.
     Control,
     /// The host orchestrator of a host, for itself and what it hosts.
@@ -109,7 +109,7 @@ pub enum Party {
     Human(HumanName),
 }
 
-impl fmt::Display for Party {
+impl fmt::Display for CredentialHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Control => f.write_str("control"),
@@ -120,15 +120,15 @@ impl fmt::Display for Party {
     }
 }
 
-impl Party {
+impl CredentialHolder {
     /// The role whose signing key makes the credential; of a person, unless another is given or held.
     #[must_use]
-    pub fn role(&self) -> Role {
+    pub fn role(&self) -> CredentialRole {
         match self {
-            Self::Control => Role::Control,
-            Self::Host(_) => Role::Host,
-            Self::External(_) => Role::External,
-            Self::Human(_) => Role::Human(Person::Admin),
+            Self::Control => CredentialRole::Control,
+            Self::Host(_) => CredentialRole::Host,
+            Self::External(_) => CredentialRole::External,
+            Self::Human(_) => CredentialRole::Human(Person::Admin),
         }
     }
 
@@ -190,7 +190,7 @@ pub struct Authority {
     system: KeyPair,
     control: KeyPair,
     fleet: KeyPair,
-    roles: Vec<(Role, KeyPair)>,
+    roles: Vec<(CredentialRole, KeyPair)>,
     by: Option<HumanName>,
 }
 
@@ -229,7 +229,7 @@ impl Authority {
             true => None,
             false => Some(key_at(&operator_path, KeyPair::new_operator)?),
         };
-        let roles = Role::ALL
+        let roles = CredentialRole::ALL
             .into_iter()
             .map(|role| {
                 let path = keys.join(format!("role-{}.nk", role.as_str()));
@@ -260,13 +260,16 @@ impl Authority {
     ///
     /// # Errors
     /// An agent that may not be external, or a file that cannot be written.
-    pub fn mint(&self, party: &Party) -> Result<PathBuf, CredsError> {
+    pub fn mint(&self, party: &CredentialHolder) -> Result<PathBuf, CredsError> {
         party.check()?;
         let path = self.creds_dir.join(party.file_name());
         let name = party.user_name();
         match self.credential(party)? {
-            Some(held) if held.standing == Standing::Valid && held.name == name => {}
-            Some(held) if held.standing == Standing::Revoked && *party != Party::Control => {
+            Some(held) if held.standing == CredentialStatus::Valid && held.name == name => {}
+            Some(held)
+                if held.standing == CredentialStatus::Revoked
+                    && *party != CredentialHolder::Control =>
+            {
                 return Err(CredsError::Over { name: party.to_string() });
             }
             held => {
@@ -283,7 +286,7 @@ impl Authority {
         &self,
         act: &str,
         path: &Path,
-        (role, name): (Role, &str),
+        (role, name): (CredentialRole, &str),
         (user, lifetime): (KeyPair, Duration),
     ) -> Result<(), CredsError> {
         let days = lifetime.as_secs_f64() / (24.0 * 3600.0);
@@ -312,14 +315,14 @@ impl Authority {
         Ok(credential_text(&jwt::system_user(&self.system, user)?, &user.seed()?))
     }
 
-    fn account(&self, role: Role) -> &KeyPair {
+    fn account(&self, role: CredentialRole) -> &KeyPair {
         match role.account() {
-            Account::Control => &self.control,
-            Account::Fleet => &self.fleet,
+            BusAccount::Control => &self.control,
+            BusAccount::Fleet => &self.fleet,
         }
     }
 
-    fn signer(&self, role: Role) -> Result<&KeyPair, CredsError> {
+    fn signer(&self, role: CredentialRole) -> Result<&KeyPair, CredsError> {
         let found = self.roles.iter().find(|(held, _)| *held == role);
         found.map(|(_, key)| key).ok_or_else(|| CredsError::Key {
             path: self.creds_dir.clone(),
@@ -337,11 +340,11 @@ impl Authority {
 
     /// The same with these users revoked.
     pub(crate) fn trusted_without(&self, revoked: &Revoked) -> Result<Trusted, CredsError> {
-        let of = |account: Account| -> Vec<(Role, &KeyPair)> {
+        let of = |account: BusAccount| -> Vec<(CredentialRole, &KeyPair)> {
             let all = self.roles.iter().map(|(role, key)| (*role, key));
             all.filter(|(role, _)| role.account() == account).collect()
         };
-        let (control, fleet) = (of(Account::Control), of(Account::Fleet));
+        let (control, fleet) = (of(BusAccount::Control), of(BusAccount::Fleet));
         let none = || CredsError::NoOperator { path: self.operator_path.clone() };
         let operator = self.operator.as_ref().ok_or_else(none)?;
         Ok(Trusted {
@@ -358,14 +361,14 @@ impl Authority {
 
 /// The role of a party's next credential: the one that is said, else the one that it has.
 fn role_of(
-    party: &Party,
+    party: &CredentialHolder,
     held: Option<&Credential>,
     said: Option<Person>,
-) -> Result<Role, CredsError> {
+) -> Result<CredentialRole, CredsError> {
     match (party, said, held.map(|held| held.role)) {
-        (Party::Human(_), Some(person), _) => Ok(Role::Human(person)),
+        (CredentialHolder::Human(_), Some(person), _) => Ok(CredentialRole::Human(person)),
         (_, Some(_), _) => Err(CredsError::NoPerson { name: party.to_string() }),
-        (Party::Human(_), None, Some(role @ Role::Human(_))) => Ok(role),
+        (CredentialHolder::Human(_), None, Some(role @ CredentialRole::Human(_))) => Ok(role),
         (_, None, _) => Ok(party.role()),
     }
 }
@@ -406,33 +409,39 @@ mod tests {
     fn keys_and_credentials_survive_reopening() {
         let dir = tempfile::tempdir().unwrap();
         let one = Authority::open_or_create(dir.path()).unwrap();
-        let path = one.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap();
+        let path = one.mint(&CredentialHolder::Human(HumanName::new("ada").unwrap())).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let two = Authority::open_or_create(dir.path()).unwrap();
         assert_eq!(one.control.public_key(), two.control.public_key());
         assert_eq!(one.fleet.public_key(), two.fleet.public_key());
-        assert_eq!(two.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap(), path);
+        assert_eq!(
+            two.mint(&CredentialHolder::Human(HumanName::new("ada").unwrap())).unwrap(),
+            path
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let facts = jwt::user_facts(&text).unwrap();
-        assert_eq!((facts.name.as_str(), facts.role), ("ada", Some(Role::Human(Person::Admin))));
+        assert_eq!(
+            (facts.name.as_str(), facts.role),
+            ("ada", Some(CredentialRole::Human(Person::Admin)))
+        );
     }
 
     #[test]
-    fn a_name_that_differs_from_anothers_in_capitals_alone_is_refused() {
+    fn name_differing_only_in_case_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        let person = |name: &str| Party::Human(HumanName::new(name).unwrap());
+        let person = |name: &str| CredentialHolder::Human(HumanName::new(name).unwrap());
         authority.issue(&person("ada"), None, LIFETIME).unwrap();
         authority.issue(&person("ada"), None, LIFETIME).unwrap();
         let refused = authority.issue(&person("ADA"), None, LIFETIME).unwrap_err().to_string();
         assert!(refused.starts_with("human:ADA differs from human:ada,"), "{refused}");
-        authority.issue(&Party::Host("ADA".parse().unwrap()), None, LIFETIME).unwrap();
+        authority.issue(&CredentialHolder::Host("ADA".parse().unwrap()), None, LIFETIME).unwrap();
         authority.revoke(&person("ada")).unwrap();
         authority.issue(&person("ADA"), None, LIFETIME).unwrap();
     }
 
     #[test]
-    fn the_operators_key_is_made_once_and_may_be_elsewhere() {
+    fn operator_key_is_created_once_and_may_be_elsewhere() {
         let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let key = elsewhere.path().join("operator.nk");
         let open = |key: Option<&Path>| Authority::open_with(dir.path(), key).unwrap();
@@ -440,7 +449,7 @@ mod tests {
         let made = open(Some(&key));
         assert!(!dir.path().join("keys/operator.nk").exists(), "not in the data directory");
         let away = open(None);
-        away.mint(&Party::Host("h1".parse().unwrap())).unwrap();
+        away.mint(&CredentialHolder::Host("h1".parse().unwrap())).unwrap();
         assert!(matches!(away.trusted(), Err(CredsError::NoOperator { .. })), "{away:?}");
         assert!(!dir.path().join("keys/operator.nk").exists(), "no second one is made");
         let again = open(Some(&key));
@@ -449,20 +458,23 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_of_another_installation_is_replaced() {
+    fn credential_of_another_installation_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let path = Authority::open_or_create(dir.path()).unwrap().mint(&Party::Control).unwrap();
+        let path = Authority::open_or_create(dir.path())
+            .unwrap()
+            .mint(&CredentialHolder::Control)
+            .unwrap();
         let before = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_dir_all(dir.path().join("keys")).unwrap();
-        Authority::open_or_create(dir.path()).unwrap().mint(&Party::Control).unwrap();
+        Authority::open_or_create(dir.path()).unwrap().mint(&CredentialHolder::Control).unwrap();
         assert_ne!(std::fs::read_to_string(&path).unwrap(), before);
     }
 
     #[test]
-    fn a_credential_for_another_account_is_replaced() {
+    fn credential_for_another_account_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        let party = Party::Human(HumanName::new("ada").unwrap());
+        let party = CredentialHolder::Human(HumanName::new("ada").unwrap());
         let (signer, user) = (authority.signer(party.role()).unwrap(), KeyPair::new_user());
         let (keys, name) = ((signer, &authority.control), "ada");
         let old = jwt::user(party.role(), keys, &user, name, LIFETIME).unwrap();
@@ -477,25 +489,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_goes_while_it_is_looked_at_is_no_credential() {
+    fn file_vanishing_during_listing_is_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        authority.mint(&Party::Control).unwrap();
+        authority.mint(&CredentialHolder::Control).unwrap();
         // To whoever reads it, a link to nothing is a file that another process has just renamed.
         for gone in ["control.creds.7-1.new", "PO-demo.creds"] {
             std::os::unix::fs::symlink("nothing", authority.creds_dir.join(gone)).unwrap();
         }
         assert_eq!(authority.credentials().unwrap().len(), 1);
-        let agent = Party::External("PO-demo".parse().unwrap());
+        let agent = CredentialHolder::External("PO-demo".parse().unwrap());
         assert_eq!(authority.credential(&agent).unwrap(), None);
     }
 
     #[test]
-    fn go_and_hosts_are_not_external() {
+    fn owner_and_hosts_are_not_external() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         for agent in ["GO", "HO@h1"] {
-            let party = Party::External(agent.parse().unwrap());
+            let party = CredentialHolder::External(agent.parse().unwrap());
             assert!(matches!(authority.mint(&party), Err(CredsError::NotExternal { .. })));
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
-use crate::follow::{Follower, Step};
+use crate::follow::{FollowStep, StreamFollower};
 use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::{CURSORS, MAIL};
@@ -85,7 +85,7 @@ pub async fn read_cursor(bus: &Bus, agent: &AgentId) -> Result<Option<(Cursor, u
 
 /// What was read of `MAIL` beyond its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Beyond {
+pub struct BeyondEnd {
     /// How many agents' positions are.
     pub agents: u64,
     /// The highest of them.
@@ -99,10 +99,10 @@ pub struct Beyond {
 ///
 /// # Errors
 /// A refusal that stays.
-pub async fn beyond(bus: &Bus) -> Result<Option<Beyond>, ReadError> {
+pub async fn beyond(bus: &Bus) -> Result<Option<BeyondEnd>, ReadError> {
     let mut positions = BTreeMap::new();
-    let mut follower = Follower::new(bus.clone(), CURSORS, Vec::new(), 1);
-    while let Step::Message { message, pending } = follower.step().await {
+    let mut follower = StreamFollower::new(bus.clone(), CURSORS, Vec::new(), 1);
+    while let FollowStep::Message { message, pending } = follower.step().await {
         if let Ok(cursor) = codec::decode_cursor(&message.payload) {
             let highest = cursor.positions.mail.max(cursor.positions.ctl);
             positions.insert(message.subject, highest);
@@ -115,7 +115,7 @@ pub async fn beyond(bus: &Bus) -> Result<Option<Beyond>, ReadError> {
     let last = surely::stream_last_seq(bus, MAIL).await?;
     let over = || positions.values().filter(|position| **position > last);
     let agents = u64::try_from(over().count()).unwrap_or(u64::MAX);
-    Ok(over().max().map(|position| Beyond { agents, position: *position, last }))
+    Ok(over().max().map(|position| BeyondEnd { agents, position: *position, last }))
 }
 
 /// Writes a cursor over the one at sequence `expected`, 0 when there is none; gives its sequence.

@@ -52,20 +52,20 @@ pub struct EnvelopeError {
 
 /// Where in the ledger a piece of owner mail comes from; grows for each recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LedgerPosition {
     /// Sequence of the entry.
     pub ledger_seq: u64,
     /// Position in the entry's list of mail, from 0.
     pub index: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LedgerPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.ledger_seq, self.index)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for LedgerPosition {
     type Err = EnvelopeError;
     fn from_str(text: &str) -> Result<Self, EnvelopeError> {
         let read = || {
@@ -87,7 +87,7 @@ pub struct Envelope {
     /// Its epoch.
     pub epoch: Option<u64>,
     /// Owner mail's place in the ledger.
-    pub place: Option<Place>,
+    pub place: Option<LedgerPosition>,
     /// A W3C `traceparent`.
     pub trace: Option<String>,
     /// A W3C `tracestate`.
@@ -119,7 +119,7 @@ pub fn once_msg_id(id: &str) -> String {
 impl Envelope {
     /// The envelope of a piece of owner mail: its place is its identity.
     #[must_use]
-    pub fn of_owner(place: Place, epoch: u64, trace: Option<String>) -> Self {
+    pub fn of_owner(place: LedgerPosition, epoch: u64, trace: Option<String>) -> Self {
         Self {
             msg_id: Some(place.to_string()),
             epoch: Some(epoch),
@@ -281,7 +281,7 @@ mod tests {
             msg_id: Some("17.3".to_owned()),
             session: Some("01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap()),
             epoch: Some(4),
-            place: Some(Place { ledger_seq: 17, index: 3 }),
+            place: Some(LedgerPosition { ledger_seq: 17, index: 3 }),
             trace: Some(TRACE.to_owned()),
             trace_state: Some("a=1".to_owned()),
         };
@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn absent_headers_are_the_first_epoch_of_no_session() {
+    fn absent_headers_mean_first_epoch_without_session() {
         let sender = sender(&report(), &HeaderMap::new()).unwrap();
         assert_eq!((sender.session, sender.epoch), (None, 1));
     }
 
     #[test]
-    fn wrong_headers_are_named_and_wrong_traces_are_dropped() {
+    fn invalid_headers_are_named_and_invalid_traces_dropped() {
         let mut headers = HeaderMap::new();
         headers.insert(EPOCH, "four");
         assert_eq!(sender(&report(), &headers).unwrap_err().name, EPOCH);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_message_id_is_the_same_again_and_no_other_process_has_it() {
+    fn message_id_is_stable_and_unique_per_process() {
         let secret = |id: &str| {
             let whole = own_msg_id(id);
             assert_eq!(own_msg_id(id), whole);
@@ -328,9 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn places_grow_as_the_ledger_does() {
-        let place = |text: &str| text.parse::<Place>().unwrap();
+    fn ledger_positions_grow_with_the_ledger() {
+        let place = |text: &str| text.parse::<LedgerPosition>().unwrap();
         assert!(place("9.10") > place("9.9") && place("10.0") > place("9.10"));
-        assert!("9".parse::<Place>().is_err() && "9.x".parse::<Place>().is_err());
+        assert!("9".parse::<LedgerPosition>().is_err() && "9.x".parse::<LedgerPosition>().is_err());
     }
 }

@@ -19,7 +19,7 @@ use crate::client::{Bus, RawMessage};
 use crate::error::ReadError;
 use crate::retry::Retry;
 use crate::subject::pattern;
-use reading::Reading;
+use reading::BatchReader;
 
 /// Messages asked for at once; half as many are always on their way.
 const BATCH: usize = 1_000;
@@ -37,7 +37,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// What one step of reading gave.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum FollowStep {
     /// The next message, and how many more the server had when it sent it: a hint, since it counts what is
     /// deleted meanwhile, so that 0 may never come.
     Message { message: RawMessage, pending: u64 },
@@ -47,7 +47,7 @@ pub(crate) enum Step {
 
 /// A reader with a position of its own.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct StreamFollower {
     bus: Bus,
     stream: &'static str,
     filters: Vec<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Follower {
     quiet_at: u64,
     live: Option<Live>,
     /// How it reads without a consumer.
-    reading: Option<Reading>,
+    reading: Option<BatchReader>,
     /// So many of the next messages may break the connection they come on.
     suspect: u32,
     retry: Retry,
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Live {
     }
 }
 
-impl Follower {
+impl StreamFollower {
     /// Reads `stream` from sequence `from` on; all of it when there are no filters. Nothing is
     /// asked of the server before the first step.
     pub(crate) fn new(bus: Bus, stream: &'static str, filters: Vec<String>, from: u64) -> Self {
@@ -116,7 +116,7 @@ impl Follower {
     /// The next message. Safe to drop: nothing is lost.
     pub(crate) async fn next(&mut self) -> RawMessage {
         loop {
-            if let Step::Message { message, .. } = self.step().await {
+            if let FollowStep::Message { message, .. } = self.step().await {
                 return message;
             }
         }
@@ -139,12 +139,12 @@ impl Follower {
     }
 
     /// The next message, or that there is none now. Safe to drop.
-    pub(crate) async fn step(&mut self) -> Step {
+    pub(crate) async fn step(&mut self) -> FollowStep {
         loop {
             let asked = std::time::Instant::now();
             if self.suspect > 0 {
                 match self.read_suspect().await {
-                    Ok(Some(message)) => return Step::Message { message, pending: 1 },
+                    Ok(Some(message)) => return FollowStep::Message { message, pending: 1 },
                     Ok(None) => {}
                     Err(error) => {
                         tracing::warn!(stream = self.stream, %error, "cannot read; trying again");
@@ -162,7 +162,7 @@ impl Follower {
             }
             let Some(live) = &mut self.live else {
                 match self.build().await {
-                    Ok(0) => return Step::Nothing,
+                    Ok(0) => return FollowStep::Nothing,
                     Ok(_) => {
                         self.bus.note_ask(asked, true).await;
                         continue;
@@ -180,7 +180,7 @@ impl Follower {
                 message = live.messages.next() => match message {
                     Some(Ok(message)) => {
                         if let Some((message, pending)) = self.take(&message) {
-                            return Step::Message { message, pending };
+                            return FollowStep::Message { message, pending };
                         }
                     }
                     Some(Err(error)) => self.lose(&error.to_string()),
@@ -194,7 +194,7 @@ impl Follower {
                 }
                 () = tokio::time::sleep_until(self.look_at) => {
                     if self.is_at_the_end().await {
-                        return Step::Nothing;
+                        return FollowStep::Nothing;
                     }
                 }
             }
@@ -216,11 +216,11 @@ impl Follower {
     }
 
     /// Reads on without a consumer; none when that failed and is to be tried again.
-    async fn read(&mut self) -> Option<Step> {
+    async fn read(&mut self) -> Option<FollowStep> {
         let asked = std::time::Instant::now();
         let reading = match &mut self.reading {
             Some(reading) => reading,
-            None => match Reading::open(&self.bus, self.stream, &self.filters).await {
+            None => match BatchReader::open(&self.bus, self.stream, &self.filters).await {
                 Ok(reading) => self.reading.insert(reading),
                 Err(error) => {
                     tracing::warn!(stream = self.stream, %error, "cannot read; trying again");
@@ -231,7 +231,7 @@ impl Follower {
         };
         match reading.step(&self.bus, self.next).await {
             Ok(step) => {
-                if let Step::Message { message, .. } = &step {
+                if let FollowStep::Message { message, .. } = &step {
                     self.next = message.seq + 1;
                 }
                 self.retry.reset();

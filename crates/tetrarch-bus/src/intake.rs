@@ -13,7 +13,7 @@ use crate::client::{Bus, RawMessage};
 use crate::codec;
 use crate::envelope::Envelope;
 use crate::error::{PublishError, ReadError};
-use crate::follow::Follower;
+use crate::follow::StreamFollower;
 use crate::subject::pattern::{DEAD, DEAD_SUBJECTS, REQUESTS};
 use crate::subject::{Origin, Subject};
 use crate::{stamp, surely};
@@ -69,7 +69,7 @@ pub struct DeadLetter {
 /// The reader of `REQUESTS`.
 #[derive(Debug)]
 pub struct Intake {
-    follower: Follower,
+    follower: StreamFollower,
     askers: Askers,
     beyond: Option<u64>,
 }
@@ -86,7 +86,7 @@ impl Intake {
         if beyond.is_some() {
             tracing::error!(from, last, "requests are decided that the stream does not have");
         }
-        let follower = Follower::new(bus.clone(), REQUESTS, Vec::new(), from.min(last + 1));
+        let follower = StreamFollower::new(bus.clone(), REQUESTS, Vec::new(), from.min(last + 1));
         Ok(Self { follower, askers: Askers::listen(bus).await, beyond })
     }
 

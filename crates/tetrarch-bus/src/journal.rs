@@ -12,7 +12,7 @@ use futures::{Stream, TryStreamExt};
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
-use crate::follow::Follower;
+use crate::follow::StreamFollower;
 use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
@@ -254,7 +254,7 @@ pub fn follow_journal(
     from: u64,
 ) -> impl Stream<Item = Journaled> + Send + use<> {
     let subject = journal.subject().to_string();
-    let follower = Follower::new(bus.clone(), RUNS, vec![subject], from);
+    let follower = StreamFollower::new(bus.clone(), RUNS, vec![subject], from);
     unfold(follower, |mut follower| async move {
         let message = follower.next().await;
         Some((Journaled::of(&message), follower))
@@ -311,7 +311,7 @@ pub async fn end_begins(
 
 /// What a run's journal says to whoever goes on from it or settles its grant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Left {
+pub struct JournalState {
     /// The newest state from which a successor can go on, as JSON text; none when there is none.
     pub checkpoint: Option<String>,
     /// What it recorded last of its conversation with a model.
@@ -324,7 +324,7 @@ pub struct Left {
     pub ended: bool,
 }
 
-impl Left {
+impl JournalState {
     fn take(&mut self, event: JournalEvent) {
         self.tally.take(&event);
         self.ended = matches!(event, JournalEvent::Ended { .. });
@@ -343,9 +343,9 @@ impl Left {
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read.
-pub async fn left(bus: &Bus, journal: &JournalName) -> Result<Left, ReadError> {
+pub async fn left(bus: &Bus, journal: &JournalName) -> Result<JournalState, ReadError> {
     let subject = journal.subject().to_string();
-    let mut left = Left::default();
+    let mut left = JournalState::default();
     let mut next = 1;
     loop {
         let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
@@ -374,7 +374,7 @@ pub async fn last_checkpoint(
 ///
 /// # Errors
 /// The bus does not let this credential read.
-pub async fn finally_left(bus: &Bus, journal: &JournalName) -> Result<Left, ReadError> {
+pub async fn finally_left(bus: &Bus, journal: &JournalName) -> Result<JournalState, ReadError> {
     let mut retry = surely::policy(None);
     let mut lagging = Retry::until(END_SHOWS_WITHIN);
     loop {

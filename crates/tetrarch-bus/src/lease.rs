@@ -86,7 +86,7 @@ pub struct LeaseSeen {
 
 /// Who wants a lease, and how.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct LeaseRequest {
     /// What is wanted.
     pub key: LeaseKey,
     /// The id of whoever wants it. Its own lease is taken over at once.
@@ -162,7 +162,7 @@ impl Lease {
     ///
     /// # Errors
     /// `Held` with who holds it; else what the bus answered.
-    pub async fn acquire(bus: &Bus, claim: Claim) -> Result<Self, AcquireError> {
+    pub async fn acquire(bus: &Bus, claim: LeaseRequest) -> Result<Self, AcquireError> {
         let subject = claim.key.subject();
         let mut retry = Retry::until(ACQUIRE_WITHIN);
         loop {
@@ -312,7 +312,7 @@ impl Lease {
 
 /// What was heard of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum LeaseEvent {
     /// Somebody acquired or renewed it, or tried to.
     Renewed,
     /// It was released or revoked.
@@ -322,9 +322,9 @@ pub enum Change {
 /// Hears of every write to a key as it happens. A hint: what expires is not heard, and nothing is
 /// while the connection is lost.
 #[derive(Debug)]
-pub struct Changes(Subscriber);
+pub struct LeaseEvents(Subscriber);
 
-impl Changes {
+impl LeaseEvents {
     /// Listens to a key.
     ///
     /// # Errors
@@ -334,9 +334,9 @@ impl Changes {
     }
 
     /// The next change; none ever when the connection was closed. Safe to drop.
-    pub async fn next(&mut self) -> Change {
+    pub async fn next(&mut self) -> LeaseEvent {
         let Some(message) = self.0.next().await else { return std::future::pending().await };
-        if is_cleared(&message) { Change::Cleared } else { Change::Renewed }
+        if is_cleared(&message) { LeaseEvent::Cleared } else { LeaseEvent::Renewed }
     }
 }
 
@@ -352,7 +352,7 @@ pub struct Renewal {
 }
 
 /// Hears of every renewal of every host's lease as it happens: the hosts' heartbeats (spec 04). A
-/// hint, as [`Changes`] is.
+/// hint, as [`LeaseEvents`] is.
 #[derive(Debug)]
 pub struct Renewals(Subscriber);
 

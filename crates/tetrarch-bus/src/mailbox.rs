@@ -21,7 +21,7 @@ const BATCH: usize = 200;
 
 /// A message as it is kept.
 #[derive(Debug)]
-pub struct Letter {
+pub struct MailMessage {
     /// Its sequence in `MAIL`.
     pub seq: u64,
     /// When the server stored it.
@@ -38,15 +38,15 @@ pub struct Letter {
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read mail.
-pub async fn read(bus: &Bus, owner: &Principal) -> Result<Vec<Letter>, ReadError> {
+pub async fn read(bus: &Bus, owner: &Principal) -> Result<Vec<MailMessage>, ReadError> {
     let pattern = Subject::inbox(Lane::Mail, owner);
-    let mut letters: Vec<Letter> = Vec::new();
+    let mut letters: Vec<MailMessage> = Vec::new();
     let mut next = 1;
     loop {
         let batch = bus.next_by_subject_batch(MAIL, &pattern, next, BATCH).await?;
         let Some(last) = batch.last() else { return Ok(letters) };
         next = last.seq + 1;
-        letters.extend(batch.into_iter().map(|message| Letter {
+        letters.extend(batch.into_iter().map(|message| MailMessage {
             seq: message.seq,
             at: BusTime(message.time_unix_ms),
             content: codec::decode_mail(&message.subject, &message.headers, &message.payload),

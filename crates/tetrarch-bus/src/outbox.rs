@@ -18,7 +18,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use crate::client::Bus;
 use crate::codec::CodecError;
 use crate::error::{PublishError, ReadError};
-use crate::state::{Meta, Revisions};
+use crate::state::{OwnerMeta, Revisions};
 use crate::subject::Subject;
 use crate::subject::pattern::CURSORS;
 use crate::surely;
@@ -27,7 +27,7 @@ use plan::Tip;
 pub use seal::{JournalEnd, end_journal};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::mail::{Duty, Mail, MailBody};
-use tetrarch_failpoint::{Step, reach_if};
+use tetrarch_failpoint::{Failpoint, reach_if};
 
 /// Publishes of one class that are on their way at once.
 const IN_FLIGHT: usize = 512;
@@ -80,11 +80,13 @@ impl Announcer {
     /// See [`OutboxError`]; the caller sends the whole batch again.
     pub async fn announce(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         self.seals(entries).await?;
-        reach_if(Step::SealsPublished, || launch_runs(entries));
+        reach_if(Failpoint::SealsPublished, || launch_runs(entries));
         self.mail(entries).await?;
-        reach_if(Step::LaunchPublished, || launch_runs(entries));
+        reach_if(Failpoint::LaunchPublished, || launch_runs(entries));
         self.plans(entries).await?;
-        reach_if(Step::PlanPublished, || entries.iter().any(|(_, entry)| !entry.plans.is_empty()));
+        reach_if(Failpoint::PlanPublished, || {
+            entries.iter().any(|(_, entry)| !entry.plans.is_empty())
+        });
         Ok(())
     }
 
@@ -156,7 +158,7 @@ impl Announcer {
 /// # Errors
 /// See [`OutboxError`].
 pub async fn reply(bus: &Bus, answers: &[(u64, Mail)], epoch: u64) -> Result<(), OutboxError> {
-    let letters: Vec<post::Letter> = answers
+    let letters: Vec<post::OutboxMessage> = answers
         .iter()
         .map(|(asked, mail)| post::answer(*asked, mail, epoch))
         .collect::<Result<_, _>>()?;
@@ -169,7 +171,7 @@ pub async fn reply(bus: &Bus, answers: &[(u64, Mail)], epoch: u64) -> Result<(),
 
 /// A key of STATE that is not what the ledger says.
 #[derive(Debug, Clone)]
-pub struct Mend {
+pub struct StateRepair {
     /// Its subject.
     pub subject: String,
     /// What it has to hold, with the sequence of the entry that wrote it; none when the ledger knows
@@ -184,7 +186,7 @@ pub struct Mend {
 /// See [`OutboxError`].
 pub async fn mend(
     bus: &Bus,
-    mends: Vec<Mend>,
+    mends: Vec<StateRepair>,
     through: u64,
     revisions: &mut Revisions,
 ) -> Result<(), OutboxError> {
@@ -192,7 +194,7 @@ pub async fn mend(
         let expect = revisions.get(&mend.subject).copied().unwrap_or(0);
         let bus = bus.clone();
         async move {
-            let Mend { subject, known } = mend;
+            let StateRepair { subject, known } = mend;
             let stored = image::mend(&bus, &subject, known.as_ref(), through, expect).await?;
             Ok::<_, OutboxError>((subject, stored.filter(|_| known.is_some())))
         }
@@ -214,7 +216,11 @@ pub async fn mend(
 ///
 /// # Errors
 /// See [`OutboxError`]; somebody else wrote it meanwhile.
-pub async fn settle(bus: &Bus, meta: &Meta, revisions: &mut Revisions) -> Result<(), OutboxError> {
+pub async fn settle(
+    bus: &Bus,
+    meta: &OwnerMeta,
+    revisions: &mut Revisions,
+) -> Result<(), OutboxError> {
     let image = image::meta(meta);
     let expect = revisions.get(&image.subject).copied().unwrap_or(0);
     let (subject, revision) = image::over(bus, image, expect).await?;
@@ -242,8 +248,8 @@ impl Recorder {
         };
         self.state(image::latest(entries)?).await?;
         self.forget(entries).await?;
-        reach_if(Step::StateRecorded, || launch_runs(entries));
-        let meta = Meta {
+        reach_if(Failpoint::StateRecorded, || launch_runs(entries));
+        let meta = OwnerMeta {
             outbox_through: *through,
             intake_seq: newest.intake_seq,
             owner_epoch: newest.epoch,
@@ -252,7 +258,7 @@ impl Recorder {
             server: self.server.clone(),
         };
         self.state(vec![image::meta(&meta)]).await?;
-        reach_if(Step::ThroughRecorded, || launch_runs(entries));
+        reach_if(Failpoint::ThroughRecorded, || launch_runs(entries));
         Ok(())
     }
 
@@ -278,7 +284,7 @@ impl Recorder {
         stream::iter(purged).buffer_unordered(PURGES_IN_FLIGHT).try_collect::<()>().await
     }
 
-    async fn state(&mut self, images: Vec<image::Image>) -> Result<(), OutboxError> {
+    async fn state(&mut self, images: Vec<image::StateImage>) -> Result<(), OutboxError> {
         let bus = &self.bus;
         let revisions = &self.revisions;
         let stored: Vec<(String, u64)> = stream::iter(images.into_iter().map(|image| {

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_up_when_the_time_is_used_up() {
+    fn retry_stops_when_its_time_is_used_up() {
         let mut retry = Retry::until(Duration::ZERO);
         while retry.next_wait().is_some() {}
         assert!(retry.next_wait().is_none());

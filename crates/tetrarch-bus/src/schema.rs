@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tetrarch_core::planner::{self, Bounds, Purpose};
 
 use crate::codec::json::JSON_TEXT;
-pub use crate::proto::fields::{Field, Kind, Message};
+pub use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
 /// Messages that others send and whose unknown fields are refused.
 const REQUESTS: [&str; 45] = [
@@ -201,13 +201,13 @@ fn described(name: &str) -> Option<Value> {
     if !strict && !OTHERS.contains(&name) {
         return None;
     }
-    let root = Message::named(name)?;
+    let root = MessageDescriptor::named(name)?;
     let mut within = BTreeSet::new();
     reach(root, &mut within);
     within.remove(name);
     let parts: Map<String, Value> = within
         .into_iter()
-        .filter_map(|part| Some((part.to_owned(), object(Message::named(part)?, strict))))
+        .filter_map(|part| Some((part.to_owned(), object(MessageDescriptor::named(part)?, strict))))
         .collect();
     let mut schema = object(root, strict);
     if let Value::Object(fields) = &mut schema {
@@ -221,18 +221,18 @@ fn described(name: &str) -> Option<Value> {
 }
 
 /// Every message that can stand inside another.
-fn reach(message: &Message, within: &mut BTreeSet<&'static str>) {
+fn reach(message: &MessageDescriptor, within: &mut BTreeSet<&'static str>) {
     for field in message.fields {
-        if let Kind::Message(name) = field.kind
+        if let FieldKind::Message(name) = field.kind
             && within.insert(name)
-            && let Some(inner) = Message::named(name)
+            && let Some(inner) = MessageDescriptor::named(name)
         {
             reach(inner, within);
         }
     }
 }
 
-fn object(message: &Message, strict: bool) -> Value {
+fn object(message: &MessageDescriptor, strict: bool) -> Value {
     let properties: Map<String, Value> = message
         .fields
         .iter()
@@ -261,18 +261,20 @@ fn object(message: &Message, strict: bool) -> Value {
     schema
 }
 
-fn property(message: &Message, field: &Field) -> Value {
+fn property(message: &MessageDescriptor, field: &FieldDescriptor) -> Value {
     if JSON_TEXT.contains(&(message.name, field.name)) {
         return json!({ "description": field.about });
     }
     let one = match field.kind {
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Double => json!({ "type": "number" }),
-        Kind::U32 => json!({ "type": "integer", "minimum": 0 }),
-        Kind::U64 => json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0 }),
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Map => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        Kind::Message(name) => json!({ "$ref": format!("#/$defs/{name}") }),
+        FieldKind::Bool => json!({ "type": "boolean" }),
+        FieldKind::Double => json!({ "type": "number" }),
+        FieldKind::U32 => json!({ "type": "integer", "minimum": 0 }),
+        FieldKind::U64 => {
+            json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0 })
+        }
+        FieldKind::Text => json!({ "type": "string" }),
+        FieldKind::Map => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        FieldKind::Message(name) => json!({ "$ref": format!("#/$defs/{name}") }),
     };
     let mut schema = if field.repeated { json!({ "type": "array", "items": one }) } else { one };
     if let Value::Object(fields) = &mut schema {
@@ -289,26 +291,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_of_a_list_exists() {
+    fn every_listed_message_exists() {
         for name in names() {
             assert!(schema(name).is_some(), "{name}");
         }
         assert_eq!(names().len(), REQUESTS.len() + OTHERS.len() + ANSWERS.len() + FILES.len());
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {
-            let message = Message::named(name).unwrap();
+            let message = MessageDescriptor::named(name).unwrap();
             for field in required {
                 assert!(message.fields.iter().any(|known| known.json == *field), "{name}.{field}");
             }
         }
         for (name, field) in JSON_TEXT {
-            assert!(Message::named(name).unwrap().field(field).is_some(), "{name}.{field}");
+            assert!(
+                MessageDescriptor::named(name).unwrap().field(field).is_some(),
+                "{name}.{field}"
+            );
         }
     }
 
     /// With `UPDATE=1` the files are written instead of compared.
     #[test]
-    fn the_files_are_what_is_printed() {
+    fn proto_files_match_the_printed_schema() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/schema");
         let update = std::env::var_os("UPDATE").is_some();
         let mut expected = BTreeSet::new();

@@ -20,7 +20,7 @@ use tetrarch_core::redaction;
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No answer within the given patience: it may be stored or not. The same may be sent again.
-    #[error("the bus did not answer within {}: {last}; sending it again later is safe", Waited(*.within))]
+    #[error("the bus did not answer within {}: {last}; sending it again later is safe", WaitMillis(*.within))]
     BusDown {
         /// The patience.
         within: Duration,
@@ -35,9 +35,9 @@ pub enum SendError {
     Encoding(#[from] CodecError),
 }
 
-struct Waited(Duration);
+struct WaitMillis(Duration);
 
-impl std::fmt::Display for Waited {
+impl std::fmt::Display for WaitMillis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ms", self.0.as_millis())
     }

@@ -22,18 +22,18 @@ use std::time::Duration;
 use tokio::process::Child;
 
 use crate::client::{Bus, ConnectOptions, Identity};
-use crate::creds::{Authority, Party, Trusted, private_file};
+use crate::creds::{Authority, CredentialHolder, Trusted, private_file};
 use crate::error::ConnectError;
 use crate::retry::Retry;
 
-use binary::Places;
+use binary::BinaryLocations;
 
 pub use claims::{ClaimsError, tell_revoked};
 pub use config::{OwnServer, operator_config, own_config};
 pub use error::ServerError;
 pub use health::Health;
 pub use lock::{DataDirLock, ReaderLock};
-pub use room::{Room, room};
+pub use room::{FreeSpace, room};
 pub use tls::{Certificate, Clients, Listen};
 pub use version::{MIN_VERSION, Version, VersionError};
 pub use warden::{REFUSED_FOR, guard_pace};
@@ -120,11 +120,11 @@ impl ServerConfig {
 
 /// Where the server's own files are.
 #[derive(Debug, Clone)]
-pub(crate) struct Files {
+pub(crate) struct ServerFiles {
     pub(crate) dir: PathBuf,
 }
 
-impl Files {
+impl ServerFiles {
     fn open(data_dir: &Path) -> Result<Self, ServerError> {
         let dir = data_dir.join("nats");
         let file_error = |source| ServerError::File { path: dir.clone(), source };
@@ -169,21 +169,21 @@ impl Files {
 /// never was one. It says nothing about whether the server runs.
 #[must_use]
 pub fn endpoint(data_dir: &Path) -> Option<String> {
-    Files { dir: data_dir.join("nats") }.last().map(|(url, _)| url)
+    ServerFiles { dir: data_dir.join("nats") }.last().map(|(url, _)| url)
 }
 
 /// The file of the authority by which clients know that server; none when it has no TLS, or a
 /// certificate that every machine knows.
 #[must_use]
 pub fn authority_file(data_dir: &Path) -> Option<PathBuf> {
-    Files { dir: data_dir.join("nats") }.last()?.1
+    ServerFiles { dir: data_dir.join("nats") }.last()?.1
 }
 
 /// A nats-server that runs for a data directory. Dropping this leaves the server running, for the
 /// next start to find; [`ManagedServer::stop`] ends it.
 #[derive(Debug)]
 pub struct ManagedServer {
-    files: Files,
+    files: ServerFiles,
     url: String,
     tls_ca: Option<PathBuf>,
     tls_identity: Option<Identity>,
@@ -199,14 +199,17 @@ impl ManagedServer {
     /// No binary, one that is too old, a taken port, or a server that does not become ready; then
     /// with the end of its log.
     pub async fn start(config: &ServerConfig, authority: &Authority) -> Result<Self, ServerError> {
-        let files = Files::open(&config.data_dir)?;
-        let credentials = authority.mint(&Party::Control)?;
+        let files = ServerFiles::open(&config.data_dir)?;
+        let credentials = authority.mint(&CredentialHolder::Control)?;
         if let Some(server) = Self::attach(&files, &credentials, config).await? {
             return Ok(server);
         }
-        let binary =
-            binary::find(&config.data_dir, config.binary.as_deref(), &Places::of_environment())
-                .await?;
+        let binary = binary::find(
+            &config.data_dir,
+            config.binary.as_deref(),
+            &BinaryLocations::of_environment(),
+        )
+        .await?;
         let trusted = authority.trusted()?;
         let mut attempt = 1;
         loop {
@@ -235,7 +238,7 @@ impl ManagedServer {
     /// The server an earlier start left running, when it still does. One that is on its way out
     /// is waited for, one that listens elsewhere or is not as durable as wanted is ended.
     async fn attach(
-        files: &Files,
+        files: &ServerFiles,
         credentials: &Path,
         config: &ServerConfig,
     ) -> Result<Option<Self>, ServerError> {
@@ -405,7 +408,7 @@ fn write(path: &Path, text: &str) -> Result<(), ServerError> {
 /// authority by which they know the server.
 async fn prepare(
     config: &ServerConfig,
-    files: &Files,
+    files: &ServerFiles,
     trusted: &Trusted,
 ) -> Result<(String, Option<PathBuf>), ServerError> {
     let (address, url, tls) = match &config.listen {
@@ -437,7 +440,7 @@ fn bind(address: SocketAddr) -> Result<SocketAddr, ServerError> {
 
 /// A loopback port nobody holds right now: the wanted one, else the one of last time so that
 /// clients find the server again, which is waited for, else any.
-async fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
+async fn free_port(wanted: u16, files: &ServerFiles) -> Result<u16, ServerError> {
     let bind = |port| bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     if wanted != 0 {
         return bind(wanted).map(|address| address.port());
@@ -463,9 +466,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_port_of_last_time_is_waited_for() {
+    async fn previous_port_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
-        let files = Files::open(dir.path()).unwrap();
+        let files = ServerFiles::open(dir.path()).unwrap();
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = held.local_addr().unwrap().port();
         write(&files.endpoint(), &format!("nats://127.0.0.1:{port}")).unwrap();

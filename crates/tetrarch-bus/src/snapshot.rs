@@ -5,7 +5,7 @@ use tokio::task::spawn_blocking;
 
 use crate::artifact::{ArtifactError, Artifacts};
 use crate::client::Bus;
-use crate::codec::{CodecError, Part, decode_part};
+use crate::codec::{CodecError, PartBuilder, decode_part};
 use crate::error::ReadError;
 use crate::state;
 use crate::subject::pattern::LEDGER;
@@ -144,11 +144,11 @@ pub async fn keep(bus: &Bus, base: Base, at: BusTime) -> Result<Snapshot, Snapsh
     Ok(Snapshot { through, epoch, intake_seq, at, records: count, bytes, parts, before })
 }
 
-type Left = std::vec::IntoIter<(Record, u64)>;
+type RecordIter = std::vec::IntoIter<(Record, u64)>;
 
 /// The next part, none after the last one.
-fn encode(mut left: Left) -> Result<(Option<Vec<u8>>, Left), CodecError> {
-    let mut part = Part::default();
+fn encode(mut left: RecordIter) -> Result<(Option<Vec<u8>>, RecordIter), CodecError> {
+    let mut part = PartBuilder::default();
     while !part.is_full()
         && let Some((record, seq)) = left.next()
     {

@@ -4,7 +4,7 @@
 use async_nats::HeaderMap;
 
 use crate::client::RawMessage;
-use crate::envelope::{Envelope, MSG_ID, Place, SEQ};
+use crate::envelope::{Envelope, LedgerPosition, MSG_ID, SEQ};
 use crate::subject::Subject;
 use tetrarch_core::id::SessionId;
 
@@ -19,7 +19,7 @@ const DROPPED_KEPT: &str = "120s";
 
 /// What something says that comes from a ledger entry as a whole.
 pub(crate) fn of_entry(ledger_seq: u64) -> Envelope {
-    let place = Some(Place { ledger_seq, index: 0 });
+    let place = Some(LedgerPosition { ledger_seq, index: 0 });
     Envelope { place, ..Envelope::default() }
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn is_dropped(message: &RawMessage) -> bool {
 }
 
 /// The place in the ledger a message comes from, none when it does not say.
-pub(crate) fn place(message: &RawMessage) -> Option<Place> {
+pub(crate) fn place(message: &RawMessage) -> Option<LedgerPosition> {
     message.header(SEQ)?.parse().ok()
 }
 

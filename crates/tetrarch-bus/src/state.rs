@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
-use crate::follow::{Follower, Step};
+use crate::follow::{FollowStep, StreamFollower};
 use crate::stamp;
 use crate::subject::key::key_of_subject;
 use crate::subject::pattern::STATE;
@@ -31,7 +31,7 @@ pub type Revisions = HashMap<String, u64>;
 
 /// How far the owner got: the `meta` record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Meta {
+pub struct OwnerMeta {
     /// Everything that ledger entries up to this sequence make visible is out.
     pub outbox_through: u64,
     /// Every request up to this sequence of `REQUESTS` is decided.
@@ -46,7 +46,7 @@ pub struct Meta {
     pub server: String,
 }
 
-impl Meta {
+impl OwnerMeta {
     /// The JSON that STATE holds; numbers of 64 bits are text, as in all of it.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         json!({
@@ -145,7 +145,7 @@ impl Unreadable {
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// How far the owner got; none in a new installation, and when it cannot be read.
-    pub meta: Option<Meta>,
+    pub meta: Option<OwnerMeta>,
     /// Every record with the ledger sequence it comes from.
     pub records: Vec<(Record, u64)>,
     /// What cannot be read; an after-image of a later entry may still replace it.
@@ -188,9 +188,9 @@ impl Select {
 ///
 /// # Errors
 /// It is unreadable, or the bus refuses to give it.
-pub async fn load_meta(bus: &Bus) -> Result<Option<Meta>, MetaError> {
+pub async fn load_meta(bus: &Bus) -> Result<Option<OwnerMeta>, MetaError> {
     let found = surely::last_by_subject(bus, STATE, &Subject::StateMeta.to_string()).await?;
-    Ok(found.map(|message| Meta::from_json(&message.payload)).transpose()?)
+    Ok(found.map(|message| OwnerMeta::from_json(&message.payload)).transpose()?)
 }
 
 /// Reads all of STATE. Waits while the bus is away.
@@ -199,16 +199,16 @@ pub async fn load(bus: &Bus) -> Loaded {
     let mut broken = None;
     let mut revisions = Revisions::new();
     let meta_subject = Subject::StateMeta.to_string();
-    let mut follower = Follower::new(bus.clone(), STATE, Vec::new(), 1);
+    let mut follower = StreamFollower::new(bus.clone(), STATE, Vec::new(), 1);
     let mut decoding = Decoding::default();
-    while let Step::Message { message, pending } = follower.step().await {
+    while let FollowStep::Message { message, pending } = follower.step().await {
         if stamp::is_dropped(&message) {
             revisions.remove(&message.subject);
         } else {
             revisions.insert(message.subject.clone(), message.seq);
         }
         if message.subject == meta_subject {
-            match Meta::from_json(&message.payload) {
+            match OwnerMeta::from_json(&message.payload) {
                 Ok(read) => meta = Some(read),
                 Err(error) => broken = Some(error.at(&message)),
             }
@@ -244,7 +244,7 @@ pub async fn record_after(
         let mut through = 0;
         for message in found {
             if message.subject == meta {
-                through = Meta::from_json(&message.payload)?.outbox_through;
+                through = OwnerMeta::from_json(&message.payload)?.outbox_through;
             } else if !stamp::is_dropped(&message)
                 && let Ok((record, _)) = codec::record_from_json(&wanted, &message.payload)
             {
@@ -285,9 +285,9 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
 
 /// Every message of a filter. Waits while the bus is away.
 async fn all_of(bus: &Bus, filter: String) -> Vec<RawMessage> {
-    let mut follower = Follower::new(bus.clone(), STATE, vec![filter], 1);
+    let mut follower = StreamFollower::new(bus.clone(), STATE, vec![filter], 1);
     let mut messages = Vec::new();
-    while let Step::Message { message, pending } = follower.step().await {
+    while let FollowStep::Message { message, pending } = follower.step().await {
         messages.push(message);
         if pending == 0 {
             break;
@@ -297,16 +297,16 @@ async fn all_of(bus: &Bus, filter: String) -> Vec<RawMessage> {
 }
 
 /// What a key holds; none when it was dropped. A later message replaces an earlier one.
-type Found = Option<Read>;
-type Read = Result<(Record, u64), Unreadable>;
-type Values = HashMap<String, Read>;
+type StateValue = Option<StateRecord>;
+type StateRecord = Result<(Record, u64), Unreadable>;
+type Values = HashMap<String, StateRecord>;
 
 /// Messages that are decoded on another thread while more are read; their order stays. What is
 /// decoded is folded in at once, so that a key that was dropped takes no room.
 #[derive(Default)]
 struct Decoding {
     chunk: Vec<RawMessage>,
-    running: Option<JoinHandle<Vec<(String, Found)>>>,
+    running: Option<JoinHandle<Vec<(String, StateValue)>>>,
     values: Values,
 }
 
@@ -328,7 +328,7 @@ impl Decoding {
         }
     }
 
-    fn fold(&mut self, decoded: Vec<(String, Found)>) {
+    fn fold(&mut self, decoded: Vec<(String, StateValue)>) {
         for (key, found) in decoded {
             match found {
                 Some(value) => drop(self.values.insert(key, value)),
@@ -346,7 +346,7 @@ impl Decoding {
     }
 }
 
-fn decode(messages: &[RawMessage]) -> Vec<(String, Found)> {
+fn decode(messages: &[RawMessage]) -> Vec<(String, StateValue)> {
     let found = |message: &RawMessage| {
         let record = codec::record_from_json(&message.subject, &message.payload);
         record.map_err(|error| Unreadable {

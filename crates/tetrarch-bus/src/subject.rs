@@ -18,7 +18,7 @@ use tetrarch_core::mail::Lane;
 pub use key::KeyKind;
 pub use op_name::{OPS, OpName, OpNameError};
 pub use token::SubjectError;
-use token::Tokens;
+use token::SubjectTokens;
 
 /// The key in STATE of what the owner knows of itself.
 pub const META_KEY: &str = "meta";
@@ -244,7 +244,7 @@ impl FromStr for Subject {
             }
             return key::parse_at(text, record, key::STATE_TOKENS).map(Self::State);
         }
-        let tokens = Tokens::of(text, 0);
+        let tokens = SubjectTokens::of(text, 0);
         match tokens.word(0) {
             "ledger" => tokens.exactly("ledger.main", 2).and_then(|()| {
                 tokens.literal(1, "main")?;
@@ -283,7 +283,7 @@ const ROOTS: &str = "ledger, spawn, op, report, mail, ctl, plan, hb, cursor, run
                      or a key of STATE or LEASES";
 
 /// Subjects that name their sender, with or without the host that publishes for it.
-fn parse_sent(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
+fn parse_sent(tokens: &SubjectTokens<'_>) -> Result<Subject, SubjectError> {
     let (form, from_at) = match tokens.word(0) {
         "spawn" => ("spawn.request.<epic>.<node>.<from>[.<host>]", 4),
         "op" => ("op.<name>.<from>[.<host>]", 3),
@@ -335,7 +335,7 @@ fn speaks_for(via: Option<&HostName>, from: &Principal) -> bool {
     }
 }
 
-fn parse_plan(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
+fn parse_plan(tokens: &SubjectTokens<'_>) -> Result<Subject, SubjectError> {
     tokens.exactly("plan.created|updated|review_needed.<epic>", 3)?;
     let epic = tokens.parse(2, EPIC)?;
     match tokens.word(1) {
@@ -346,7 +346,7 @@ fn parse_plan(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
     }
 }
 
-fn parse_lease(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
+fn parse_lease(tokens: &SubjectTokens<'_>) -> Result<Subject, SubjectError> {
     tokens.exactly("$KV.LEASES.GO|BUS|HO=<host>", 3)?;
     tokens.literal(1, "LEASES")?;
     match tokens.word(2).strip_prefix("HO=") {
@@ -374,7 +374,7 @@ impl WrongRequest {
     /// Reads the sender of a request's subject; none when even that is wrong.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
-        let tokens = Tokens::of(text, 0);
+        let tokens = SubjectTokens::of(text, 0);
         let from_at = match tokens.word(0) {
             "spawn" => 4,
             "op" => 3,

@@ -9,7 +9,7 @@ use futures::stream::unfold;
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
-use crate::follow::{Follower, Step};
+use crate::follow::{FollowStep, StreamFollower};
 use crate::stamp;
 use crate::subject::pattern::{EVERY_PLAN_EVENT, LEDGER, MAIL, OWNERS_CONTROL, PLANS};
 use crate::surely;
@@ -91,14 +91,14 @@ pub async fn read_ledger(
         return items;
     }
     let end = surely::stream_last_seq(bus, LEDGER).await.unwrap_or(through).min(through);
-    let mut follower = Follower::new(bus.clone(), LEDGER, Vec::new(), from);
+    let mut follower = StreamFollower::new(bus.clone(), LEDGER, Vec::new(), from);
     let mut more = true;
     while next <= end {
         let patience = if more { Duration::MAX } else { LAGS_AT_MOST };
         match tokio::time::timeout(patience, follower.step()).await {
             Err(_) => break,
-            Ok(Step::Nothing) => more = false,
-            Ok(Step::Message { message, pending }) => {
+            Ok(FollowStep::Nothing) => more = false,
+            Ok(FollowStep::Message { message, pending }) => {
                 more = pending > 0;
                 next = message.seq + 1;
                 if message.seq <= end {
@@ -180,16 +180,16 @@ pub async fn first_since(
 
 /// Everything that a stream holds now, as bytes: for who looks for words in it.
 #[derive(Debug)]
-pub struct Texts {
-    follower: Follower,
+pub struct StreamBytes {
+    follower: StreamFollower,
     ended: bool,
 }
 
-impl Texts {
+impl StreamBytes {
     /// Begins with the stream's first message.
     #[must_use]
     pub fn of(bus: &Bus, stream: &'static str) -> Self {
-        Self { follower: Follower::new(bus.clone(), stream, Vec::new(), 1), ended: false }
+        Self { follower: StreamFollower::new(bus.clone(), stream, Vec::new(), 1), ended: false }
     }
 
     /// The next message's body; none after the last one. Waits while the bus is away.
@@ -198,11 +198,11 @@ impl Texts {
             return None;
         }
         match self.follower.step().await {
-            Step::Message { message, pending } => {
+            FollowStep::Message { message, pending } => {
                 self.ended = pending == 0;
                 Some(message.payload)
             }
-            Step::Nothing => None,
+            FollowStep::Nothing => None,
         }
     }
 }
@@ -214,7 +214,7 @@ pub fn follow_ledger(
     from: u64,
     highest_epoch: u64,
 ) -> impl Stream<Item = LedgerItem> + Send + use<> {
-    let follower = Follower::new(bus.clone(), LEDGER, Vec::new(), from);
+    let follower = StreamFollower::new(bus.clone(), LEDGER, Vec::new(), from);
     unfold((follower, highest_epoch), |(mut follower, mut highest)| async move {
         let message = follower.next().await;
         let item = judge(message, &mut highest);

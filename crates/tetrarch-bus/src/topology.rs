@@ -77,14 +77,14 @@ impl Default for Ages {
 
 /// What of the streams an operator may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct StreamSettings {
     /// Copies of each: 1 on one server, 3 in a cluster.
     pub replicas: usize,
     /// How long they keep what they hold.
     pub ages: Ages,
 }
 
-impl From<usize> for Shape {
+impl From<usize> for StreamSettings {
     fn from(replicas: usize) -> Self {
         Self { replicas, ages: Ages::default() }
     }
@@ -92,8 +92,8 @@ impl From<usize> for Shape {
 
 /// The streams as they should be.
 #[must_use]
-pub fn streams(shape: impl Into<Shape>) -> Vec<Config> {
-    let Shape { replicas, ages } = shape.into();
+pub fn streams(shape: impl Into<StreamSettings>) -> Vec<Config> {
+    let StreamSettings { replicas, ages } = shape.into();
     pattern::TAKES
         .iter()
         .map(|(name, subjects)| {
@@ -191,7 +191,7 @@ fn limit(config: &mut Config, ages: Ages) {
 ///
 /// # Errors
 /// The server's refusal, or an existing stream that cannot be changed in place.
-pub async fn apply(bus: &Bus, shape: impl Into<Shape>) -> Result<(), TopologyError> {
+pub async fn apply(bus: &Bus, shape: impl Into<StreamSettings>) -> Result<(), TopologyError> {
     let wanted = streams(shape);
     try_join_all(wanted.iter().map(|config| apply_one(bus, config))).await?;
     Ok(())
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_others_reach_have_no_headers_that_write_elsewhere() {
+    fn every_stream_disallows_redirecting_headers() {
         for config in streams(1) {
             assert!(!config.allow_rollup, "{}", config.name);
             assert!(!config.allow_message_schedules, "{}", config.name);
@@ -311,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn the_managed_servers_store_holds_all_reservations() {
+    fn managed_server_store_holds_all_reservations() {
         let reserved: i64 = streams(1).iter().map(|config| config.max_bytes).sum();
         assert!(reserved <= STORE_BYTES, "{reserved}");
     }
 
     #[test]
-    fn what_cannot_be_changed_is_named() {
+    fn unchangeable_stream_setting_is_named() {
         let wanted = streams(1).remove(0);
         let found = Config { max_consumers: 1000, ..wanted.clone() };
         let error = unchangeable(&found, &wanted).unwrap_err();

@@ -8,7 +8,7 @@ use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use crate::client::Bus;
 use crate::cursor::{CursorError, read_cursor};
 use crate::error::ReadError;
-use crate::follow::{Follower, Step};
+use crate::follow::{FollowStep, StreamFollower};
 use crate::inbox::{Incoming, incoming};
 use crate::intake::read_dead;
 use crate::mailbox::opening::consumer_name;
@@ -31,10 +31,10 @@ const BATCH: usize = 200;
 pub async fn count(bus: &Bus, reader: &AgentId, subjects: Vec<String>) -> Result<u64, CursorError> {
     let handled = read_cursor(bus, reader).await?.map(|(cursor, _)| cursor.positions.mail);
     let Some(position) = handled.max(acknowledged(bus, reader).await?) else { return Ok(0) };
-    let mut follower = Follower::new(bus.clone(), MAIL, subjects, position.saturating_add(1));
+    let mut follower = StreamFollower::new(bus.clone(), MAIL, subjects, position.saturating_add(1));
     Ok(match follower.step().await {
-        Step::Message { pending, .. } => pending + 1,
-        Step::Nothing => 0,
+        FollowStep::Message { pending, .. } => pending + 1,
+        FollowStep::Nothing => 0,
     })
 }
 
@@ -53,12 +53,12 @@ async fn acknowledged(bus: &Bus, reader: &AgentId) -> Result<Option<u64>, ReadEr
 
 /// Goes through mail in the stream's order, each message once.
 #[derive(Debug)]
-pub struct Unread {
+pub struct UnreadMail {
     bus: Bus,
     next: u64,
 }
 
-impl Unread {
+impl UnreadMail {
     /// From the beginning of the stream on.
     #[must_use]
     pub fn new(bus: Bus) -> Self {

@@ -12,7 +12,7 @@ use crate::client::Bus;
 use crate::codec::{self, CodecError};
 use crate::envelope;
 use crate::error::ReadError;
-use crate::follow::Follower;
+use crate::follow::StreamFollower;
 use crate::state::{self, Select};
 use crate::subject::Subject;
 use crate::subject::pattern::PLANS;
@@ -37,7 +37,7 @@ pub enum From {
 }
 
 /// A plan event and its sequence in `PLANS`, or why it cannot be read.
-pub type Watched = (u64, Result<PlanEvent, CodecError>);
+pub type WatchedPlanEvent = (u64, Result<PlanEvent, CodecError>);
 
 /// Plan events of one epic or of all, in the stream's order, for ever.
 ///
@@ -47,14 +47,14 @@ pub async fn plan_events(
     bus: &Bus,
     epic: Option<EpicId>,
     from: From,
-) -> Result<impl Stream<Item = Watched> + Send + use<>, ReadError> {
+) -> Result<impl Stream<Item = WatchedPlanEvent> + Send + use<>, ReadError> {
     let next = match from {
         From::Now => bus.stream_last_seq(PLANS).await? + 1,
         From::Start => 1,
         From::Seq(seq) => seq,
     };
     let filters = epic.map(Subject::plan_events).into_iter().collect();
-    let follower = Follower::new(bus.clone(), PLANS, filters, next);
+    let follower = StreamFollower::new(bus.clone(), PLANS, filters, next);
     Ok(unfold(follower, |mut follower| async move {
         loop {
             let message = follower.next().await;
@@ -71,7 +71,7 @@ pub async fn plan_events(
 
 /// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beat {
+pub struct AgentHeartbeat {
     /// Whose.
     pub agent: AgentId,
     /// Its epoch; 1 when it did not say.
@@ -98,7 +98,7 @@ impl Heartbeats {
     }
 
     /// The next heartbeat; none ever when the connection was closed. Safe to drop.
-    pub async fn next(&mut self) -> Beat {
+    pub async fn next(&mut self) -> AgentHeartbeat {
         loop {
             let Some(beat) = self.beats.next().await else { return std::future::pending().await };
             let Ok(Subject::Heartbeat(agent)) = beat.subject.as_str().parse::<Subject>() else {
@@ -108,7 +108,7 @@ impl Heartbeats {
             let told = codec::decode_heartbeat(&agent, &beat.payload).ok();
             let header = beat.headers.as_ref().and_then(envelope::epoch);
             let epoch = header.or(told.as_ref().map(|told| told.epoch)).unwrap_or(1);
-            return Beat { agent, epoch, session: told.map(|told| told.session) };
+            return AgentHeartbeat { agent, epoch, session: told.map(|told| told.session) };
         }
     }
 

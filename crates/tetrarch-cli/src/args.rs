@@ -77,7 +77,7 @@ pub(crate) struct Args {
     pub(crate) global: GlobalArgs,
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// Options of every command.
@@ -105,8 +105,8 @@ pub(crate) struct GlobalArgs {
     #[arg(long = "as", global = true, value_name = "HUMAN")]
     pub(crate) human: Option<String>,
     /// How results are printed.
-    #[arg(short, long, global = true, value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
+    #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]
+    pub(crate) output: OutputFormat,
     /// What is logged, as in `info` or `tetrarch_engine=debug`.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
@@ -114,7 +114,7 @@ pub(crate) struct GlobalArgs {
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     /// Columns for people.
     Table,
     /// Columns for people, all of them.
@@ -127,7 +127,7 @@ pub(crate) enum Output {
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Write a commented plan to begin with.
     Init(init::InitArgs),
     /// Run everything on this machine: bus, owner, host.
@@ -204,11 +204,11 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Change(change::ChangeCommand),
     /// Approve a change, or a draft of a plan.
-    Approve(change::ApproveArgs),
+    Approve(change::ChangeApproveArgs),
     /// Deny a change, or a draft of a plan.
-    Deny(change::DenyArgs),
+    Deny(change::ChangeDenyArgs),
     /// Merge an approved change into its branch.
-    Apply(change::ApplyArgs),
+    Apply(change::ChangeApplyArgs),
     /// Show and remove the worktrees that runs left on this host.
     #[command(subcommand)]
     Worktree(worktree::WorktreeCommand),
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_that_is_shown_is_in_one_group() {
+    fn every_visible_command_is_in_one_group() {
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         grouped.sort_unstable();
         let command = Args::command();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_description_is_one_sentence_with_its_verb_first() {
+    fn every_description_is_one_imperative_sentence() {
         fn check(command: &clap::Command) {
             for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
                 let about = below.get_about().map(ToString::to_string).unwrap_or_default();

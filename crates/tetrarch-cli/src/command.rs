@@ -53,14 +53,14 @@ use clap::{ArgMatches, FromArgMatches};
 use tetrarch_runner::launch_main;
 use tokio::runtime::Runtime;
 
-use crate::args::{Args, Command, GlobalArgs, command_line};
+use crate::args::{Args, CliCommand, GlobalArgs, command_line};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::name::{self, Asked, Resolved};
+use crate::name::{self, NameArgument, Resolved};
 use crate::offline::{OfflineBus, only_reads};
 use crate::process::stop_signal;
 use crate::suggestion;
-use crate::telemetry::{Counting, Telemetry};
+use crate::telemetry::{Counting, TelemetryHandle};
 
 /// The word after which a program of a run and its arguments follow.
 pub(crate) const LAUNCH: &str = "launch";
@@ -86,7 +86,7 @@ pub(crate) fn run() -> Result<(), CliError> {
         let Args { command, .. } =
             args(&line, Resolved::new()).unwrap_or_else(|wrong| wrong.exit());
         // Needs nothing of what follows, and must not wait for a collector or a log.
-        if let Command::Guard(args) = command {
+        if let CliCommand::Guard(args) = command {
             return guard::run(args);
         }
         Context::load(&global).and_then(|context| start(&context, runtime()?, command))
@@ -106,7 +106,7 @@ fn launch(argv: &[OsString]) -> Result<(), CliError> {
 fn answer(
     global: &GlobalArgs,
     matches: &ArgMatches,
-    asked: &[Asked],
+    asked: &[NameArgument],
     line: &[OsString],
 ) -> Result<(), CliError> {
     let (mut context, runtime) = (Context::load(global)?, runtime()?);
@@ -149,12 +149,12 @@ fn runtime() -> Result<Runtime, CliError> {
 }
 
 /// A line that is wrong, or asks for help.
-struct Wrong {
+struct UsageError {
     error: clap::Error,
     command: clap::Command,
 }
 
-impl Wrong {
+impl UsageError {
     /// Ends the program with what is to be said of it.
     fn exit(&self) -> ! {
         suggestion::exit(&self.error, &self.command)
@@ -167,16 +167,17 @@ fn matches(command: &mut clap::Command, line: &[OsString]) -> ArgMatches {
 }
 
 /// The line's arguments, each name in its whole form.
-fn args(line: &[OsString], names: Resolved) -> Result<Args, Box<Wrong>> {
+fn args(line: &[OsString], names: Resolved) -> Result<Args, Box<UsageError>> {
     let mut command = name::strict(command_line(), names);
     let matches = command.try_get_matches_from_mut(line);
     let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
-    args.map_err(|error| Box::new(Wrong { error: error.format(&mut command), command }))
+    args.map_err(|error| Box::new(UsageError { error: error.format(&mut command), command }))
 }
 
-fn start(context: &Context, runtime: Runtime, command: Command) -> Result<(), CliError> {
+fn start(context: &Context, runtime: Runtime, command: CliCommand) -> Result<(), CliError> {
     let serves = serves(&command);
-    let mut telemetry = Telemetry::start(&context.config, default_log(serves), counting(&command))?;
+    let mut telemetry =
+        TelemetryHandle::start(&context.config, default_log(serves), counting(&command))?;
     let outcome = runtime.block_on(async {
         telemetry.serve_metrics()?;
         dispatch(context, command).await
@@ -188,16 +189,16 @@ fn start(context: &Context, runtime: Runtime, command: Command) -> Result<(), Cl
 }
 
 /// Whether it goes on until it is told to end.
-fn serves(command: &Command) -> bool {
-    let hosts = matches!(command, Command::Host(args) if args.serves());
-    hosts || matches!(command, Command::Up(_) | Command::Serve(_))
+fn serves(command: &CliCommand) -> bool {
+    let hosts = matches!(command, CliCommand::Host(args) if args.serves());
+    hosts || matches!(command, CliCommand::Up(_) | CliCommand::Serve(_))
 }
 
 /// Whether it has something to tell to whoever asks for metrics. The programs that `up` starts share an address.
-fn counting(command: &Command) -> Counting {
-    if matches!(command, Command::Host(args) if args.with_parent) {
+fn counting(command: &CliCommand) -> Counting {
+    if matches!(command, CliCommand::Host(args) if args.with_parent) {
         Counting::BesideOwner
-    } else if serves(command) && !matches!(command, Command::Up(_)) {
+    } else if serves(command) && !matches!(command, CliCommand::Up(_)) {
         Counting::Alone
     } else {
         Counting::Nobody
@@ -210,60 +211,60 @@ fn default_log(serves: bool) -> &'static str {
     if serves { "info,async_nats=warn" } else { "warn" }
 }
 
-async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
+async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError> {
     match command {
-        Command::Up(args) => up::run(context, args).await,
-        Command::Down(args) => down::run(context, args).await,
-        Command::Run(args) => run::run(context, args).await,
-        Command::Attach(args) => run::attach(context, args).await,
-        Command::Status(args) => status::run(context, args).await,
-        Command::Serve(args) => serve::run(context, args).await,
-        Command::Host(args) => host::run(context, args).await,
-        Command::Creds(command) => creds::run(context, command).await,
-        Command::Guard(args) => guard::run(args),
-        Command::Agent(command) => agent::run(context, command).await,
-        Command::Project(command) => project::run(context, command).await,
-        Command::Circuit(command) => circuit::run(context, command).await,
-        Command::Profile(command) => profile::run(context, command).await,
-        Command::Get(args) => get::run(context, args).await,
-        Command::Describe(args) => describe::run(context, args).await,
-        Command::Tree(args) => tree::run(context, args).await,
-        Command::Budget(args) => budget::run(context, args).await,
-        Command::Events(args) => events::run(context, args).await,
-        Command::Audit(args) => audit::run(context, args).await,
-        Command::Replay(args) => replay::run(context, args).await,
-        Command::Spawn(args) => spawn::run(context, args).await,
-        Command::Stop(args) => stop::run(context, args).await,
-        Command::Steer(args) => verb::steer(context, args).await,
-        Command::Interrupt(args) => verb::interrupt(context, args).await,
-        Command::Pause(args) => verb::pause(context, args).await,
-        Command::Resume(args) => verb::resume(context, args).await,
-        Command::Tick(args) => tick::run(context, args).await,
-        Command::Wait(args) => wait::run(context, args).await,
-        Command::Logs(args) => logs::run(context, args).await,
-        Command::Inbox(args) => inbox::run(context, args).await,
-        Command::Init(args) => init::run(&args),
-        Command::Answer(args) => answer::run(context, args).await,
-        Command::Change(command) => change::run(context, command).await,
-        Command::Approve(args) => change::approve(context, args).await,
-        Command::Deny(args) => change::deny(context, args).await,
-        Command::Apply(args) => change::apply(context, args).await,
-        Command::Worktree(command) => worktree::run(context, command).await,
-        Command::File(command) => file::run(context, command).await,
-        Command::Mail(command) => mail::run(context, command).await,
-        Command::Artifact(command) => artifact::run(context, command).await,
-        Command::Goal(command) => goal::run(context, command).await,
-        Command::Work(command) => work::run(context, command).await,
-        Command::Advise(args) => advise::run(context, args).await,
-        Command::Schedule(command) => schedule::run(context, command).await,
-        Command::Plan(command) => plan::run(context, command).await,
-        Command::Insights(args) => insights::run(context, args).await,
-        Command::Doctor(args) => doctor::run(context, args).await,
-        Command::Config(command) => config::run(context, command),
-        Command::Schema(args) => schema::run(context, &args),
-        Command::Completion(args) => completion::run(&args),
-        Command::Man(args) => man::run(args),
-        Command::Vectors(command) => vectors::run(context, command),
-        Command::Why(args) => why::run(context, args).await,
+        CliCommand::Up(args) => up::run(context, args).await,
+        CliCommand::Down(args) => down::run(context, args).await,
+        CliCommand::Run(args) => run::run(context, args).await,
+        CliCommand::Attach(args) => run::attach(context, args).await,
+        CliCommand::Status(args) => status::run(context, args).await,
+        CliCommand::Serve(args) => serve::run(context, args).await,
+        CliCommand::Host(args) => host::run(context, args).await,
+        CliCommand::Creds(command) => creds::run(context, command).await,
+        CliCommand::Guard(args) => guard::run(args),
+        CliCommand::Agent(command) => agent::run(context, command).await,
+        CliCommand::Project(command) => project::run(context, command).await,
+        CliCommand::Circuit(command) => circuit::run(context, command).await,
+        CliCommand::Profile(command) => profile::run(context, command).await,
+        CliCommand::Get(args) => get::run(context, args).await,
+        CliCommand::Describe(args) => describe::run(context, args).await,
+        CliCommand::Tree(args) => tree::run(context, args).await,
+        CliCommand::Budget(args) => budget::run(context, args).await,
+        CliCommand::Events(args) => events::run(context, args).await,
+        CliCommand::Audit(args) => audit::run(context, args).await,
+        CliCommand::Replay(args) => replay::run(context, args).await,
+        CliCommand::Spawn(args) => spawn::run(context, args).await,
+        CliCommand::Stop(args) => stop::run(context, args).await,
+        CliCommand::Steer(args) => verb::steer(context, args).await,
+        CliCommand::Interrupt(args) => verb::interrupt(context, args).await,
+        CliCommand::Pause(args) => verb::pause(context, args).await,
+        CliCommand::Resume(args) => verb::resume(context, args).await,
+        CliCommand::Tick(args) => tick::run(context, args).await,
+        CliCommand::Wait(args) => wait::run(context, args).await,
+        CliCommand::Logs(args) => logs::run(context, args).await,
+        CliCommand::Inbox(args) => inbox::run(context, args).await,
+        CliCommand::Init(args) => init::run(&args),
+        CliCommand::Answer(args) => answer::run(context, args).await,
+        CliCommand::Change(command) => change::run(context, command).await,
+        CliCommand::Approve(args) => change::approve(context, args).await,
+        CliCommand::Deny(args) => change::deny(context, args).await,
+        CliCommand::Apply(args) => change::apply(context, args).await,
+        CliCommand::Worktree(command) => worktree::run(context, command).await,
+        CliCommand::File(command) => file::run(context, command).await,
+        CliCommand::Mail(command) => mail::run(context, command).await,
+        CliCommand::Artifact(command) => artifact::run(context, command).await,
+        CliCommand::Goal(command) => goal::run(context, command).await,
+        CliCommand::Work(command) => work::run(context, command).await,
+        CliCommand::Advise(args) => advise::run(context, args).await,
+        CliCommand::Schedule(command) => schedule::run(context, command).await,
+        CliCommand::Plan(command) => plan::run(context, command).await,
+        CliCommand::Insights(args) => insights::run(context, args).await,
+        CliCommand::Doctor(args) => doctor::run(context, args).await,
+        CliCommand::Config(command) => config::run(context, command),
+        CliCommand::Schema(args) => schema::run(context, &args),
+        CliCommand::Completion(args) => completion::run(&args),
+        CliCommand::Man(args) => man::run(args),
+        CliCommand::Vectors(command) => vectors::run(context, command),
+        CliCommand::Why(args) => why::run(context, args).await,
     }
 }

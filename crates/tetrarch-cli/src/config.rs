@@ -33,13 +33,13 @@ use tetrarch_runner::{Containment, Launcher};
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
 
-pub(crate) use keys::Default as KeyDefault;
+pub(crate) use keys::KeyDefault;
 pub(crate) use laws::check_freezing;
 pub(crate) use planner::PlannerSection;
 pub(crate) use settings::{Setting, Settings};
 
 use laws::EVERY_AGENT;
-use settings::Places;
+use settings::ConfigSources;
 
 /// Everything that can be configured and is used.
 #[derive(Debug, Clone)]
@@ -200,7 +200,7 @@ impl Config {
     /// # Errors
     /// A file, a variable or an option is wrong.
     pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
-        Ok(Self::of(Settings::read(&Places::standard(global), global)?))
+        Ok(Self::of(Settings::read(&ConfigSources::standard(global), global)?))
     }
 
     fn of(settings: Settings) -> Self {

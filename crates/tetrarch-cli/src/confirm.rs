@@ -7,13 +7,13 @@ use crate::exit::{CliError, Code};
 
 /// Whether the human is sure.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Sure {
+pub(crate) struct ConfirmArgs {
     /// Do it without asking.
     #[arg(short, long)]
     yes: bool,
 }
 
-impl Sure {
+impl ConfirmArgs {
     /// Goes on only when the human is sure of what is to be done, such as `cancel goal_x`.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_proposed_with_yes() {
+    fn refused_command_is_suggested_again_with_yes() {
         for (typed, proposed) in [
             ("goal cancel @last", "tetrarch goal cancel @last --yes"),
             ("goal cancel g --reason 'not now'", "tetrarch goal cancel g --reason 'not now' --yes"),

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use futures::stream::{Stream, StreamExt, iter};
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::error::PublishError;
 use tetrarch_bus::send::{SendError, send_request};
-use tetrarch_bus::server::{self, Room};
-use tetrarch_bus::subject::pattern::policy::{Person, Role};
+use tetrarch_bus::server::{self, FreeSpace};
+use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_bus::watch::Replies;
@@ -22,7 +22,7 @@ use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::request::Op;
 use tetrarch_telemetry::trace::of_environment;
 
-use crate::args::{GlobalArgs, Output};
+use crate::args::{GlobalArgs, OutputFormat};
 use crate::config::{BusConfig, Config};
 use crate::exit::{CliError, Code};
 
@@ -35,11 +35,11 @@ pub(crate) struct Context {
     /// The configuration.
     pub(crate) config: Config,
     /// How results are printed.
-    pub(crate) output: Output,
+    pub(crate) output: OutputFormat,
     /// The options it was started with, for children.
     pub(crate) global: GlobalArgs,
     /// The connection that is there already, when names had to be looked up.
-    pub(crate) opened: Option<Desk>,
+    pub(crate) opened: Option<HumanClient>,
 }
 
 impl Context {
@@ -90,7 +90,7 @@ impl Context {
     ///
     /// # Errors
     /// It cannot be made; or another bus is meant, and this installation has no keys.
-    pub(crate) fn credentials(&self, party: &Party) -> Result<PathBuf, CliError> {
+    pub(crate) fn credentials(&self, party: &CredentialHolder) -> Result<PathBuf, CliError> {
         if let Some(file) = &self.config.bus.credentials {
             return Ok(file.clone());
         }
@@ -127,7 +127,11 @@ impl Context {
     ///
     /// # Errors
     /// The bus does not answer or refuses the credential.
-    pub(crate) async fn connect(&self, party: &Party, name: &str) -> Result<Bus, CliError> {
+    pub(crate) async fn connect(
+        &self,
+        party: &CredentialHolder,
+        name: &str,
+    ) -> Result<Bus, CliError> {
         let options = ConnectOptions {
             urls: self.urls()?,
             credentials: Some(self.credentials(party)?),
@@ -143,21 +147,21 @@ impl Context {
     ///
     /// # Errors
     /// The bus does not answer or refuses the credential.
-    pub(crate) async fn desk(&self) -> Result<Desk, CliError> {
+    pub(crate) async fn desk(&self) -> Result<HumanClient, CliError> {
         if let Some(desk) = &self.opened {
             return Ok(desk.clone());
         }
         let human = self.human()?;
-        let bus = self.connect(&Party::Human(human.clone()), "tetrarch").await?;
+        let bus = self.connect(&CredentialHolder::Human(human.clone()), "tetrarch").await?;
         let managed = self.config.bus.url.is_none();
         let data_dir = managed.then(|| self.config.bus.data_dir.clone());
-        Ok(Desk { data_dir, bus, human: Principal::Human(human) })
+        Ok(HumanClient { data_dir, bus, human: Principal::Human(human) })
     }
 }
 
 /// A human's connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
+pub(crate) struct HumanClient {
     /// Where the managed bus is; none when another is configured.
     pub(crate) data_dir: Option<PathBuf>,
     /// The connection.
@@ -166,7 +170,7 @@ pub(crate) struct Desk {
     pub(crate) human: Principal,
 }
 
-impl Desk {
+impl HumanClient {
     /// Every record that is written from this entry of the ledger on, as it comes, for ever.
     pub(crate) fn written_from(&self, entry: u64) -> impl Stream<Item = Record> + use<> {
         let entries = follow_ledger(&self.bus, entry, 0).filter_map(async |item| item.entry.ok());
@@ -217,7 +221,7 @@ impl Desk {
         payload: Vec<u8>,
         trace: Option<String>,
     ) -> Result<MailBody, CliError> {
-        self.room(Room::is_none)?;
+        self.room(FreeSpace::is_none)?;
         let mut replies = Replies::open(&self.bus, &self.human).await?;
         // What a program asks for in a trace is part of it.
         let trace = trace.or_else(of_environment);
@@ -232,7 +236,7 @@ impl Desk {
         };
         match answered.await {
             Err(error) if error.code == Code::BusUnreachable => {
-                self.room(Room::is_low)?;
+                self.room(FreeSpace::is_low)?;
                 Err(error)
             }
             answered => answered,
@@ -245,7 +249,7 @@ impl Desk {
             return error.into();
         };
         match (self.bus.role(), Person::least(subject)) {
-            (Some(Role::Human(own)), Some(least)) if own < least => {
+            (Some(CredentialRole::Human(own)), Some(least)) if own < least => {
                 let (human, own, least) = (&self.human, own.as_str(), least.as_str());
                 let what = format!("{asked} takes the role {least}; {human} has the role {own}");
                 let role = format!(" --role {least}");
@@ -259,7 +263,7 @@ impl Desk {
     }
 
     /// Refuses when the disk of the bus has too little room: a server without any does not answer.
-    fn room(&self, too_little: impl FnOnce(&Room) -> bool) -> Result<(), CliError> {
+    fn room(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
         match self.data_dir.as_deref().and_then(server::room).filter(too_little) {
             Some(room) => Err(CliError::new(Code::BusUnreachable, room.to_string())
                 .hint("free some room there; then the same command again, it is safe to repeat")),
@@ -333,13 +337,13 @@ mod tests {
             tls_ca: None,
             operator_key: None,
             human: None,
-            output: Output::Table,
+            output: OutputFormat::Table,
             log: Some("debug".to_owned()),
         }
     }
 
     #[test]
-    fn a_command_line_has_the_options_that_were_given_and_is_read_by_a_shell() {
+    fn suggested_command_line_keeps_options_and_shell_quoting() {
         assert_eq!(command_line(&global(), "circuit close PO-x"), "tetrarch circuit close PO-x");
         let given = GlobalArgs {
             config: Some("/etc/t.toml".into()),

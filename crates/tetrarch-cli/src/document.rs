@@ -13,7 +13,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 use tetrarch_core::plan::schema::PlanProblem;
 
-use self::places::{Place, Places};
+use self::places::{PathIndex, TextPosition};
 
 use crate::exit::{CliError, Code};
 
@@ -32,7 +32,7 @@ pub(crate) struct Document {
     /// What it says.
     pub(crate) value: Value,
     name: String,
-    places: Places,
+    places: PathIndex,
     /// Parts that other files said: from which path on, and where that stands in which document.
     joined: Vec<(String, String, Rc<Self>)>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Document {
 impl Document {
     /// A document that no file says.
     pub(crate) fn of(name: &str, value: Value) -> Self {
-        Self { value, name: name.to_owned(), places: Places::default(), joined: Vec::new() }
+        Self { value, name: name.to_owned(), places: PathIndex::default(), joined: Vec::new() }
     }
 
     /// The value below a key, as a document of its own.
@@ -54,7 +54,7 @@ impl Document {
     }
 
     /// The file that says what stands at a path, and where in it.
-    fn place_of(&self, path: &str) -> (&str, Option<Place>) {
+    fn place_of(&self, path: &str) -> (&str, Option<TextPosition>) {
         for (here, there, document) in &self.joined {
             let below = path.strip_prefix(here.as_str());
             if let Some(below) = below.filter(|it| it.is_empty() || it.starts_with('.')) {
@@ -70,10 +70,11 @@ impl Document {
         let mut placed: Vec<_> =
             problems.iter().map(|problem| (self.place_of(&problem.path), problem)).collect();
         placed.sort_by_key(|((name, place), _)| (*name != self.name, *place));
-        let line = |((name, place), problem): ((&str, Option<Place>), &PlanProblem)| match place {
-            Some((line, column)) => format!("{name}:{line}:{column}: {problem}"),
-            None => format!("{name}: {problem}"),
-        };
+        let line =
+            |((name, place), problem): ((&str, Option<TextPosition>), &PlanProblem)| match place {
+                Some((line, column)) => format!("{name}:{line}:{column}: {problem}"),
+                None => format!("{name}: {problem}"),
+            };
         let mut lines: Vec<String> = placed.into_iter().map(line).collect();
         lines.dedup();
         lines
@@ -112,17 +113,17 @@ pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
         return Err(CliError::new(Code::Usage, what).hint("take it out, and try again"));
     }
     let parsed = match extension {
-        _ if piped => yaml(&text).map(|value| (value, Places::of_yaml(&text))),
-        "yaml" | "yml" => yaml(&text).map(|value| (value, Places::of_yaml(&text))),
-        "toml" => toml(&text).map(|value| (value, Places::of_toml(&text))),
-        "json" => json(&text).map(|value| (value, Places::of_yaml(&text))),
+        _ if piped => yaml(&text).map(|value| (value, PathIndex::of_yaml(&text))),
+        "yaml" | "yml" => yaml(&text).map(|value| (value, PathIndex::of_yaml(&text))),
+        "toml" => toml(&text).map(|value| (value, PathIndex::of_toml(&text))),
+        "json" => json(&text).map(|value| (value, PathIndex::of_yaml(&text))),
         _ => {
             let what = format!("{name} has no known extension");
             return Err(CliError::new(Code::Usage, what).hint(FORMATS));
         }
     };
     let (value, places) = parsed.map_err(|fault| {
-        let Fault { place: (line, column), reason } = fault;
+        let DocumentError { place: (line, column), reason } = fault;
         CliError::new(Code::Usage, format!("{name}:{line}:{column}: {reason}")).hint(CORRECT)
     })?;
     Ok(Document { value, name, places, joined: Vec::new() })
@@ -155,12 +156,12 @@ fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
 
 /// What is wrong with a text, and where.
 #[derive(Debug)]
-struct Fault {
-    place: Place,
+struct DocumentError {
+    place: TextPosition,
     reason: String,
 }
 
-fn yaml(text: &str) -> Result<Value, Fault> {
+fn yaml(text: &str) -> Result<Value, DocumentError> {
     // Only `true` and `false` are booleans, so that `on` and `no` stay the words they are.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
@@ -169,15 +170,15 @@ fn yaml(text: &str) -> Result<Value, Fault> {
         let place = place.filter(|(line, _)| *line > 0).unwrap_or((1, 1));
         match quotes::open_at(text, places::byte(text, place)) {
             Some(open) => {
-                Fault { place: places::place(text, open), reason: syntax::QUOTE.to_owned() }
+                DocumentError { place: places::place(text, open), reason: syntax::QUOTE.to_owned() }
             }
-            None => Fault { place, reason: syntax::yaml(&error) },
+            None => DocumentError { place, reason: syntax::yaml(&error) },
         }
     })
 }
 
-fn toml(text: &str) -> Result<Value, Fault> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| Fault {
+fn toml(text: &str) -> Result<Value, DocumentError> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| DocumentError {
         place: places::place(text, error.span().map_or(0, |span| span.start)),
         reason: syntax::toml(error.message()),
     })?;
@@ -199,11 +200,11 @@ fn of_toml(value: toml::Value) -> Value {
     }
 }
 
-fn json(text: &str) -> Result<Value, Fault> {
+fn json(text: &str) -> Result<Value, DocumentError> {
     serde_json::from_str(text).map_err(|error| {
         let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
         let place = (number(error.line()), number(error.column()));
-        Fault { place, reason: syntax::json(&error.to_string()) }
+        DocumentError { place, reason: syntax::json(&error.to_string()) }
     })
 }
 
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_formats_say_the_same() {
+    fn three_formats_read_the_same() {
         let expected = json!({"title": "a", "phases": [{"id": "P1", "deps": []}], "on": "no"});
         let yaml = "title: a\nphases:\n  - id: P1\n    deps: []\non: no\n";
         let toml = "title = 'a'\non = 'no'\n[[phases]]\nid = 'P1'\ndeps = []\n";
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_with_what_to_do() {
+    fn unsupported_file_is_refused_with_next_step() {
         let error = written("a.txt", "x").unwrap_err();
         assert_eq!(error.hint.as_deref(), Some(FORMATS));
         let missing = read_document(Path::new("no/such/plan.yaml")).unwrap_err();

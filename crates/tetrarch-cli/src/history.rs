@@ -10,7 +10,7 @@ use tetrarch_core::ledger::{Entry, Event, EventKind};
 use tetrarch_core::time::{BusTime, Millis};
 
 use crate::exit::CliError;
-use crate::output::{Cell, Reader, Tone, align, is_coloured, now, read_stamp, stamp};
+use crate::output::{Cell, StdoutReader, Tone, align, is_coloured, now, read_stamp, stamp};
 
 /// Entries read at one stroke.
 const STRETCH: u64 = 2_000;
@@ -30,7 +30,7 @@ pub(crate) enum Since {
 
 /// A place in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StreamPosition {
     /// A moment, by the bus's clock.
     Moment(BusTime),
     /// A sequence.
@@ -54,11 +54,11 @@ impl Since {
     }
 
     /// The place itself, as of now.
-    pub(crate) fn place(self) -> Place {
+    pub(crate) fn place(self) -> StreamPosition {
         match self {
-            Self::Ago(ago) => Place::Moment(BusTime(now().0.saturating_sub(ago.0))),
-            Self::Moment(moment) => Place::Moment(moment),
-            Self::Seq(seq) => Place::Seq(seq),
+            Self::Ago(ago) => StreamPosition::Moment(BusTime(now().0.saturating_sub(ago.0))),
+            Self::Moment(moment) => StreamPosition::Moment(moment),
+            Self::Seq(seq) => StreamPosition::Seq(seq),
         }
     }
 
@@ -69,8 +69,8 @@ impl Since {
     /// The ledger cannot be read.
     pub(crate) async fn first(self, bus: &Bus, last: u64) -> Result<u64, CliError> {
         let moment = match self.place() {
-            Place::Seq(seq) => return Ok(seq.max(1)),
-            Place::Moment(moment) => moment,
+            StreamPosition::Seq(seq) => return Ok(seq.max(1)),
+            StreamPosition::Moment(moment) => moment,
         };
         let first = bus.stream_extent(LEDGER).await?.first;
         Ok(first_since(bus, moment, first, last).await?)
@@ -86,7 +86,7 @@ pub(crate) async fn each(
     bus: &Bus,
     (from, last): (u64, u64),
     mut epoch: u64,
-    mut see: impl FnMut(&LedgerItem) -> Result<Reader, CliError>,
+    mut see: impl FnMut(&LedgerItem) -> Result<StdoutReader, CliError>,
 ) -> Result<Option<u64>, CliError> {
     let mut next = from.max(bus.stream_extent(LEDGER).await?.first);
     while next <= last {
@@ -95,7 +95,7 @@ pub(crate) async fn each(
             if let Ok(entry) = &item.entry {
                 epoch = entry.epoch;
             }
-            if see(&item)? == Reader::Gone {
+            if see(&item)? == StdoutReader::Gone {
                 return Ok(None);
             }
         }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_time_a_moment_or_a_sequence() {
+    fn ledger_position_is_a_duration_timestamp_or_sequence() {
         assert_eq!(Since::read("10m"), Ok(Since::Ago(Millis(600_000))));
         assert_eq!(Since::read("4711"), Ok(Since::Seq(4711)));
         assert_eq!(Since::read("1970-01-01T00:00:01Z"), Ok(Since::Moment(BusTime(1_000))));

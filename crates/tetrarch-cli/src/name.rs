@@ -15,7 +15,7 @@ use tetrarch_core::id::{AgentId, EpicId, NodeId};
 use crate::command::change::Decidable;
 use crate::exit::{CliError, Code};
 
-pub(crate) use arguments::{Asked, asked, completing, loose, strict};
+pub(crate) use arguments::{NameArgument, asked, completing, loose, strict};
 pub(crate) use reading::{Resolved, candidates, is_open, resolve};
 
 /// The newest of a kind, instead of an id.
@@ -35,7 +35,7 @@ const TITLE_MAX: usize = 60;
 
 /// What can be named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NameKind {
     /// An agent.
     Agent,
     /// An agent, or a human.
@@ -70,7 +70,7 @@ pub(crate) enum Kind {
     Journal,
 }
 
-impl Kind {
+impl NameKind {
     /// What people call one of them.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ impl Kind {
             Self::Agent => parses::<AgentId>(text),
             Self::Principal => parses::<Principal>(text),
             Self::Goal => parses::<EpicId>(text),
-            Self::Place => parses::<Place>(text),
+            Self::Place => parses::<NodePath>(text),
             Self::Run => parses::<RunId>(text),
             Self::Question => parses::<QuestionId>(text),
             Self::Change => parses::<ChangeId>(text),
@@ -150,14 +150,14 @@ fn is_digest(text: &str) -> bool {
 
 /// A node of a goal's plan, as in `<goal>/<node>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NodePath {
     /// The goal.
     pub(crate) epic: EpicId,
     /// The node.
     pub(crate) node: NodeId,
 }
 
-impl FromStr for Place {
+impl FromStr for NodePath {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (epic, node) =
@@ -170,9 +170,9 @@ impl FromStr for Place {
 /// The name of an agent, run, goal, node, project or host, in its whole form: an id, `<goal>/<node>`,
 /// `project/<name>` or `host/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Thing(pub(crate) String);
+pub(crate) struct ResourceName(pub(crate) String);
 
-impl FromStr for Thing {
+impl FromStr for ResourceName {
     type Err = std::convert::Infallible;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self(text.to_owned()))
@@ -228,7 +228,7 @@ pub(crate) struct Candidate {
 /// # Errors
 /// Several (exit 2) or none (exit 3), with what there is.
 pub(crate) fn choose<'c>(
-    kind: Kind,
+    kind: NameKind,
     text: &str,
     candidates: &'c [Candidate],
 ) -> Result<&'c Candidate, CliError> {
@@ -246,19 +246,19 @@ pub(crate) fn choose<'c>(
 }
 
 /// The candidates that a text may mean: the first way of naming that any fits counts.
-fn matching<'c>(kind: Kind, text: &str, candidates: &'c [Candidate]) -> Vec<&'c Candidate> {
+fn matching<'c>(kind: NameKind, text: &str, candidates: &'c [Candidate]) -> Vec<&'c Candidate> {
     let wanted = text.to_ascii_lowercase();
     let all = |fits: &dyn Fn(&Candidate) -> bool| -> Vec<&'c Candidate> {
         candidates.iter().filter(|candidate| fits(candidate)).collect()
     };
     let begins = |candidate: &Candidate| {
         let id = candidate.id.to_ascii_lowercase();
-        let least = if kind == Kind::Digest { DIGEST_MIN } else { 1 };
+        let least = if kind == NameKind::Digest { DIGEST_MIN } else { 1 };
         wanted.len() >= least && (id.starts_with(&wanted) || bare(&id).starts_with(&wanted))
     };
     let ends = |candidate: &Candidate| {
         let id = candidate.id.to_ascii_lowercase();
-        kind != Kind::Digest && wanted.len() >= END_MIN && bare(&id).ends_with(&wanted)
+        kind != NameKind::Digest && wanted.len() >= END_MIN && bare(&id).ends_with(&wanted)
     };
     let ways: [&dyn Fn(&Candidate) -> bool; 5] = [
         &|candidate| candidate.id == text,
@@ -277,7 +277,7 @@ fn bare(id: &str) -> &str {
     rest.or_else(|| id.rsplit_once(':').map(|(_, rest)| rest)).unwrap_or(id)
 }
 
-fn none(kind: Kind, text: &str, candidates: &[Candidate]) -> CliError {
+fn none(kind: NameKind, text: &str, candidates: &[Candidate]) -> CliError {
     let word = kind.word();
     let what = format!("there is no {word} {text:?}");
     let mut all: Vec<&Candidate> = candidates.iter().collect();
@@ -289,7 +289,7 @@ fn none(kind: Kind, text: &str, candidates: &[Candidate]) -> CliError {
         .hint(format!("`{}` lists them", kind.listed_by()))
 }
 
-fn ambiguous(kind: Kind, text: &str, found: &[&Candidate]) -> CliError {
+fn ambiguous(kind: NameKind, text: &str, found: &[&Candidate]) -> CliError {
     let what = format!("{text:?} is the name of {} things:\n{}", found.len(), listed(found));
     CliError::new(Code::Usage, what)
         .hint(format!("type more of the {}'s id, or its end", kind.word()))
@@ -329,7 +329,7 @@ fn unnamed_goal<'c>(text: &str, goals: &'c [Candidate]) -> Result<&'c Candidate,
     let open: Vec<&Candidate> = goals.iter().filter(|goal| goal.is_open).collect();
     match open.as_slice() {
         [one] => Ok(one),
-        [] => choose(Kind::Goal, LAST, goals),
+        [] => choose(NameKind::Goal, LAST, goals),
         several => {
             let what = format!("{text} of which goal? These are open:\n{}", listed(several));
             let first = several.first().map_or("", |goal| goal.id.as_str());
@@ -347,5 +347,5 @@ pub(crate) fn is_plausible(text: &str) -> bool {
 /// Whether an id is the one that a text names, or one that it begins or ends like.
 pub(crate) fn fits(text: &str, id: &str) -> bool {
     let candidate = [Candidate { id: id.to_owned(), ..Candidate::default() }];
-    !matching(Kind::Thing, text, &candidate).is_empty()
+    !matching(NameKind::Thing, text, &candidate).is_empty()
 }

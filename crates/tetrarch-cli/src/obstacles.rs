@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::lease::{Lease, LeaseKey};
-use tetrarch_bus::server::{self, Room};
+use tetrarch_bus::server::{self, FreeSpace};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::goal::GoalStatus;
@@ -17,16 +17,16 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, Desk, quoted};
+use crate::context::{Context, HumanClient, quoted};
 use crate::exit::CliError;
 use crate::output::{Cell, Tone, age, stamp};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// The records of one goal and of those who work on it; of all goals without one.
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read STATE.
-pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<Snapshot, CliError> {
+pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<StateSnapshot, CliError> {
     let kinds = [
         KeyKind::Agent,
         KeyKind::Host,
@@ -37,7 +37,7 @@ pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<Snapshot, Cl
         KeyKind::Question,
         KeyKind::Change,
     ];
-    let mut snapshot = Snapshot::read(bus, &kinds.map(Select::Kind)).await?;
+    let mut snapshot = StateSnapshot::read(bus, &kinds.map(Select::Kind)).await?;
     let epics = epic.map_or_else(|| with_work(&snapshot.records), |epic| BTreeSet::from([epic]));
     let nodes = epics.iter().flat_map(|epic| {
         [KeyKind::Node, KeyKind::NodeState].map(|kind| Select::OfEpic(kind, *epic))
@@ -54,7 +54,7 @@ pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<Snapshot, Cl
     Ok(snapshot)
 }
 
-async fn add(bus: &Bus, snapshot: &mut Snapshot, wanted: Vec<Select>) -> Result<(), CliError> {
+async fn add(bus: &Bus, snapshot: &mut StateSnapshot, wanted: Vec<Select>) -> Result<(), CliError> {
     if wanted.is_empty() { Ok(()) } else { snapshot.add(bus, &wanted).await }
 }
 
@@ -73,9 +73,9 @@ fn with_work(records: &Records) -> BTreeSet<EpicId> {
 ///
 /// # Errors
 /// The bus is away.
-pub(crate) async fn telemetry(desk: &Desk) -> Result<Telemetry, CliError> {
+pub(crate) async fn telemetry(desk: &HumanClient) -> Result<Telemetry, CliError> {
     let lease = Lease::look(&desk.bus, &LeaseKey::Go).await?;
-    let low = desk.data_dir.as_deref().and_then(server::room).filter(Room::is_low);
+    let low = desk.data_dir.as_deref().and_then(server::room).filter(FreeSpace::is_low);
     Ok(Telemetry {
         owner: lease.is_some_and(|seen| seen.holder.is_some()),
         halted: low.map(|room| format!("no work is taken, {room}")),
@@ -87,9 +87,9 @@ pub(crate) async fn telemetry(desk: &Desk) -> Result<Telemetry, CliError> {
 /// # Errors
 /// The bus is away, or does not let this credential read.
 pub(crate) async fn look(
-    desk: &Desk,
+    desk: &HumanClient,
     epic: Option<EpicId>,
-) -> Result<(Snapshot, Vec<Obstacle>), CliError> {
+) -> Result<(StateSnapshot, Vec<Obstacle>), CliError> {
     let (snapshot, telemetry) = tokio::join!(read(&desk.bus, epic), telemetry(desk));
     let (snapshot, telemetry) = (snapshot?, telemetry?);
     let found = match epic {

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_reads_exists() {
+    fn every_listed_offline_command_exists() {
         for path in READS {
             let command = command_line();
             let found =
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_the_owner_or_never_ends_is_no_question() {
+    fn commands_that_write_or_follow_are_not_offline() {
         for line in [
             "status",
             "events",

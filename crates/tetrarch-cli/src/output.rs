@@ -12,19 +12,19 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::Value;
 use tetrarch_core::redaction;
 
-use crate::args::Output;
+use crate::args::OutputFormat;
 use crate::exit::{CliError, Code};
 
 pub(crate) use canonical::plain;
 pub(crate) use lookalike::unmixed;
 pub(crate) use moment::{age, now, read_stamp, stamp};
 pub(crate) use sheet::Sheet;
-pub(crate) use table::{Cell, Column, Listing, Row, Tone, align, tone_of};
+pub(crate) use table::{Cell, Column, Listing, TableRow, Tone, align, tone_of};
 
 /// Whether anybody still reads what is printed. A reader that went away, as `head` does, is no
 /// error: whoever prints without end stops then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum StdoutReader {
     /// It reads on.
     There,
     /// It closed the pipe.
@@ -35,7 +35,7 @@ pub(crate) enum Reader {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
+pub(crate) fn text(text: &str) -> Result<StdoutReader, CliError> {
     written(&shown(text, is_coloured()))
 }
 
@@ -49,17 +49,17 @@ pub(crate) fn say(line: &str) {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn deliverable(text: &str) -> Result<Reader, CliError> {
+pub(crate) fn deliverable(text: &str) -> Result<StdoutReader, CliError> {
     if is_terminal() { written(&shown(text, false)) } else { written(text) }
 }
 
-fn written(text: &str) -> Result<Reader, CliError> {
+fn written(text: &str) -> Result<StdoutReader, CliError> {
     let mut out = io::stdout().lock();
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let written = write!(out, "{text}{end}").and_then(|()| out.flush());
     match written {
-        Ok(()) => Ok(Reader::There),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Ok(()) => Ok(StdoutReader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(StdoutReader::Gone),
         Err(error) => Err(CliError::new(Code::Failed, format!("cannot write the output: {error}"))),
     }
 }
@@ -69,21 +69,21 @@ fn written(text: &str) -> Result<Reader, CliError> {
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) fn record(
-    output: Output,
+    output: OutputFormat,
     value: &Value,
     sheet: impl FnOnce() -> String,
-) -> Result<Reader, CliError> {
+) -> Result<StdoutReader, CliError> {
     match output {
-        Output::Table | Output::Wide => text(&sheet()),
-        Output::Json | Output::Yaml => text(&document(output, value)?),
+        OutputFormat::Table | OutputFormat::Wide => text(&sheet()),
+        OutputFormat::Json | OutputFormat::Yaml => text(&document(output, value)?),
     }
 }
 
 /// Whether programs read the output, so that whole records are wanted.
-pub(crate) fn is_for_programs(output: Output) -> bool {
+pub(crate) fn is_for_programs(output: OutputFormat) -> bool {
     match output {
-        Output::Table | Output::Wide => false,
-        Output::Json | Output::Yaml => true,
+        OutputFormat::Table | OutputFormat::Wide => false,
+        OutputFormat::Json | OutputFormat::Yaml => true,
     }
 }
 
@@ -92,16 +92,18 @@ pub(crate) fn is_for_programs(output: Output) -> bool {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn listing(output: Output, listing: &Listing) -> Result<Reader, CliError> {
+pub(crate) fn listing(output: OutputFormat, listing: &Listing) -> Result<StdoutReader, CliError> {
     match output {
-        Output::Table | Output::Wide if listing.rows.is_empty() && !listing.empty.is_empty() => {
+        OutputFormat::Table | OutputFormat::Wide
+            if listing.rows.is_empty() && !listing.empty.is_empty() =>
+        {
             // Whoever does not listen has an empty list all the same.
             let _unheard = writeln!(io::stderr(), "{}", listing.empty);
-            Ok(Reader::There)
+            Ok(StdoutReader::There)
         }
-        Output::Table => text(&listing.table(false, is_coloured())),
-        Output::Wide => text(&listing.table(true, is_coloured())),
-        Output::Json | Output::Yaml => {
+        OutputFormat::Table => text(&listing.table(false, is_coloured())),
+        OutputFormat::Wide => text(&listing.table(true, is_coloured())),
+        OutputFormat::Json | OutputFormat::Yaml => {
             let records = listing.rows.iter().map(|row| row.record.clone()).collect();
             text(&document(output, &Value::Array(records))?)
         }
@@ -113,11 +115,15 @@ pub(crate) fn listing(output: Output, listing: &Listing) -> Result<Reader, CliEr
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn item(output: Output, value: &Value, line: &str) -> Result<Reader, CliError> {
+pub(crate) fn item(
+    output: OutputFormat,
+    value: &Value,
+    line: &str,
+) -> Result<StdoutReader, CliError> {
     match output {
-        Output::Table | Output::Wide => text(line),
-        Output::Json => text(&one_line(value)),
-        Output::Yaml => text(&format!("---\n{}", document(output, value)?)),
+        OutputFormat::Table | OutputFormat::Wide => text(line),
+        OutputFormat::Json => text(&one_line(value)),
+        OutputFormat::Yaml => text(&format!("---\n{}", document(output, value)?)),
     }
 }
 
@@ -126,11 +132,13 @@ pub(crate) fn one_line(value: &Value) -> String {
     escaped(&value.to_string())
 }
 
-fn document(output: Output, value: &Value) -> Result<String, CliError> {
+fn document(output: OutputFormat, value: &Value) -> Result<String, CliError> {
     let broken = |error: String| CliError::new(Code::Failed, error);
     match output {
-        Output::Yaml => serde_saphyr::to_string(value).map_err(|error| broken(error.to_string())),
-        Output::Table | Output::Wide | Output::Json => {
+        OutputFormat::Yaml => {
+            serde_saphyr::to_string(value).map_err(|error| broken(error.to_string()))
+        }
+        OutputFormat::Table | OutputFormat::Wide | OutputFormat::Json => {
             let text = serde_json::to_string_pretty(value);
             text.map(|text| escaped(&text)).map_err(|error| broken(error.to_string()))
         }
@@ -175,12 +183,12 @@ fn colour(text: &str) -> Option<usize> {
 
 /// Standard error for what is logged: what would move the cursor is made visible.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct LogWriter {
     /// Whether lines come with colours.
     pub(crate) coloured: bool,
 }
 
-impl Write for Log {
+impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         let text = shown(&redaction::text(&text), self.coloured);
@@ -249,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tabs_and_wanted_colours_stay() {
+    fn newlines_tabs_and_own_colours_are_kept() {
         let text = "a\tb\n\x1b[1;31mred\x1b[0m\x1b[2J\r\u{202e}";
         assert_eq!(shown(text, true), "a\tb\n\x1b[1;31mred\x1b[0m\\u{1b}[2J\\r\\u{202e}");
         assert_eq!(shown("\x1b[31mx", false), "\\u{1b}[31mx");
@@ -258,20 +266,20 @@ mod tests {
     }
 
     #[test]
-    fn json_with_hidden_characters_is_escaped_and_reads_as_the_same() {
+    fn json_with_hidden_characters_is_escaped_losslessly() {
         let value = serde_json::json!({"name": "\x1b[2J\r\u{202e}\u{7f}\u{9b}\u{e0041}\n"});
-        let text = document(Output::Json, &value).unwrap();
+        let text = document(OutputFormat::Json, &value).unwrap();
         assert!(!text.chars().any(|c| is_hidden(c) && c != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
     #[test]
-    fn yaml_and_json_say_the_same() {
+    fn yaml_and_json_output_agree() {
         let value = serde_json::json!([{"id": "W:1", "on": "no", "n": "12", "list": [1, 2]}]);
-        let yaml = document(Output::Yaml, &value).unwrap();
+        let yaml = document(OutputFormat::Yaml, &value).unwrap();
         let read: Value = serde_saphyr::from_str(&yaml).unwrap();
         assert_eq!(read, value);
-        let json = document(Output::Json, &value).unwrap();
+        let json = document(OutputFormat::Json, &value).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
     }
 }

@@ -17,7 +17,7 @@ use proposals::{Proposal, Standing, alternatives, filled, proposals};
 const ANYTHING: [&str; 4] = ["goal_01JD8Z5W6T4QK3M9X2V7B1N0AC", "PO-demo", "agent", "7"];
 
 #[test]
-fn every_proposed_command_line_is_understood() {
+fn every_suggested_command_line_parses() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let found = proposals(&top);
     assert!(found.len() > 150, "where have they gone? {}", found.len());

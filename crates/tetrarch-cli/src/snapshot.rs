@@ -20,14 +20,14 @@ use crate::output::plain;
 
 /// Some records of STATE.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct StateSnapshot {
     /// The records, by kind and key.
     pub(crate) records: Records,
     sequences: BTreeMap<RecordKey, u64>,
     rollups: BTreeMap<EpicId, Rollup>,
 }
 
-impl Snapshot {
+impl StateSnapshot {
     /// Reads records.
     ///
     /// # Errors

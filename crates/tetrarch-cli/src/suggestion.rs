@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_word_with_a_meaning_is_a_command_itself() {
+    fn no_suggestion_key_is_itself_a_command() {
         let command = command_line();
         for (at, words, _) in MEANT {
             let below = if at.is_empty() { Some(&command) } else { command.find_subcommand(at) };
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suggested_are_commands_that_exist() {
+    fn every_suggested_command_exists() {
         let command = command_line();
         for line in MEANT.iter().flat_map(|(_, _, commands)| *commands) {
             let words =
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn cancel_is_no_change() {
+    fn cancel_is_not_suggested_as_change() {
         assert_eq!(meant("", "cancel").first(), Some(&"tetrarch goal cancel GOAL"));
         assert_eq!(meant("", "CANCEL").first(), Some(&"tetrarch goal cancel GOAL"));
         assert!(meant("goal", "cancel").is_empty() && meant("", "chnage").is_empty());
     }
     #[test]
-    fn what_is_wrong_with_a_line_is_said_once_and_in_words_of_our_own() {
+    fn usage_error_is_printed_once_in_our_own_words() {
         let line = ["tetrarch", "host", "--capacity", "many"];
         let error = command_line().try_get_matches_from(line).unwrap_err();
         let said = said(&error.render().to_string());

@@ -24,10 +24,10 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Config;
 use crate::exit::{CliError, Code};
-use crate::output::Log;
+use crate::output::LogWriter;
 
 use clean::Clean;
-use scraped::Page;
+use scraped::MetricsPage;
 
 /// The name under which spans are found at the collector.
 const SERVICE: &str = "tetrarch";
@@ -39,12 +39,12 @@ const EXPORT_WITHIN: Duration = Duration::from_secs(3);
 /// Spans of our own crates; those of the exporter's own requests would never end.
 const OURS: &str = "tetrarch";
 
-/// What was started. Lines and spans are made until [`Telemetry::stop`].
+/// What was started. Lines and spans are made until [`TelemetryHandle::stop`].
 #[derive(Debug)]
-pub(crate) struct Telemetry {
+pub(crate) struct TelemetryHandle {
     spans: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
-    page: Option<Page>,
+    page: Option<MetricsPage>,
 }
 
 /// Which programs tell what they count.
@@ -58,7 +58,7 @@ pub(crate) enum Counting {
     BesideOwner,
 }
 
-impl Telemetry {
+impl TelemetryHandle {
     /// Starts logging and, when a collector is configured, spans. `default` is what is logged
     /// when nobody says: the command's own choice.
     ///
@@ -77,7 +77,7 @@ impl Telemetry {
         let coloured = colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
         let lines = tracing_subscriber::fmt::layer()
             .compact()
-            .with_writer(move || Log { coloured })
+            .with_writer(move || LogWriter { coloured })
             .with_ansi(coloured)
             .with_filter(filter);
         tracing_subscriber::registry()
@@ -90,8 +90,8 @@ impl Telemetry {
         }
         let page = match (counting, config.telemetry.prometheus_listen.as_deref()) {
             (Counting::Nobody, _) | (_, None) => None,
-            (Counting::Alone, Some(listen)) => Some(Page::at(listen)),
-            (Counting::BesideOwner, Some(listen)) => Page::after(listen),
+            (Counting::Alone, Some(listen)) => Some(MetricsPage::at(listen)),
+            (Counting::BesideOwner, Some(listen)) => MetricsPage::after(listen),
         };
         let collector = config.telemetry.otlp_endpoint.as_deref();
         let collector = collector.filter(|_| counting != Counting::Nobody);
@@ -104,7 +104,7 @@ impl Telemetry {
     /// # Errors
     /// Nobody can listen at the address.
     pub(crate) fn serve_metrics(&mut self) -> Result<(), CliError> {
-        self.page.take().map_or(Ok(()), Page::serve)
+        self.page.take().map_or(Ok(()), MetricsPage::serve)
     }
 
     /// Sends what is left; waits at most 3 s each for a collector that does not answer.
@@ -125,7 +125,7 @@ impl Telemetry {
 /// Has what is counted from now on read by whoever is to be told.
 fn counted(
     collector: Option<&str>,
-    page: Option<&Page>,
+    page: Option<&MetricsPage>,
 ) -> Result<Option<SdkMeterProvider>, CliError> {
     if collector.is_none() && page.is_none() {
         return Ok(None);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_ours_reach_the_collector_and_no_others() {
+    fn only_own_spans_reach_the_collector() {
         let (url, took) = collector();
         let spans = provider(&url).unwrap();
         let subscriber = tracing_subscriber::registry().with(exported(spans.tracer(SERVICE)));
@@ -250,7 +250,7 @@ mod tests {
                 .in_scope(|| tracing::warn!(cause = "told-to-a-span-01", "told-to-a-span-01"));
             tracing::info_span!(target: "hyper", "send_a_request").in_scope(|| ());
         });
-        Telemetry { spans: Some(spans), meters: None, page: None }.stop();
+        TelemetryHandle { spans: Some(spans), meters: None, page: None }.stop();
         let (first, body) = took.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(first, "POST /v1/traces HTTP/1.1");
         for text in ["service.name", "tetrarch", "admit_the_agent", "E-42"] {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_may_name_the_place_or_not() {
+    fn collector_address_may_omit_its_path() {
         for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
             assert_eq!(endpoint(text, TRACES), "http://c:4318/v1/traces");
             assert_eq!(endpoint(text, METRICS), "http://c:4318/v1/metrics");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_willing_terminals() {
+    fn colours_are_used_only_on_capable_terminals() {
         assert!(colours(true, None));
         assert!(colours(true, Some(OsStr::new(""))));
         assert!(!colours(true, Some(OsStr::new("1"))));

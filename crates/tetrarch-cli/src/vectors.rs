@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::vectors::case::Case;
-use crate::vectors::input::Wrong;
+use crate::vectors::input::CaseError;
 
 /// Runs every case of some files and writes each failing one with what was expected and what
 /// came out; the last line is `N passed, N failed` (spec 11). True when none failed.
@@ -100,7 +100,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The id of a failing case and the report on it.
 fn failure_of(line: &str) -> Option<(String, String)> {
-    let broken = |wrong: &Wrong| format!("  error:    {wrong}");
+    let broken = |wrong: &CaseError| format!("  error:    {wrong}");
     let case = match Case::read(line) {
         Ok(case) => case,
         Err(wrong) => return Some(("unreadable case".to_owned(), broken(&wrong))),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_wherever_it_stands_and_nothing_else_is_one() {
+    fn artifact_name_is_found_anywhere_and_nothing_else_matches() {
         let found = |text: &str| {
             let mut names = Names::new();
             named_in(text.as_bytes(), &mut names);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nothing_names_and_is_old_enough_may_go() {
+    fn only_old_unreferenced_artifacts_are_swept() {
         let stored = |digit: &str, since: u64| Stored {
             sha256: name(digit),
             upload: digit.to_owned(),

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pairs_of_the_table_are_legal() {
+    fn only_listed_transitions_are_legal() {
         use AssignmentStatus::{Active, Blocked, Cancelled, Dispatched, Done, Queued, Stalled};
         let legal = [
             (Queued, Dispatched),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn done_needs_something_to_show() {
+    fn done_needs_evidence() {
         let got = AssignmentStatus::Active.to(AssignmentStatus::Done, false);
         assert_eq!(got, Err(AssignmentError::EvidenceRequired));
     }

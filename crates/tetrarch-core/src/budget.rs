@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_may_ask_for_all_that_is_free_and_no_more() {
+    fn child_may_ask_for_the_free_amount_and_no_more() {
         let mut parent = account(100);
         parent.reserve(Limits { tokens: Some(30), ..Limits::default() });
         parent.spent.tokens = 20;
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_an_equal_share_and_never_unlimited_below_a_limit() {
+    fn unspecified_budget_is_an_equal_share_below_a_limit() {
         let parent = account(100);
         assert_eq!(parent.carve(Limits::default(), 3).unwrap().tokens, Some(33));
         assert_eq!(parent.carve(Limits::default(), 1).unwrap().tokens, Some(100));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_settled_grant_is_spent_plus_returned() {
+    fn settled_grant_equals_spent_plus_returned() {
         let mut parent = account(100);
         let grant = parent.carve(Limits { tokens: Some(40), ..Limits::default() }, 3).unwrap();
         parent.reserve(grant);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_spent_once_and_comes_back_when_it_was_not_used() {
+    fn drawn_amount_is_spent_once_and_unused_part_returned() {
         let tokens = |tokens| Spend { tokens, ..Spend::default() };
         let mut agent = account(100);
         agent.reserve(Limits { tokens: Some(40), ..Limits::default() });
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_fits_and_comes_back_but_for_what_was_used() {
+    fn reservation_must_fit_and_its_unused_part_returns() {
         let worst = Spend { tokens: 60, cost_micro: 1_000, turns: 2 };
         for (free, fits) in [(60, true), (59, false)] {
             let mut payer = account(100);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_is_carved_by_itself() {
+    fn every_counter_is_carved_separately() {
         let limit = Limits { tokens: Some(100), cost_micro: Some(200), turns: Some(300) };
         let mut parent = Account::of(limit);
         let half = Limits { tokens: Some(50), cost_micro: Some(100), turns: Some(150) };
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_is_at_the_limit_not_before() {
+    fn counter_is_exhausted_at_its_limit_not_before() {
         let meter = |spent| Meter { limit: Some(10), reserved: 0, spent };
         assert!(!meter(9).exceeded());
         assert!(meter(10).exceeded());

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_falls_into_the_bucket_of_its_time() {
+    fn usage_falls_into_the_bucket_of_its_time() {
         let mut burn = Burn::default();
         burn.note(at(100, 0), tokens(5));
         burn.note(at(100, BURN_BUCKET.0 - 1), tokens(7));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn after_sixty_buckets_nothing_is_left() {
+    fn usage_is_forgotten_after_sixty_buckets() {
         let mut burn = Burn::default();
         burn.note(at(100, 0), tokens(5));
         assert_eq!(shown(&burn, at(159, 0))[0], 5);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_shown_elsewhere_as_it_is_here() {
+    fn reported_burn_equals_recorded_burn() {
         let mut burn = Burn::default();
         for (bucket, total) in [(100, 5), (104, 6), (130, 60)] {
             burn.note(at(bucket, 3), tokens(total));

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_said() {
+    fn unviewable_change_is_reported() {
         assert_eq!(action().flaw(), None);
         let broken: [(Breaking, &str); 8] = [
             (|it| it.repository = "repo".to_owned(), "repository"),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_pairs_of_the_table_are_legal() {
+    fn only_listed_transitions_are_legal() {
         use ChangeStatus::{
             Applied, Applying, Approved, Conflicted, Denied, Expired, Proposed, Refused, Superseded,
         };
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_refusal_within_an_hour_asks_people_to_look() {
+    fn third_refusal_within_an_hour_alerts_people() {
         let hour = REFUSALS_WITHIN.0;
         let at = |ms: u64| BusTime(10 * hour + ms);
         assert_eq!(refusals(&[], at(0)), (vec![at(0)], false));
@@ -431,7 +431,7 @@ mod tests {
     proptest! {
         /// Whatever two lists of files there are, equal digests mean equal lists.
         #[test]
-        fn no_two_lists_of_files_read_alike(
+        fn different_file_lists_have_different_digests(
             one in proptest::collection::vec("[a0-9:\n]{0,6}", 0..4),
             other in proptest::collection::vec("[a0-9:\n]{0,6}", 0..4),
         ) {

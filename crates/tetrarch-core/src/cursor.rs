@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_positions_the_higher_of_each_lane_counts() {
+    fn merge_takes_the_higher_position_of_each_lane() {
         let (one, other) = (Positions { mail: 7, ctl: 3 }, Positions { mail: 5, ctl: 9 });
         assert_eq!(one.max(other), Positions { mail: 7, ctl: 9 });
         assert_eq!(other.max(one), one.max(other));
     }
 
     #[test]
-    fn a_refused_claim_is_judged_by_what_it_ran_into() {
+    fn refused_claim_is_classified_by_its_conflict() {
         let ours = claim("a", "one");
         let judge = |epoch, found| judge_claim(&cursor(epoch, found), 2, &ours);
         assert_eq!(judge(2, Some(claim("a", "one"))), ClaimOutcome::Claimed);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_keeps_positions_and_never_goes_back() {
+    fn seal_keeps_positions_and_never_goes_back() {
         let found = cursor(1, Some(claim("a", "one")));
         let sealed = seal(Some(&found), &order(2)).unwrap();
         assert_eq!((sealed.epoch, sealed.positions), (2, found.positions));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_not_unread() {
+    fn delivered_message_is_not_unread() {
         let mut found = cursor(1, None);
         found.trials.begin(9);
         found.trials.failures.insert(10, 1);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_counts_what_was_in_hand_when_the_death_may_be_its_doing() {
+    fn seal_counts_in_hand_messages_of_a_suspicious_death() {
         let run = Some(RunId(Ulid(3)));
         for (run, blames, counted) in
             [(run, true, 1), (run, false, 0), (None, true, 1), (None, false, 1)]

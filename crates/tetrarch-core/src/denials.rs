@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_breaks_a_rule_is_told_and_no_other_within_the_time() {
+    fn first_rule_violation_is_reported_once_per_interval() {
         let mut denials = Denials::default();
         assert!(!denials.note(1, false, BusTime(10)), "no slot is free: that is no violation");
         assert!(denials.note(1, true, BusTime(20)));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_told_once_although_none_breaks_a_rule() {
+    fn many_harmless_denials_are_reported_once() {
         let mut denials = Denials::default();
         assert!(!denials.note(MANY as usize - 1, false, BusTime(10)));
         assert!(denials.note(1, false, BusTime(10)));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_a_name_or_an_address_with_a_port() {
+    fn destination_is_a_name_or_address_with_port() {
         for good in [
             "network:a.example.org:1",
             "network:*.example.org:65535",
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_reached_by_its_name_and_port_and_by_no_other() {
+    fn host_is_reached_only_by_its_name_and_port() {
         let network =
             only(&["network:a.example.org:443", "network:*.sub.org:80", "network:[::1]:5"]);
         for (host, port, is_reached) in [
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_to_no_address_of_somebodys_own() {
+    fn public_name_may_not_lead_to_a_private_address() {
         let network = only(&["network:a.org:1", "network:localhost:2", "network:10.0.0.1:3"]);
         let leads = |host: &str, port: u16, address: &str| {
             network.allowing(host, port).unwrap().may_lead_to(address.parse().unwrap())
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_allow_all_of_the_network_some_of_it_or_none() {
+    fn tools_allow_full_partial_or_no_network() {
         assert_eq!(only(&["read"]), Network::Off);
         assert_eq!(only(&["network", "network:a.org:1"]), Network::Open);
         assert_eq!(only(&["*"]), Network::Open);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_reaches_nobody_that_its_parent_does_not() {
+    fn child_reaches_only_destinations_of_its_parent() {
         for (parent, child, is_within) in [
             ("network", "network:a.org:1", true),
             ("*", "network:a.org:1", true),

@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_forms_of_the_page_are_read() {
+    fn documented_duration_forms_are_parsed() {
         for (text, millis) in [
             ("5s", 5_000),
             ("2m", 120_000),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_duration_is_refused() {
         for text in ["", "5", "s", "5 s", "-5s", "1.5s", "5sec", "5S", "s5", "5s2", "+5s", "5ſ"] {
             let error = parse(text).unwrap_err();
             assert!(matches!(error, DurationError::Form { .. }), "{text}: {error}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_is_read_and_one_more_refused() {
+    fn longest_duration_is_accepted_and_one_more_refused() {
         assert_eq!(parse("18446744073709551615ms"), Ok(Millis(u64::MAX)));
         for text in ["18446744073709551616ms", "213503982335d", "18446744073709551s616ms"] {
             assert!(matches!(parse(text), Err(DurationError::TooLong { .. })), "{text}");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn roughly_is_two_units_at_most() {
+    fn rough_form_has_at_most_two_units() {
         for (ms, text) in [
             (0, "0ms"),
             (850, "850ms"),
@@ -163,12 +163,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(millis: u64) {
+        fn printed_duration_round_trips(millis: u64) {
             prop_assert_eq!(parse(&print(Millis(millis))), Ok(Millis(millis)));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,30}") {
+        fn any_text_is_parsed_or_refused(text in ".{0,30}") {
             if let Ok(length) = parse(&text) {
                 prop_assert_eq!(parse(&print(length)), Ok(length));
             }

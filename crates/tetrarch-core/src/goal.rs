@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pairs_of_the_table_are_legal() {
+    fn only_listed_transitions_are_legal() {
         use GoalStatus::{Active, Archived, Cancelled, Completed, Paused};
         let legal = [
             (Active, Paused),

@@ -32,18 +32,18 @@ use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
-use log::{Log, beginning};
-use operating::Letters;
+use log::{RunLog, beginning};
+use operating::RecentMail;
 use spending::Spending;
 use updating::Updates;
-use verbs::Verbs;
+use verbs::PendingVerbs;
 
 pub use operating::{MAIL_REFUSED, MAIL_SENT, OPERATIONS, REPLY};
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// The answer to [`Effect::Claim`].
+pub enum SessionInput {
+    /// The answer to [`SessionEffect::Claim`].
     Claimed(ClaimOutcome),
     /// The runner saw something of its run.
     Runner(RunnerEvent),
@@ -58,10 +58,10 @@ pub enum Input {
         /// Its place on the mail lane; 0 for control.
         place: u64,
     },
-    /// The answer to [`Effect::ReadSpawn`]: the request id that the program gave, if any, and
+    /// The answer to [`SessionEffect::ReadSpawn`]: the request id that the program gave, if any, and
     /// what it wants, or what is wrong with it.
     SpawnRead(Result<(Option<RequestId>, Box<SpawnRequest>), String>),
-    /// The answer to [`Effect::Store`].
+    /// The answer to [`SessionEffect::Store`].
     Stored(Vec<Artifact>),
     /// Another epoch writes the cursor or the journal: this session is over.
     Fenced,
@@ -71,7 +71,7 @@ pub enum Input {
 
 /// What is done for a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
+pub enum SessionEffect {
     /// Claim the cursor for this life of the host.
     Claim,
     /// Append to the run's journal.
@@ -80,7 +80,7 @@ pub enum Effect {
     Order(Box<Order>),
     /// Report to the owner, under this id so that a repeat is known.
     Report(Box<Report>),
-    /// Read a program's spawn request: give back [`Input::SpawnRead`].
+    /// Read a program's spawn request: give back [`SessionInput::SpawnRead`].
     ReadSpawn {
         /// Its JSON text.
         json: String,
@@ -98,7 +98,7 @@ pub enum Effect {
     },
     /// Write to somebody under the agent's name.
     Mail(Box<Mail>),
-    /// Store files and texts: give back [`Input::Stored`], in this order.
+    /// Store files and texts: give back [`SessionInput::Stored`], in this order.
     Store(Vec<Keep>),
     /// Publish text to whoever is looking.
     Stream(String),
@@ -124,7 +124,7 @@ pub enum Keep {
 const NOT_STARTED: i32 = 127;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SessionPhase {
     Claiming,
     Starting,
     Running,
@@ -134,7 +134,7 @@ enum Phase {
 
 /// One session of an agent that executes a brief.
 #[derive(Debug, Clone)]
-pub struct Hosted {
+pub struct HostedSession {
     launch: Launch,
     run: Run,
     host: String,
@@ -146,14 +146,14 @@ pub struct Hosted {
     first: RunId,
     /// How often a result was handed back, in this run and those before it.
     returned: u32,
-    phase: Phase,
+    phase: SessionPhase,
     trace: Option<String>,
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: BTreeSet<QuestionId>,
     asked: usize,
     /// Messages of other agents that were given to the program.
-    letters: Letters,
+    letters: RecentMail,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
     /// What the ids of requests are made of that the program gives none.
@@ -162,7 +162,7 @@ pub struct Hosted {
     /// When it was last told something.
     now: BusTime,
     blocked: bool,
-    verbs: Verbs,
+    verbs: PendingVerbs,
     compacting: bool,
     heard: u64,
     stop_within: StopWithin,
@@ -172,7 +172,7 @@ pub struct Hosted {
     /// Why it was ordered to end, when the owner waits to hear that it is gone.
     ordered: Option<String>,
     stopped: Option<String>,
-    log: Log,
+    log: RunLog,
     spending: Spending,
     result: Option<RunResult>,
     exit: Option<Exit>,
@@ -183,7 +183,7 @@ pub struct Hosted {
     diffing: bool,
 }
 
-impl Hosted {
+impl HostedSession {
     /// A session that is to be started. `checkpoint`: the state of the run it goes on from;
     /// `host` is for people.
     #[must_use]
@@ -204,18 +204,18 @@ impl Hosted {
             recorded: Vec::new(),
             heard_before: 0,
             returned: 0,
-            phase: Phase::Claiming,
+            phase: SessionPhase::Claiming,
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
             asking: BTreeSet::new(),
             asked: 0,
-            letters: Letters::default(),
+            letters: RecentMail::default(),
             asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
             blocked: false,
-            verbs: Verbs::default(),
+            verbs: PendingVerbs::default(),
             compacting: false,
             heard: 0,
             stop_within: StopWithin::default(),
@@ -223,7 +223,7 @@ impl Hosted {
             rotating: false,
             ordered: None,
             stopped: None,
-            log: Log::default(),
+            log: RunLog::default(),
             spending: Spending::default(),
             result: None,
             exit: None,
@@ -251,10 +251,10 @@ impl Hosted {
     #[must_use]
     pub fn run_state(&self) -> RunState {
         match self.phase {
-            Phase::Claiming => RunState::Queued,
-            Phase::Starting => RunState::Spawning,
-            Phase::Running => self.state_at_work(),
-            Phase::Ending | Phase::Over => RunState::Cancelling,
+            SessionPhase::Claiming => RunState::Queued,
+            SessionPhase::Starting => RunState::Spawning,
+            SessionPhase::Running => self.state_at_work(),
+            SessionPhase::Ending | SessionPhase::Over => RunState::Cancelling,
         }
     }
 
@@ -266,8 +266,8 @@ impl Hosted {
 
     /// The effects that begin it.
     #[must_use]
-    pub fn begin(&self) -> Vec<Effect> {
-        vec![Effect::Claim]
+    pub fn begin(&self) -> Vec<SessionEffect> {
+        vec![SessionEffect::Claim]
     }
 
     /// When something is due without any input.
@@ -278,61 +278,63 @@ impl Hosted {
     }
 
     /// Takes an input and says what to do.
-    pub fn step(&mut self, now: BusTime, input: Input) -> Vec<Effect> {
-        if self.phase == Phase::Over {
+    pub fn step(&mut self, now: BusTime, input: SessionInput) -> Vec<SessionEffect> {
+        if self.phase == SessionPhase::Over {
             // The end itself was fenced off, with everything that came before it.
-            let fenced = matches!(input, Input::Fenced);
-            return if fenced { vec![Effect::End] } else { Vec::new() };
+            let fenced = matches!(input, SessionInput::Fenced);
+            return if fenced { vec![SessionEffect::End] } else { Vec::new() };
         }
         self.now = now;
         let mut effects = Vec::new();
         match input {
-            Input::Claimed(outcome) => self.claimed(&outcome, &mut effects),
-            Input::Runner(event) => self.observe(event, &mut effects),
-            Input::Mail { from, mail, json, place } => {
+            SessionInput::Claimed(outcome) => self.claimed(&outcome, &mut effects),
+            SessionInput::Runner(event) => self.observe(event, &mut effects),
+            SessionInput::Mail { from, mail, json, place } => {
                 self.receive(&from, *mail, (json, place), &mut effects);
             }
-            Input::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
-            Input::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
-            Input::Stored(artifacts) => self.stored(artifacts, &mut effects),
-            Input::Fenced => {
-                let starting = self.phase == Phase::Starting;
+            SessionInput::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
+            SessionInput::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
+            SessionInput::Stored(artifacts) => self.stored(artifacts, &mut effects),
+            SessionInput::Fenced => {
+                let starting = self.phase == SessionPhase::Starting;
                 self.kill(&mut effects);
                 if starting {
                     // The order to start may have been fenced off: nobody would tell of an exit.
                     self.over(&mut effects);
                 }
             }
-            Input::Tick => self.tick(now, &mut effects),
+            SessionInput::Tick => self.tick(now, &mut effects),
         }
         effects
     }
 
-    fn claimed(&mut self, outcome: &ClaimOutcome, effects: &mut Vec<Effect>) {
+    fn claimed(&mut self, outcome: &ClaimOutcome, effects: &mut Vec<SessionEffect>) {
         match outcome {
             ClaimOutcome::Claimed => {
                 if let Some(reason) = self.stopped.take() {
                     self.never_started(reason, effects);
                     return;
                 }
-                self.phase = Phase::Starting;
-                effects.push(Effect::Journal(JournalEvent::Starting { host: self.host.clone() }));
+                self.phase = SessionPhase::Starting;
+                effects.push(SessionEffect::Journal(JournalEvent::Starting {
+                    host: self.host.clone(),
+                }));
                 self.note_earlier_runs(effects);
-                effects.push(Effect::Order(Box::new(Order::Start(Box::new(self.start())))));
+                effects.push(SessionEffect::Order(Box::new(Order::Start(Box::new(self.start())))));
             }
             ClaimOutcome::EarlierLife => {
                 let cause = HOST_RESTART.to_owned();
-                effects.push(Effect::Report(Box::new(Report::Crashed { cause })));
+                effects.push(SessionEffect::Report(Box::new(Report::Crashed { cause })));
                 self.over(effects);
             }
-            ClaimOutcome::ClaimAgain => effects.push(Effect::Claim),
+            ClaimOutcome::ClaimAgain => effects.push(SessionEffect::Claim),
             ClaimOutcome::DoNotStart => self.over(effects),
         }
     }
 
     /// A session that was stopped before it could start anything.
-    fn never_started(&mut self, reason: String, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
+    fn never_started(&mut self, reason: String, effects: &mut Vec<SessionEffect>) {
+        effects.push(SessionEffect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
         effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
         let result = RunResult::ended(Outcome::Cancelled, reason);
         self.end_with(result, "never started".to_owned(), effects);
@@ -357,7 +359,7 @@ impl Hosted {
         }
     }
 
-    fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<Effect>) {
+    fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<SessionEffect>) {
         self.heard += 1;
         let Some(event) = redacting::redacted(&mut self.log.lines, event) else { return };
         if !matches!(event, RunnerEvent::Log { .. }) {
@@ -365,11 +367,11 @@ impl Hosted {
         }
         match event {
             RunnerEvent::Started { pid, isolation } => {
-                if self.phase == Phase::Starting {
-                    self.phase = Phase::Running;
+                if self.phase == SessionPhase::Starting {
+                    self.phase = SessionPhase::Running;
                 }
-                effects.push(Effect::Journal(JournalEvent::Started { pid, isolation }));
-                effects.push(Effect::Report(Box::new(Report::Ready)));
+                effects.push(SessionEffect::Journal(JournalEvent::Started { pid, isolation }));
+                effects.push(SessionEffect::Report(Box::new(Report::Ready)));
                 self.draw_ahead(effects);
             }
             RunnerEvent::SpawnFailed { error } => {
@@ -378,44 +380,48 @@ impl Hosted {
             }
             RunnerEvent::Log { text } => self.log_line(&text, effects),
             RunnerEvent::Progress { text, done, total } => {
-                effects.push(Effect::Stream(text.clone()));
-                effects.push(Effect::Journal(JournalEvent::Progress { text, done, total }));
+                effects.push(SessionEffect::Stream(text.clone()));
+                effects.push(SessionEffect::Journal(JournalEvent::Progress { text, done, total }));
             }
             RunnerEvent::Usage(usage) => self.used(usage, effects),
             RunnerEvent::SetAside { call, worst } => self.set_aside(call, worst, effects),
             RunnerEvent::Spent { call, used } => self.spent(call, used, effects),
             RunnerEvent::Checkpoint { state, confirm } => {
-                effects.push(Effect::Journal(JournalEvent::Checkpoint { state }));
+                effects.push(SessionEffect::Journal(JournalEvent::Checkpoint { state }));
                 if confirm {
                     let (run, line) = (self.run.id, Inbound::Saved);
-                    effects.push(Effect::Order(Box::new(Order::Deliver { run, line })));
+                    effects.push(SessionEffect::Order(Box::new(Order::Deliver { run, line })));
                 }
             }
             RunnerEvent::Update { update } => {
-                effects.push(Effect::Journal(JournalEvent::Update { update: update.clone() }));
+                effects
+                    .push(SessionEffect::Journal(JournalEvent::Update { update: update.clone() }));
                 self.updated(self.now, update, effects);
             }
             RunnerEvent::Ask { question, options } => self.ask(question, options, effects),
             RunnerEvent::Blocked { reason } => {
-                effects.push(Effect::Journal(JournalEvent::Blocked { reason: reason.clone() }));
+                effects
+                    .push(SessionEffect::Journal(JournalEvent::Blocked { reason: reason.clone() }));
                 self.block(true, reason, effects);
             }
             RunnerEvent::Unblocked => {
-                effects.push(Effect::Journal(JournalEvent::Unblocked));
+                effects.push(SessionEffect::Journal(JournalEvent::Unblocked));
                 self.block(false, String::new(), effects);
             }
             RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
-            RunnerEvent::Text { text } => effects.push(Effect::Stream(text)),
+            RunnerEvent::Text { text } => effects.push(SessionEffect::Stream(text)),
             RunnerEvent::Conversed { recorded, confirm } => {
                 self.conversed(recorded, confirm, effects);
             }
             RunnerEvent::Returned { errors } => {
                 self.returned = self.returned.saturating_add(1);
                 let times = self.returned;
-                effects.push(Effect::Journal(JournalEvent::Returned { times, errors }));
+                effects.push(SessionEffect::Journal(JournalEvent::Returned { times, errors }));
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
-            RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
+            RunnerEvent::Spawn { request } => {
+                effects.push(SessionEffect::ReadSpawn { json: request })
+            }
             RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
             RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
@@ -432,7 +438,7 @@ impl Hosted {
         &mut self,
         mut result: RunResult,
         files: Vec<LocalFile>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         if self.result.is_some() {
             return;
@@ -452,11 +458,11 @@ impl Hosted {
             self.finish(effects);
         } else {
             self.storing = true;
-            effects.push(Effect::Store(keep));
+            effects.push(SessionEffect::Store(keep));
         }
     }
 
-    fn stored(&mut self, artifacts: Vec<Artifact>, effects: &mut Vec<Effect>) {
+    fn stored(&mut self, artifacts: Vec<Artifact>, effects: &mut Vec<SessionEffect>) {
         self.storing = false;
         if let Some(result) = &mut self.result {
             result.artifacts.extend(artifacts);
@@ -465,7 +471,7 @@ impl Hosted {
     }
 
     /// Reports the result once its files are stored and every process is gone.
-    fn finish(&mut self, effects: &mut Vec<Effect>) {
+    fn finish(&mut self, effects: &mut Vec<SessionEffect>) {
         let (Some(exit), Some(result), false) = (&self.exit, &self.result, self.storing) else {
             return;
         };
@@ -477,18 +483,18 @@ impl Hosted {
     }
 
     /// The last words of a session: its result, to the journal and to the owner.
-    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<Effect>) {
+    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<SessionEffect>) {
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
         self.report_change(effects);
         let result = self.with_grant(result);
-        effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));
-        effects.push(Effect::Report(Box::new(Report::Result {
+        effects.push(SessionEffect::Journal(JournalEvent::Result(Box::new(result.clone()))));
+        effects.push(SessionEffect::Report(Box::new(Report::Result {
             run: Some(self.run.id),
             epic: None,
             result,
         })));
-        effects.push(Effect::Journal(JournalEvent::Ended { cause }));
+        effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
         self.over(effects);
     }
 }

@@ -449,7 +449,7 @@ mod tests {
     const U: &str = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
 
     #[test]
-    fn every_form_round_trips() {
+    fn every_id_form_round_trips() {
         for text in [
             "GO".to_owned(),
             "HO@Server1".to_owned(),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_with_one_more_than_is_borne_within_the_window() {
+    fn circuit_opens_above_the_limit_within_the_window() {
         for (max, times, opened) in [
             (3, &[0, 1, 2][..], None),
             (3, &[0, 1, 2, 3], Some(3)),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_bears_three_failures_within_three_days() {
+    fn task_bears_three_failures_within_three_days() {
         let hour = 3_600_000;
         let mut failures = Failures::default();
         for at in [0, 24 * hour, 48 * hour] {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_once_and_is_closed_by_hand() {
+    fn circuit_opens_once_and_is_closed_by_hand() {
         let intensity = Intensity::default();
         let mut circuit = Circuit::default();
         let mut trips = (0..5).map(|at| circuit.note(BusTime(at), intensity, "one"));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_child_is_to_blame_for_is_charged() {
+    fn only_failures_of_the_child_are_charged() {
         use FailureCause::{Crashed, Hung, SpawnFailed};
         let charged = FailureCause::ALL.into_iter().filter(|cause| cause.is_charged());
         assert_eq!(charged.collect::<Vec<_>>(), [Crashed, SpawnFailed, Hung]);
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_any_order_is_read_in_order() {
+    fn unordered_record_is_read_in_order() {
         let failures = Failures::new(vec![BusTime(2), BusTime(1)]);
         assert_eq!(failures.times(), [BusTime(1), BusTime(2)]);
     }
 
     proptest! {
         #[test]
-        fn it_is_open_when_some_stretch_holds_too_many(
+        fn circuit_is_open_when_any_window_exceeds_the_limit(
             max in 0u32..4,
             mut times in proptest::collection::vec(0u64..200, 0..12),
         ) {
@@ -276,7 +276,7 @@ mod tests {
         }
 
         #[test]
-        fn no_more_is_kept_than_can_matter(
+        fn stored_failures_are_bounded(
             max in 0u32..4,
             times in proptest::collection::vec(0u64..200, 0..40),
         ) {

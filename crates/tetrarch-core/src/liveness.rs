@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_read_back_and_no_other() {
+    fn every_liveness_word_round_trips() {
         for state in Liveness::ALL {
             assert_eq!(Liveness::parse(state.as_str()), Some(state));
         }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_pairs_of_the_table_are_legal() {
+    fn only_listed_transitions_are_legal() {
         use Liveness::{Active, Offline, Register, Stale, Terminated};
         let legal = [
             (Register, Active),

@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_mail_whom() {
+    fn mail_permissions_follow_the_table() {
         let u1 = "W:01JD8Z5W6T4QK3M9X2V7B1N0AC";
         let u2 = "W:01JD8Z5W6T4QK3M9X2V7B1N0AD";
         let s = "S:api:01JD8Z5W6T4QK3M9X2V7B1N0AE";

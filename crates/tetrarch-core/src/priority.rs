@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_words_are_read_and_nothing_else() {
+    fn priority_is_a_number_or_a_known_word() {
         for (text, number) in [("0", 0), ("100", 100), ("low", 25), ("normal", 50), ("urgent", 100)]
         {
             assert_eq!(text.parse::<Priority>().map(Priority::number), Ok(number), "{text}");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_normal() {
+    fn absent_priority_is_normal() {
         let normal = Some(Priority::NORMAL);
         let said = Priorities { user: normal, overseer: normal };
         assert_eq!(Priorities::default().weight(), said.weight());

@@ -307,7 +307,7 @@ mod tests {
     use crate::id::Ulid;
 
     #[test]
-    fn globs_overlap_when_some_path_fits_both() {
+    fn globs_overlap_when_some_path_matches_both() {
         for (one, other) in [
             ("src/a.rs", "src/a.rs"),
             ("src/*.rs", "src/a.rs"),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_glob_takes_no_longer() {
+    fn hostile_glob_is_matched_in_bounded_time() {
         let (one, other) = ("**/a/".repeat(200) + "x", "**/b/".repeat(200) + "y");
         assert!(overlap(&one, &other), "the one may be below the other");
         let (one, other) = ("*a".repeat(200) + "x", "*b".repeat(200) + "y");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn only_two_that_share_may_overlap() {
+    fn only_two_shared_reservations_may_overlap() {
         use Mode::{Exclusive, Shared};
         let other = AgentId::Worker(Ulid(9));
         let paths = ["docs/a".to_owned(), "src/a".to_owned()];
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agents_own_are_in_the_way_of_its_earlier_sessions_only() {
+    fn own_reservation_conflicts_only_across_sessions() {
         let held = held(1, Mode::Exclusive, "src/**");
         let (agent, paths) = (held.agent.clone(), ["src/a".to_owned()]);
         for (epoch, conflict) in [(1, true), (2, false), (3, false)] {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_grow_and_holders_are_named() {
+    fn tokens_grow_and_holders_are_named() {
         let all = [held(4, Mode::Exclusive, "a"), held(7, Mode::Exclusive, "b/**")];
         let other = AgentId::Worker(Ulid(9));
         let ask = |paths: &[String]| {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_within_the_scope_and_in_nobody_elses_reservation() {
+    fn change_stays_in_scope_and_outside_other_reservations() {
         let all = [held(1, Mode::Exclusive, "src/a/**"), held(2, Mode::Shared, "docs/**")];
         let words =
             |paths: &[&str]| -> Vec<String> { paths.iter().map(|&path| path.to_owned()).collect() };
@@ -441,7 +441,7 @@ mod tests {
     proptest! {
         /// Whatever path fits a glob, the path itself overlaps with it; and no glob makes it slow.
         #[test]
-        fn a_path_overlaps_with_what_it_fits(
+        fn path_conflicts_with_a_matching_glob(
             path in prop::collection::vec("[ab]{1,4}", 1..4), stars in any::<u64>(),
         ) {
             let mut glob = Vec::new();
@@ -458,7 +458,7 @@ mod tests {
         }
 
         #[test]
-        fn any_glob_is_borne_and_order_does_not_matter(one in "[a*?{},/\\[\\]\\\\]{0,40}", other in "[a*?{},/\\[\\]\\\\]{0,40}") {
+        fn any_glob_is_accepted_and_overlap_is_symmetric(one in "[a*?{},/\\[\\]\\\\]{0,40}", other in "[a*?{},/\\[\\]\\\\]{0,40}") {
             prop_assert_eq!(overlap(&one, &other), overlap(&other, &one));
         }
     }

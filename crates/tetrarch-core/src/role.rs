@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_parents_holds_row_by_row() {
+    fn role_parents_follow_the_table() {
         use Role::{Global, Host, Interaction, Project, Reviewer, Specialist, Worker};
         let allowed = [
             (Global, Host),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn words_round_trip() {
+    fn role_words_round_trip() {
         for role in Role::ALL {
             assert_eq!(Role::parse(role.as_str()), Some(role));
         }

@@ -419,7 +419,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_pair_of_state_and_event_is_as_the_table_says() {
+    fn every_state_event_pair_follows_the_table() {
         for (state, rows) in TABLE {
             let from = RunState::parse(state).unwrap();
             for event in RunEvent::ALL {

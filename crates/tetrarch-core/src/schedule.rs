@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cron_expression_is_of_its_zone() {
+    fn cron_expression_follows_its_time_zone() {
         let workdays = cron("30 6 * * 1-5", "Europe/Berlin");
         assert_eq!(
             times(&workdays, "2026-01-02T05:30:00Z", 2),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_clocks_skip_is_due_when_they_have() {
+    fn skipped_local_time_is_due_after_the_change() {
         // On 29 March 2026 it is 3 o'clock in Berlin right after 2.
         let early = cron("30 2 * * *", "Europe/Berlin");
         assert_eq!(
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_comes_twice_is_due_the_first_time() {
+    fn repeated_local_time_is_due_the_first_time() {
         // On 25 October 2026 it is 2 o'clock in Berlin again right after 3.
         let early = cron("30 2 * * *", "Europe/Berlin");
         assert_eq!(
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_counts_from_when_it_was_given() {
+    fn interval_counts_from_its_creation() {
         let rhythm = Rhythm::Every(Millis(10_000));
         let next = |after| rhythm.next(BusTime(3_000), BusTime(after)).unwrap().unwrap().0;
         assert_eq!([next(3_000), next(12_999), next(13_000)], [13_000, 13_000, 23_000]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rhythm_is_said() {
+    fn invalid_cron_is_reported() {
         let first = |rhythm: Rhythm| rhythm.first(ms("2026-01-01T00:00:00Z")).unwrap_err();
         for expression in ["", "x", "61 * * * *", "* * *", "99999999999999999999 * * * *"] {
             let error = first(cron(expression, UTC));
@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_next_comes_later(
+        fn next_time_is_always_later(
             expression in "(\\*|[0-9]{1,2})( (\\*|[0-9]{1,2}|\\*/[0-9]{1,2})){4}",
             at in 0u64..4_000_000_000_000,
         ) {
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_rhythm_or_is_refused(expression in ".{0,40}", zone in ".{0,20}") {
+        fn any_text_is_a_schedule_or_refused(expression in ".{0,40}", zone in ".{0,20}") {
             let _either_way = cron(&expression, &zone).next(BusTime(0), BusTime(1));
         }
     }

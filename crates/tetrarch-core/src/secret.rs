@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variable_is_a_secret_by_its_name_or_by_its_value() {
+    fn variable_is_a_secret_by_name_or_value() {
         for (name, value, is) in [
             ("MY_API_KEY", "correct horse", true),
             ("db_password", "opensesame", true),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_is_read_by_its_form_and_nothing_else_is_one() {
+    fn secret_reference_is_recognized_by_its_form_only() {
         let words = ["pass", "show", "model"].map(str::to_owned).to_vec();
         for (text, source, profiles) in [
             ("env:KEY", SecretSource::Env("KEY".to_owned()), true),

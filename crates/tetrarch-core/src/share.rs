@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_two_seconds_is_within_the_share_and_one_more_is_not() {
+    fn two_second_burst_is_allowed_and_one_more_refused() {
         let mut shares = Shares::new(100);
         assert_eq!(taken(&mut shares, &of("PO-a"), 0, 201), [200, 1, 0]);
         assert_eq!(taken(&mut shares, &of("PO-b"), 0, 200), [200, 0, 0], "each has its own");
     }
 
     #[test]
-    fn a_share_comes_back_with_the_time_and_never_beyond_the_burst() {
+    fn share_refills_with_time_up_to_the_burst() {
         let mut shares = Shares::new(100);
         taken(&mut shares, &of("PO-a"), 0, 200);
         assert_eq!(taken(&mut shares, &of("PO-a"), 9, 1), [0, 1, 0], "a tenth of 100 ms is 0.9");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_at_a_rate_of_their_own() {
+    fn refusals_are_reported_at_their_own_rate() {
         let mut shares = Shares::new(1);
         assert_eq!(taken(&mut shares, &of("PO-a"), 0, 1_000), [2, 20, 978]);
         assert_eq!(taken(&mut shares, &of("PO-a"), 1_000, 1_000), [1, 10, 989]);
@@ -350,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_may_ask_for_its_agents() {
+    fn host_may_ask_for_its_agents() {
         let mut shares = Shares::new(100);
         let host = Holder::Host(HostName::new("h1").unwrap());
         assert_eq!(taken(&mut shares, &host, 0, 2_001), [2_000, 1, 0]);
     }
 
     #[test]
-    fn an_earlier_moment_gives_nothing_back() {
+    fn earlier_moment_refills_nothing() {
         let mut shares = Shares::new(100);
         taken(&mut shares, &of("PO-a"), 5_000, 200);
         assert_eq!(taken(&mut shares, &of("PO-a"), 0, 1), [0, 1, 0]);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_bounded_and_the_oldest_is_forgotten() {
+    fn tracked_senders_are_bounded_by_eviction() {
         let mut shares = Shares::new(1);
         for number in 0..=SENDERS_MAX {
             let at = u64::try_from(number).unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_more_unread_mail_than_is_allowed_is_refused_until_it_is_read() {
+    fn sender_with_too_much_unread_mail_is_refused_until_read() {
         let mut shares = Shares::new(100);
         let (from, holder) = ("PO-a".parse().unwrap(), of("PO-a"));
         let judged = |shares: &mut Shares| shares.judge_of(&holder, &from, BusTime(0));
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_too_fast_by_messages_or_bytes_over_all_its_connections() {
+    fn user_rate_counts_messages_and_bytes_over_all_connections() {
         let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000, ..Pace::default() });
         let old = [told("a", 1, 9_999, 0), told("b", 2, 0, 0)];
         assert_eq!(talkers.look(old, Moment(0)), [""; 0], "what is old is not fast");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_may_have_as_many_bytes_kept_and_has_them_back_in_time() {
+    fn stored_bytes_of_a_user_are_bounded_and_refill() {
         let mut talkers = Talkers::new(Pace { kept_bytes: 120_000, ..Pace::default() });
         let mut sent = |bytes, at| talkers.look([told("a", 1, 0, bytes)], Moment(at));
         assert_eq!(sent(7, 0), [""; 0], "what is old does not count");
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_as_many_connections_as_it_may_and_not_one_more() {
+    fn connections_of_a_user_are_bounded() {
         let mut talkers = Talkers::new(Pace { connections: 2, ..Pace::default() });
         let many = |count| (0..count).map(|connection| told("a", connection, 0, 0));
         assert_eq!(talkers.look(many(3), Moment(0)), [""; 0], "the first look finds nobody");

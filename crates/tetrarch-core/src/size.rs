@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_are_read_in_bytes() {
+    fn sizes_are_parsed_in_bytes() {
         for (text, bytes) in [
             ("0B", 0),
             ("512B", 512),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_size_is_refused() {
         for text in ["", "64", "MiB", "64 MiB", "64MB", "64mib", "-1B", "1.5MiB", "1MiB1B"] {
             assert!(matches!(parse(text), Err(SizeError::Form { .. })), "{text}");
         }
@@ -79,13 +79,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(bytes: u64, shift in 0u32..50) {
+        fn printed_size_round_trips(bytes: u64, shift in 0u32..50) {
             let bytes = bytes << shift;
             prop_assert_eq!(parse(&print(bytes)), Ok(bytes));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,30}") {
+        fn any_text_is_parsed_or_refused(text in ".{0,30}") {
             if let Ok(bytes) = parse(&text) {
                 prop_assert_eq!(parse(&print(bytes)), Ok(bytes));
             }

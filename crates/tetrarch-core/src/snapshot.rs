@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_due_by_entries_by_age_and_for_room() {
+    fn snapshot_is_due_by_entries_age_or_space() {
         let since = BusTime(5_000);
         for (through, last, bytes, now, expected) in [
             (0, 99, 10, 5_000, None),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_old_or_in_the_way_and_behind_the_snapshot_goes() {
+    fn only_old_covered_entries_are_trimmed() {
         for (through, first, bytes, aged, expected) in [
             (50, 1, 10, 0, None),
             (50, 1, 10, 40, Some((40, false))),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ledger_comes_under_its_share_again() {
+    fn full_ledger_shrinks_below_its_share() {
         let full = extent(1_001, 2_000, 900);
         let trim = Retention::trim(&snapshot(1_990), &full, 0).unwrap();
         let kept = full.last - trim.through;

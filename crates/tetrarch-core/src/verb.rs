@@ -270,7 +270,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_state_takes_its_verbs_and_their_moves_are_in_the_table_of_runs() {
+    fn each_state_accepts_its_verbs_by_the_run_table() {
         assert_eq!(TABLE.len(), RunState::ALL.len());
         for (state, verbs) in TABLE {
             let state = RunState::parse(state).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_only_goes_on_and_ends_once() {
+    fn receipt_only_advances_and_ends_once() {
         let mut it = receipt(1);
         assert!(!it.reach(Stage::Queued, BusTime(2), ""));
         assert!(it.reach(Stage::Delivered, BusTime(3), ""));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_does_not_wait_gives_way() {
+    fn oldest_non_waiting_verb_is_evicted() {
         let mut verbs = Verbs::default();
         for number in 0..VERBS_KEPT {
             verbs.keep(receipt(number as u128));

@@ -15,14 +15,14 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
-use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
+use tetrarch_core::hosted::{HostedSession, Keep, SessionEffect, SessionInput};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
-use tetrarch_failpoint::{Step, reach, reach_if};
+use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tetrarch_telemetry::{Whose, ended, invoke_agent, trace};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
@@ -30,10 +30,10 @@ use tracing::Instrument;
 use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{FromBus, Pump};
-use crate::reading::Reader;
-use crate::session::{Admitted, Judged, Session, Shared};
+use crate::reading::InboxReader;
+use crate::session::{Admitted, CheckedMessage, Session, Shared};
 
-use before::Before;
+use before::PriorRuns;
 
 /// What an agent's actor is told.
 #[derive(Debug)]
@@ -43,9 +43,9 @@ pub(crate) enum AgentMsg {
     /// The runner saw something of its run.
     Runner(Observed),
     /// A message in its inbox; it ends when there can be no more.
-    Incoming(FromBus<Judged>),
+    Incoming(FromBus<CheckedMessage>),
     /// A message to its host orchestrator that is about it.
-    Forwarded(Box<Input>),
+    Forwarded(Box<SessionInput>),
     /// Something may be due.
     Tick,
 }
@@ -74,9 +74,9 @@ pub(crate) struct AgentActor;
 /// Its state.
 pub(crate) struct AgentState {
     session: Session,
-    machine: Hosted,
+    machine: HostedSession,
     journal: Option<JournalWriter>,
-    reader: Option<Reader>,
+    reader: Option<InboxReader>,
     orders: mpsc::Sender<Order>,
     inbox: Option<Pump>,
     /// Whether its mail is left where it is.
@@ -111,7 +111,7 @@ impl Actor for AgentActor {
         let own = trace::onward(&span, whose.trace.as_deref());
         let (host, stop_within) = (shared.claim.host.to_string(), shared.stop_within);
         let session = Session::hosted(shared, &launch, own.clone());
-        let machine = Hosted::new(launch, run.clone(), host, None, own)
+        let machine = HostedSession::new(launch, run.clone(), host, None, own)
             .stopping_within(stop_within)
             .with_id_seed(own_msg_id(&run.id.to_string()));
         myself.cast(AgentMsg::Begin)?;
@@ -160,7 +160,7 @@ impl AgentState {
         let effects = match message {
             AgentMsg::Begin => {
                 let before = self.left_before().await?;
-                let Before { checkpoint, conversation, spent, first, returned } = before;
+                let PriorRuns { checkpoint, conversation, spent, first, returned } = before;
                 self.machine.go_on_after_returns(returned);
                 self.machine.go_on_from(checkpoint, spent);
                 self.machine.go_on_with(first, conversation.into_recorded());
@@ -168,11 +168,11 @@ impl AgentState {
             }
             AgentMsg::Runner(seen) => {
                 let is_result = || matches!(seen.event, RunnerEvent::Result { .. });
-                reach_if(Step::ResultSeen, is_result);
-                self.machine.step(now, Input::Runner(seen.event))
+                reach_if(Failpoint::ResultSeen, is_result);
+                self.machine.step(now, SessionInput::Runner(seen.event))
             }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
-            AgentMsg::Tick => self.machine.step(now, Input::Tick),
+            AgentMsg::Tick => self.machine.step(now, SessionInput::Tick),
             AgentMsg::Incoming(incoming) => return self.read(myself, *incoming?.it).await,
         };
         let ended = self.perform(myself, effects).await?;
@@ -186,7 +186,7 @@ impl AgentState {
     async fn read(
         &mut self,
         myself: &ActorRef<AgentMsg>,
-        incoming: Judged,
+        incoming: CheckedMessage,
     ) -> Result<bool, EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(false) };
         let now = self.session.shared.clock.now();
@@ -194,14 +194,14 @@ impl AgentState {
             Ok(Some(Admitted { mail, from, payload, place, .. })) => {
                 let json = codec::mail_body_json(&payload)?;
                 let (topic, writer) = (mail.body.topic().to_owned(), from.to_string());
-                let input = Input::Mail { from, mail: Box::new(mail), json, place };
+                let input = SessionInput::Mail { from, mail: Box::new(mail), json, place };
                 let effects = self.machine.step(now, input);
                 if self.perform(myself, effects).await? {
                     return Ok(true);
                 }
-                if self.reader.as_ref().is_some_and(Reader::owes) {
+                if self.reader.as_ref().is_some_and(InboxReader::owes) {
                     // Nothing came of it that the journal would say.
-                    vec![Effect::Journal(JournalEvent::Mail { topic, from: writer })]
+                    vec![SessionEffect::Journal(JournalEvent::Mail { topic, from: writer })]
                 } else {
                     Vec::new()
                 }
@@ -209,7 +209,7 @@ impl AgentState {
             Ok(None) => Vec::new(),
             Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
                 tracing::warn!(%agent, last, "fenced: another epoch has the cursor");
-                self.machine.step(now, Input::Fenced)
+                self.machine.step(now, SessionInput::Fenced)
             }
             Err(error) => return Err(error),
         };
@@ -233,13 +233,13 @@ impl AgentState {
     }
 
     fn positions(&self) -> Positions {
-        self.reader.as_ref().map(Reader::positions).unwrap_or_default()
+        self.reader.as_ref().map(InboxReader::positions).unwrap_or_default()
     }
 
     async fn perform(
         &mut self,
         myself: &ActorRef<AgentMsg>,
-        effects: Vec<Effect>,
+        effects: Vec<SessionEffect>,
     ) -> Result<bool, EngineError> {
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
@@ -250,12 +250,12 @@ impl AgentState {
                 Err(EngineError::Journal(JournalError::Fenced { run, last })) => {
                     tracing::warn!(%run, last, "fenced: another epoch writes the journal");
                     queue.clear();
-                    Input::Fenced
+                    SessionInput::Fenced
                 }
                 Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
                     tracing::warn!(%agent, last, "fenced: another epoch has the cursor");
                     queue.clear();
-                    Input::Fenced
+                    SessionInput::Fenced
                 }
                 Err(error) => return Err(error),
             };
@@ -270,12 +270,12 @@ impl AgentState {
     async fn perform_one(
         &mut self,
         myself: &ActorRef<AgentMsg>,
-        effect: Effect,
+        effect: SessionEffect,
     ) -> Result<Performed, EngineError> {
         match effect {
-            Effect::Claim => return self.claim(myself).await.map(Performed::Gave),
-            Effect::Journal(event) => self.append(event).await?,
-            Effect::Order(mut order) => {
+            SessionEffect::Claim => return self.claim(myself).await.map(Performed::Gave),
+            SessionEffect::Journal(event) => self.append(event).await?,
+            SessionEffect::Order(mut order) => {
                 if let Order::Start(start) = &mut *order {
                     let artifacts = &self.session.shared.artifacts;
                     for text in inputs::make_whole(artifacts, &mut start.brief.inputs).await {
@@ -285,7 +285,7 @@ impl AgentState {
                 // A runner that is gone ends with its host, and this session with it.
                 let _runner_gone = self.orders.send(*order).await;
             }
-            Effect::Report(report) => {
+            SessionEffect::Report(report) => {
                 self.reports += 1;
                 let now = self.session.shared.clock.now();
                 let seed = self.session.session.to_string();
@@ -294,43 +294,46 @@ impl AgentState {
                 if let Report::Result { result, .. } = &*report {
                     ended(&self.span, result.outcome, &result.usage);
                 }
-                reach_if(Step::ReadyReported, || matches!(*report, Report::Ready));
-                reach_if(Step::ResultReported, || matches!(*report, Report::Result { .. }));
-                reach_if(Step::CrashReported, || matches!(*report, Report::Crashed { .. }));
-                reach_if(Step::GoneReported, || matches!(*report, Report::Gone { .. }));
+                reach_if(Failpoint::ReadyReported, || matches!(*report, Report::Ready));
+                reach_if(Failpoint::ResultReported, || matches!(*report, Report::Result { .. }));
+                reach_if(Failpoint::CrashReported, || matches!(*report, Report::Crashed { .. }));
+                reach_if(Failpoint::GoneReported, || matches!(*report, Report::Gone { .. }));
             }
-            Effect::ReadSpawn { json } => {
+            SessionEffect::ReadSpawn { json } => {
                 let node = None;
                 let read = codec::decode_spawn_body(json.as_bytes(), self.run.epic, node);
                 let read = read.map(|(given, wanted)| (given, Box::new(wanted)));
                 let read = read.map_err(|error| error.to_string());
-                return Ok(Performed::Gave(Input::SpawnRead(read)));
+                return Ok(Performed::Gave(SessionInput::SpawnRead(read)));
             }
-            Effect::Request(id, request) => self.session.request(id, &request, None).await?,
-            Effect::Operate { id, op, body } => self.session.ask(id, &op, body).await?,
-            Effect::Mail(mail) => {
+            SessionEffect::Request(id, request) => self.session.request(id, &request, None).await?,
+            SessionEffect::Operate { id, op, body } => self.session.ask(id, &op, body).await?,
+            SessionEffect::Mail(mail) => {
                 let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.mail"));
                 self.session.write(&mail, &id).await?;
             }
-            Effect::Store(keep) => {
-                return self.store(keep).await.map(|kept| Performed::Gave(Input::Stored(kept)));
+            SessionEffect::Store(keep) => {
+                return self
+                    .store(keep)
+                    .await
+                    .map(|kept| Performed::Gave(SessionInput::Stored(kept)));
             }
-            Effect::Stream(text) => {
+            SessionEffect::Stream(text) => {
                 let (agent, run) = (self.run.agent.clone(), self.run.id);
                 let subject = Subject::Stream { agent, run }.to_string();
                 let client = self.session.shared.bus.client();
                 // Best effort by contract: whoever looks can read the journal again.
                 let _unheard = client.publish(subject, text.into()).await;
             }
-            Effect::End => return Ok(Performed::Ended),
+            SessionEffect::End => return Ok(Performed::Ended),
         }
         Ok(Performed::Nothing)
     }
 
-    async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<Input, EngineError> {
+    async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<SessionInput, EngineError> {
         let outcome = match self.session.claim().await? {
             Claimed::Ours { cursor, seq } => {
-                reach(Step::CursorClaimed);
+                reach(Failpoint::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;
                 let writer = Writer {
                     run: self.run.id,
@@ -343,7 +346,7 @@ impl AgentState {
                 // goes on from it is given all mail of this work again (docs/stdio-protocol.md); its
                 // inbox began with this work. Control is for one session and not repeated.
                 let again = self.run.continues.is_some();
-                let (reader, inbox) = Reader::open(&self.session, cursor, seq, again).await?;
+                let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, again).await?;
                 if reader.is_anew() {
                     self.machine.has_new_inbox();
                 }
@@ -358,7 +361,7 @@ impl AgentState {
             Claimed::EarlierLife { .. } => ClaimOutcome::EarlierLife,
             Claimed::DoNotStart { .. } => ClaimOutcome::DoNotStart,
         };
-        Ok(Input::Claimed(outcome))
+        Ok(SessionInput::Claimed(outcome))
     }
 
     /// Appends to the journal, with how far the inbox is handled: whoever wrote and waits for that
@@ -370,9 +373,9 @@ impl AgentState {
             let checkpoint = matches!(event, JournalEvent::Checkpoint { .. });
             let result = matches!(event, JournalEvent::Result(_));
             journal.append(positions, event).await?;
-            reach_if(Step::StartingJournaled, || starting);
-            reach_if(Step::CheckpointJournaled, || checkpoint);
-            reach_if(Step::ResultJournaled, || result);
+            reach_if(Failpoint::StartingJournaled, || starting);
+            reach_if(Failpoint::CheckpointJournaled, || checkpoint);
+            reach_if(Failpoint::ResultJournaled, || result);
             if let Some(reader) = &mut self.reader {
                 reader.kept().await?;
                 if checkpoint && reader.settle() {
@@ -436,7 +439,7 @@ enum Performed {
     /// It is done.
     Nothing,
     /// It gave an input.
-    Gave(Input),
+    Gave(SessionInput),
     /// The session is over.
     Ended,
 }

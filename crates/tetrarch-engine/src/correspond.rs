@@ -32,12 +32,12 @@ pub(crate) struct Correspondents {
     bus: Bus,
     /// The ancestors of agents, nearest first: a parent never changes (spec 04, replacement).
     ancestors: Arc<Mutex<HashMap<AgentId, Vec<AgentId>>>>,
-    waited: Waited,
+    waited: AwaitedSenders,
 }
 
 /// Why there is no verdict on a sender.
 #[derive(Debug)]
-enum Doubt {
+enum UnknownSender {
     /// STATE has it in this epoch, an earlier one than it says.
     Ahead(u64, String),
     /// The rest, which may pass.
@@ -46,14 +46,14 @@ enum Doubt {
 
 /// Senders that were waited for without STATE coming to know them, with the epochs it had them in.
 #[derive(Debug, Clone, Default)]
-struct Waited(Arc<Mutex<HashMap<AgentId, u64>>>);
+struct AwaitedSenders(Arc<Mutex<HashMap<AgentId, u64>>>);
 
-impl Waited {
+impl AwaitedSenders {
     /// The verdict on a sender, waited for as long as STATE may lag; at once when that was waited
     /// for already and STATE knows nothing newer of the sender.
     async fn verdict<F>(&self, from: &AgentId, mut judge: impl FnMut() -> F) -> Result<(), String>
     where
-        F: Future<Output = Result<Result<(), String>, Doubt>>,
+        F: Future<Output = Result<Result<(), String>, UnknownSender>>,
     {
         let (mut retry, until) = (Retry::new(WAITS.0, WAITS.1, None), Instant::now() + LAG_MAX);
         loop {
@@ -61,7 +61,7 @@ impl Waited {
                 Ok(verdict) => return verdict,
                 Err(doubt) => doubt,
             };
-            if let Doubt::Ahead(known, reason) = &doubt
+            if let UnknownSender::Ahead(known, reason) = &doubt
                 && lock(&self.0).get(from) == Some(known)
             {
                 return Err(reason.clone());
@@ -70,11 +70,11 @@ impl Waited {
                 continue;
             }
             return Err(match doubt {
-                Doubt::Ahead(known, reason) => {
+                UnknownSender::Ahead(known, reason) => {
                     remember(&mut lock(&self.0), from, known);
                     reason
                 }
-                Doubt::Unread(reason) => reason,
+                UnknownSender::Unread(reason) => reason,
             });
         }
     }
@@ -83,7 +83,7 @@ impl Waited {
 impl Correspondents {
     /// Reads them from STATE.
     pub(crate) fn new(bus: Bus) -> Self {
-        Self { bus, ancestors: Arc::default(), waited: Waited::default() }
+        Self { bus, ancestors: Arc::default(), waited: AwaitedSenders::default() }
     }
 
     /// Whether this sender may write to an agent of ours; else why not. GO and humans are told
@@ -113,13 +113,13 @@ impl Correspondents {
         from: &AgentId,
         to: &AgentId,
         lane: Lane,
-    ) -> Result<Result<(), String>, Doubt> {
-        let found = self.agents(&[from, to]).await.map_err(Doubt::Unread)?;
-        let writer = known(&found, from).map_err(|reason| Doubt::Ahead(0, reason))?;
-        let reader = known(&found, to).map_err(Doubt::Unread)?;
+    ) -> Result<Result<(), String>, UnknownSender> {
+        let found = self.agents(&[from, to]).await.map_err(UnknownSender::Unread)?;
+        let writer = known(&found, from).map_err(|reason| UnknownSender::Ahead(0, reason))?;
+        let reader = known(&found, to).map_err(UnknownSender::Unread)?;
         if writer.epoch < sender.epoch {
             let reason = format!("epoch {} of {from} is not known", sender.epoch);
-            return Err(Doubt::Ahead(writer.epoch, reason));
+            return Err(UnknownSender::Ahead(writer.epoch, reason));
         }
         if writer.epoch > sender.epoch {
             return Ok(Err(format!("superseded: epoch {} of {from} is over", sender.epoch)));
@@ -128,8 +128,8 @@ impl Correspondents {
         if sender.via.is_some() && sender.via.as_ref() != placed {
             return Ok(Err(format!("{from} is not placed on the host that publishes for it")));
         }
-        let writer = self.standing(writer).await.map_err(Doubt::Unread)?;
-        let reader = self.standing(reader).await.map_err(Doubt::Unread)?;
+        let writer = self.standing(writer).await.map_err(UnknownSender::Unread)?;
+        let reader = self.standing(reader).await.map_err(UnknownSender::Unread)?;
         Ok(may_mail(&writer, &reader, lane).map_err(|error| error.to_string()))
     }
 
@@ -178,17 +178,17 @@ fn known(found: &HashMap<AgentId, Agent>, id: &AgentId) -> Result<Agent, String>
 mod tests {
     use super::*;
 
-    async fn waited_for(waited: &Waited, known: u64) -> Duration {
+    async fn waited_for(waited: &AwaitedSenders, known: u64) -> Duration {
         let began = Instant::now();
         let from = "PO-a".parse().unwrap();
-        let judge = async || Err(Doubt::Ahead(known, "epoch 99 is not known".to_owned()));
+        let judge = async || Err(UnknownSender::Ahead(known, "epoch 99 is not known".to_owned()));
         waited.verdict(&from, judge).await.unwrap_err();
         began.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sender_that_says_too_high_an_epoch_is_waited_for_once_for_each_that_is_committed() {
-        let waited = Waited::default();
+    async fn sender_with_unknown_epoch_is_awaited_once_per_committed_epoch() {
+        let waited = AwaitedSenders::default();
         for known in [1, 2] {
             assert!(waited_for(&waited, known).await >= LAG_MAX, "STATE may lag behind {known}");
             for _ in 0..3 {

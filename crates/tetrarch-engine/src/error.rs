@@ -18,7 +18,7 @@ use tetrarch_core::held::Held;
 use tetrarch_core::restart::Amnesia;
 use tetrarch_core::sweep::WindowError;
 
-use crate::global::{BadPlanner, Keeper};
+use crate::global::{BadPlanner, MemorySource};
 
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub enum EngineError {
     )]
     Amnesia {
         /// Who remembers it otherwise.
-        keeper: Keeper,
+        keeper: MemorySource,
         /// How.
         lost: Amnesia,
     },

@@ -32,27 +32,29 @@ use std::time::Duration;
 use ractor::Actor;
 use tetrarch_bus::Bus;
 use tetrarch_bus::journal::move_old;
-use tetrarch_bus::lease::{AcquireError, Change, Changes, Claim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::lease::{
+    AcquireError, Lease, LeaseEvent, LeaseEvents, LeaseKey, LeaseRequest, RenewError,
+};
 use tetrarch_bus::subject::pattern::LEASES;
-use tetrarch_bus::topology::{self, Ages, Shape};
+use tetrarch_bus::topology::{self, Ages, StreamSettings};
 use tetrarch_core::owner::Policy;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::trouble::{NoCommit, Trouble};
-use tetrarch_failpoint::{Step, reach};
+use tetrarch_failpoint::{Failpoint, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::error::EngineError;
 use crate::patience::until_answered;
-use crate::tree::Tree;
+use crate::tree::ActorTree;
 
 pub use accepting::{Acceptance, Accepted, accept_ledger};
-pub use memory::{Keeper, memories, remembered};
-use memory::{Kept, Memoir};
+pub use memory::{MemorySource, memories, remembered};
+use memory::{MemoryWriter, StoredMemory};
 use owner::{OwnerActor, OwnerArgs};
-pub use planning::{BadPlanner, Key, PlannerConfig, propose, provide_tls};
-use sweeping::Patience;
+pub use planning::{ApiKey, BadPlanner, PlannerConfig, propose, provide_tls};
+use sweeping::SweepConfig;
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
@@ -98,7 +100,7 @@ pub struct GlobalConfig {
 
 /// How one spell of ownership ended.
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub(crate) enum TermEnd {
     /// A commit was refused: load everything and decide again.
     Reload,
     /// The server was started anew: what it may have lost has to be looked for.
@@ -118,38 +120,38 @@ pub async fn serve_global(
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
 ) -> Result<(), EngineError> {
-    let shape = Shape { replicas: config.replicas, ages: config.ages };
+    let shape = StreamSettings { replicas: config.replicas, ages: config.ages };
     tokio::select! {
         applied = until_answered(|| topology::apply(&bus, shape)) => applied?,
         _ = stop.wait_for(|stop| *stop) => return Ok(()),
     }
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
-    reach(Step::OwnerLeaseHeld);
+    reach(Failpoint::OwnerLeaseHeld);
     let moved = move_old(&bus).await?;
     if moved > 0 {
         tracing::info!(moved, "journals of an earlier version have a new place");
     }
     let clock = clock_of(&bus, &lease).await?;
-    let memoir = Memoir::begin(config.data_dir.clone());
+    let memoir = MemoryWriter::begin(config.data_dir.clone());
     let (epoch, told) = (lease.epoch(), BTreeSet::new());
-    let mut reign = Reign { epoch, clock, has_begun: false, told, told_of_held: false };
+    let mut reign = LeaderTerm { epoch, clock, has_begun: false, told, told_of_held: false };
     let ended = loop {
         let spell = spell(&bus, &config, &mut reign, &memoir, ready.clone());
         let ending = tokio::select! {
             ending = spell => ending,
             lost = keep(&mut lease, config.ttl_secs) => break Err(lost),
-            _ = stop.wait_for(|stop| *stop) => Ok(Ending::Stopped),
+            _ = stop.wait_for(|stop| *stop) => Ok(TermEnd::Stopped),
         };
         match ending {
-            Ok(Ending::Reload) => {
+            Ok(TermEnd::Reload) => {
                 tracing::warn!("a commit was refused; deciding again");
                 reign.has_begun = true;
             }
-            Ok(Ending::Restarted) => {
+            Ok(TermEnd::Restarted) => {
                 tracing::info!("the server was started anew; comparing what it has");
                 reign.has_begun |= *ready.borrow();
             }
-            Ok(Ending::Stopped) => break lease.release().await.map_err(EngineError::from),
+            Ok(TermEnd::Stopped) => break lease.release().await.map_err(EngineError::from),
             // It waits for a human, who has to be able to act in its stead.
             Err(stopped @ (EngineError::Amnesia { .. } | EngineError::Memory { .. })) => {
                 lease.release().await?;
@@ -163,7 +165,7 @@ pub async fn serve_global(
 }
 
 /// One time of holding the lease.
-struct Reign {
+struct LeaderTerm {
     epoch: u64,
     clock: Clock,
     /// Whether it has sent a commit.
@@ -174,7 +176,7 @@ struct Reign {
     told_of_held: bool,
 }
 
-impl Reign {
+impl LeaderTerm {
     /// What people have not been told yet.
     fn news(&mut self, troubles: Vec<Trouble>) -> Vec<Trouble> {
         let mut news = troubles;
@@ -199,7 +201,7 @@ async fn stand_by(
     config: &GlobalConfig,
     stop: &mut watch::Receiver<bool>,
 ) -> Result<Option<Lease>, EngineError> {
-    let mut changes = Changes::of(bus, &LeaseKey::Go).await?;
+    let mut changes = LeaseEvents::of(bus, &LeaseKey::Go).await?;
     let ttl = Duration::from_secs(u64::from(config.ttl_secs));
     let mut patience = ttl;
     let me = (config.instance.as_str(), config.address.as_str());
@@ -227,7 +229,7 @@ async fn acquire(
     ttl_secs: u32,
 ) -> Result<Lease, EngineError> {
     let floor = restore::highest_epoch(bus).await?;
-    let claim = Claim {
+    let claim = LeaseRequest {
         key: LeaseKey::Go,
         instance: instance.to_owned(),
         address: address.to_owned(),
@@ -241,10 +243,10 @@ async fn acquire(
 
 /// Waits until the lease is given back, or nothing was heard of it for `patience`; after a renewal
 /// for its time to live. Says whether it was renewed meanwhile.
-async fn until_free(changes: &mut Changes, patience: Duration, ttl: Duration) -> bool {
+async fn until_free(changes: &mut LeaseEvents, patience: Duration, ttl: Duration) -> bool {
     let mut silence = patience;
     let mut renewed = false;
-    while let Ok(Change::Renewed) = tokio::time::timeout(silence, changes.next()).await {
+    while let Ok(LeaseEvent::Renewed) = tokio::time::timeout(silence, changes.next()).await {
         silence = ttl;
         renewed = true;
     }
@@ -288,12 +290,12 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
 async fn spell(
     bus: &Bus,
     config: &GlobalConfig,
-    reign: &mut Reign,
-    memoir: &Memoir,
+    reign: &mut LeaderTerm,
+    memoir: &MemoryWriter,
     ready: watch::Sender<bool>,
-) -> Result<Ending, EngineError> {
+) -> Result<TermEnd, EngineError> {
     let kept = match &config.data_dir {
-        Some(data_dir) => Kept::read(data_dir).await?,
+        Some(data_dir) => StoredMemory::read(data_dir).await?,
         None => None,
     };
     let me = (reign.epoch, reign.has_begun);
@@ -301,7 +303,7 @@ async fn spell(
     let mut restored = until_answered(|| restore::restore(bus, kept.as_ref(), me, alone)).await?;
     let server = restored.server.clone();
     restored.troubles = reign.news(restored.troubles);
-    let mut tree = Tree::start().await?;
+    let mut tree = ActorTree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
         bus: bus.clone(),
@@ -316,7 +318,7 @@ async fn spell(
         mail_age: config.ages.mail,
         instance: config.instance.clone(),
         epoch: reign.epoch,
-        patience: Patience {
+        patience: SweepConfig {
             window: config.window,
             register_deadline: config.register_deadline,
             mass: config.mass,
@@ -332,8 +334,8 @@ async fn spell(
         .map_err(|error| EngineError::Actor("owner", error.to_string()))?;
     let _noting = config.data_dir.clone().map(|dir| credentials::start(dir, &owner));
     let ending = tokio::select! {
-        ending = endings.recv() => ending.unwrap_or(Ok(Ending::Reload)),
-        () = bus.server_started_anew(&server), if alone => Ok(Ending::Restarted),
+        ending = endings.recv() => ending.unwrap_or(Ok(TermEnd::Reload)),
+        () = bus.server_started_anew(&server), if alone => Ok(TermEnd::Restarted),
         ended = tree.ended() => {
             let failure = ended.and_then(|ended| ended.failure);
             let why = failure.unwrap_or_else(|| "it ended".to_owned());

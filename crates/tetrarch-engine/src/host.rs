@@ -14,7 +14,7 @@ use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::{self, HostLease};
 use tetrarch_bus::envelope::{Envelope, own_msg_id};
 use tetrarch_bus::inbox::{Inbox, Wakeup};
-use tetrarch_bus::lease::{AcquireError, Claim as LeaseClaim, Lease, LeaseKey};
+use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest as LeaseClaim};
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::pattern::MAIL;
 use tetrarch_bus::subject::{OpName, Subject};
@@ -24,7 +24,7 @@ use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid
 use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::order::{Observed, Order, StopWithin};
 use tetrarch_core::request::{HostJoin, Op};
-use tetrarch_failpoint::{Step, reach};
+use tetrarch_failpoint::{Failpoint, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
@@ -34,8 +34,8 @@ use crate::metrics::HostMetrics;
 use crate::patience::until_answered;
 use crate::pump::{INBOX_IN_MAILBOX, Pump};
 use crate::session::{Admitted, Session, Shared};
-use crate::tree::Tree;
-use lease::Keeper;
+use crate::tree::ActorTree;
+use lease::LeaseRenewer;
 use roster::Roster;
 
 /// How long a join waits for its answer.
@@ -85,10 +85,10 @@ pub async fn serve_host(
         lease = until_answered(|| acquire(&bus, &config)) => lease?,
         _ = stop.wait_for(|stop| *stop) => return Ok(()),
     };
-    reach(Step::HostLeaseHeld);
+    reach(Failpoint::HostLeaseHeld);
     let wakeup = Arc::new(Wakeup::start(bus.clone()));
     let lease_epoch = lease.epoch();
-    let mut keeper = Keeper::start(lease, config.clone(), renewed);
+    let mut keeper = LeaseRenewer::start(lease, config.clone(), renewed);
     let (reply, positions, clock) = tokio::select! {
         joined = join(&bus, &wakeup, &config, lease_epoch) => joined?,
         lost = keeper.lost() => return Err(lost),
@@ -110,7 +110,7 @@ pub async fn serve_host(
     let owner = Principal::Agent(own.agent.clone());
     let inbox = Inbox::open(&own.shared.wakeup, &owner, positions).await?;
     tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
-    let tree = Tree::start().await?;
+    let tree = ActorTree::start().await?;
     let (_admitting, mail) = admit(own.clone(), inbox);
     let mut roster = Roster::new(own, tree, orders);
     // Whoever waits for readiness may be gone.
@@ -186,7 +186,7 @@ async fn join(
     };
     let payload = codec::encode_op(&op, id)?.into();
     send_request(bus, &subject, envelope.headers(&subject), payload, None).await?;
-    reach(Step::JoinSent);
+    reach(Failpoint::JoinSent);
     let answered = tokio::time::timeout(JOIN_WITHIN, async {
         loop {
             let incoming = inbox.next().await?;
@@ -234,7 +234,7 @@ fn admit(own: Session, mut inbox: Inbox) -> (Pump, mpsc::Receiver<Result<Admitte
 
 async fn run(
     roster: &mut Roster,
-    keeper: &mut Keeper,
+    keeper: &mut LeaseRenewer,
     config: &HostConfig,
     mut mail: mpsc::Receiver<Result<Admitted, EngineError>>,
     observed: &mut mpsc::Receiver<Observed>,

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{FromBus, Pump};
-use crate::reading::Reader;
-use crate::session::{Admitted, Judged, Session, Shared};
+use crate::reading::InboxReader;
+use crate::session::{Admitted, CheckedMessage, Session, Shared};
 
 /// What an interaction orchestrator's actor is told.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) enum InteractionMsg {
     /// Begin: claim and report.
     Begin,
     /// A message in its inbox; it ends when there can be no more.
-    Incoming(FromBus<Judged>),
+    Incoming(FromBus<CheckedMessage>),
     /// Its session is over.
     End,
 }
@@ -31,7 +31,7 @@ pub(crate) struct InteractionActor;
 /// Its state.
 pub(crate) struct InteractionState {
     session: Session,
-    reader: Option<Reader>,
+    reader: Option<InboxReader>,
     inbox: Option<Pump>,
     pulse: watch::Sender<Pulse>,
 }
@@ -77,7 +77,7 @@ impl InteractionState {
         let Claimed::Ours { cursor, seq } = self.session.claim().await? else {
             return Ok(false);
         };
-        let (reader, inbox) = Reader::open(&self.session, cursor, seq, false).await?;
+        let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
         let to = myself.clone();
         self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
             to.cast(InteractionMsg::Incoming(it)).is_ok()
@@ -89,7 +89,7 @@ impl InteractionState {
         Ok(true)
     }
 
-    async fn read(&mut self, incoming: Judged) -> Result<(), EngineError> {
+    async fn read(&mut self, incoming: CheckedMessage) -> Result<(), EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(());

@@ -21,7 +21,7 @@ mod tree;
 
 pub use error::EngineError;
 pub use global::{
-    Acceptance, Accepted, BadPlanner, GlobalConfig, Keeper, Key, PlannerConfig, accept_ledger,
-    memories, propose, provide_tls, remembered, serve_global,
+    Acceptance, Accepted, ApiKey, BadPlanner, GlobalConfig, MemorySource, PlannerConfig,
+    accept_ledger, memories, propose, provide_tls, remembered, serve_global,
 };
 pub use host::{HostConfig, serve_host};

@@ -24,9 +24,9 @@ use tokio::sync::watch;
 
 use crate::error::{EngineError, note_dead};
 use crate::pulse::Pulse;
-use crate::pump::{FromBus, Places, Pump};
-use crate::reading::Reader;
-use crate::session::{Admitted, Judged, Session, Shared};
+use crate::pump::{FromBus, MailboxSlots, Pump};
+use crate::reading::InboxReader;
+use crate::session::{Admitted, CheckedMessage, Session, Shared};
 
 /// Plan events of one epic that are in the mailbox.
 const PLANS_IN_MAILBOX: usize = 32;
@@ -39,7 +39,7 @@ pub(crate) enum ProjectMsg {
     /// An epic's plan changed; it ends when nobody can tell any more.
     Plan(FromBus<PlanEvent>),
     /// A message in its inbox; it ends when there can be no more.
-    Incoming(FromBus<Judged>),
+    Incoming(FromBus<CheckedMessage>),
     /// Nothing came after this many messages were read.
     Idle(usize),
     /// Its session is over.
@@ -69,7 +69,7 @@ pub(crate) struct ProjectActor;
 pub(crate) struct ProjectState {
     session: Session,
     machine: Orchestrator,
-    reader: Option<Reader>,
+    reader: Option<InboxReader>,
     handled: usize,
     reports: usize,
     inbox: Option<Pump>,
@@ -164,7 +164,7 @@ impl ProjectState {
             }
         }
         self.handled_all().await?;
-        let positions = self.reader.as_ref().map(Reader::positions);
+        let positions = self.reader.as_ref().map(InboxReader::positions);
         self.pulse.send_modify(|pulse| {
             pulse.progress += 1;
             pulse.positions = positions.unwrap_or_default();
@@ -177,7 +177,7 @@ impl ProjectState {
     async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> Result<bool, EngineError> {
         match self.session.claim().await? {
             Claimed::Ours { cursor, seq } => {
-                let (reader, inbox) = Reader::open(&self.session, cursor, seq, false).await?;
+                let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
                 let to = myself.clone();
                 self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
                     to.cast(ProjectMsg::Incoming(it)).is_ok()
@@ -194,7 +194,7 @@ impl ProjectState {
         }
     }
 
-    async fn read(&mut self, incoming: Judged) -> Result<Vec<Input>, EngineError> {
+    async fn read(&mut self, incoming: CheckedMessage) -> Result<Vec<Input>, EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
         let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(Vec::new());
@@ -256,7 +256,7 @@ impl ProjectState {
         let (bus, to) = (self.session.shared.bus.clone(), myself.clone());
         let following = async move {
             let events = plan_events(&bus, Some(epic), From::Start).await?;
-            let places = Places::new(PLANS_IN_MAILBOX);
+            let places = MailboxSlots::new(PLANS_IN_MAILBOX);
             let mut events = std::pin::pin!(events);
             while let Some((seq, event)) = events.next().await {
                 let event = match event {

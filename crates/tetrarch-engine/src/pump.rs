@@ -9,49 +9,49 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
-use crate::session::{Judged, Session};
+use crate::session::{CheckedMessage, Session};
 
 /// Messages of one inbox that are in its actor's mailbox.
 pub(crate) const INBOX_IN_MAILBOX: usize = 64;
 
 /// A place in a mailbox, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct MailboxPermit {
     _permit: OwnedSemaphorePermit,
 }
 
 /// Something with its place in a mailbox.
 #[derive(Debug)]
-pub(crate) struct Placed<T> {
+pub(crate) struct WithPermit<T> {
     /// What it is.
     pub(crate) it: T,
     /// Where it is.
-    pub(crate) place: Place,
+    pub(crate) place: MailboxPermit,
 }
 
 /// What comes from the bus into a mailbox, or why nothing does any more: an actor ends with that.
-pub(crate) type FromBus<T> = Result<Placed<Box<T>>, EngineError>;
+pub(crate) type FromBus<T> = Result<WithPermit<Box<T>>, EngineError>;
 
 /// The places of a mailbox.
 #[derive(Debug, Clone)]
-pub(crate) struct Places(Arc<Semaphore>);
+pub(crate) struct MailboxSlots(Arc<Semaphore>);
 
-impl Places {
+impl MailboxSlots {
     /// A number of places.
     pub(crate) fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count)))
     }
 
     /// Waits for a place; none when the process is ending.
-    pub(crate) async fn place<T>(&self, it: T) -> Option<Placed<T>> {
+    pub(crate) async fn place<T>(&self, it: T) -> Option<WithPermit<T>> {
         let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
-        Some(Placed { it, place: Place { _permit: permit } })
+        Some(WithPermit { it, place: MailboxPermit { _permit: permit } })
     }
 
     /// Takes a place when one is free.
-    pub(crate) fn try_place<T>(&self, it: T) -> Option<Placed<T>> {
+    pub(crate) fn try_place<T>(&self, it: T) -> Option<WithPermit<T>> {
         let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
-        Some(Placed { it, place: Place { _permit: permit } })
+        Some(WithPermit { it, place: MailboxPermit { _permit: permit } })
     }
 }
 
@@ -72,10 +72,10 @@ impl Pump {
     pub(crate) fn inbox(
         mut inbox: Inbox,
         session: Session,
-        put: impl Fn(FromBus<Judged>) -> bool + Send + 'static,
+        put: impl Fn(FromBus<CheckedMessage>) -> bool + Send + 'static,
     ) -> Self {
         Self::run(async move {
-            let places = Places::new(INBOX_IN_MAILBOX);
+            let places = MailboxSlots::new(INBOX_IN_MAILBOX);
             loop {
                 let judged = match inbox.next().await {
                     Ok(incoming) => session.judge(incoming).await,
@@ -99,9 +99,9 @@ impl Pump {
     /// The inbox cannot be read any more.
     pub(crate) async fn pour(
         mut inbox: Inbox,
-        put: impl Fn(Placed<Box<Incoming>>) -> bool,
+        put: impl Fn(WithPermit<Box<Incoming>>) -> bool,
     ) -> Result<(), EngineError> {
-        let places = Places::new(INBOX_IN_MAILBOX);
+        let places = MailboxSlots::new(INBOX_IN_MAILBOX);
         loop {
             let incoming = Box::new(inbox.next().await?);
             let Some(placed) = places.place(incoming).await else { return Ok(()) };
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_needs_a_pump_hears_of_its_end_however_it_ends() {
+    async fn required_pump_reports_its_end_however_it_ends() {
         assert_eq!(told(async {}).await, "actor sweeper died: it ended");
         let panicked = told(async { panic!("on purpose") }).await;
         assert!(panicked.contains("panicked"), "{panicked}");
     }
 
     #[tokio::test]
-    async fn a_pump_ends_with_its_owner_also_when_it_is_needed() {
+    async fn pump_ends_with_its_owner_even_when_required() {
         let (owner, mut told) = mpsc::channel::<Result<(), EngineError>>(1);
         let (held, gone) = oneshot::channel::<()>();
         let pump = Pump::run(async move {

@@ -9,17 +9,17 @@ use tetrarch_core::mail::receipt::Stage;
 use tetrarch_core::reading::{Reading, Turn};
 
 use crate::error::EngineError;
-use crate::session::{Admitted, Judged, Session};
+use crate::session::{Admitted, CheckedMessage, Session};
 
 /// A session's place in its inbox, with the sequence of its cursor.
-pub(crate) struct Reader {
+pub(crate) struct InboxReader {
     session: Session,
     reading: Reading,
     at: u64,
     is_anew: bool,
 }
 
-impl Reader {
+impl InboxReader {
     /// Opens the inbox of a session that claimed this cursor. `again`: what was handled of the mail
     /// lane is handled once more. A stream that was made anew is read from its end on.
     pub(crate) async fn open(
@@ -53,7 +53,7 @@ impl Reader {
     /// The message, when it is to be handled: it counts as begun before this returns.
     pub(crate) async fn take(
         &mut self,
-        Judged { incoming, refusal }: Judged,
+        CheckedMessage { incoming, refusal }: CheckedMessage,
     ) -> Result<Option<Admitted>, EngineError> {
         let (lane, seq) = (incoming.lane, incoming.seq);
         let turn = self.reading.turn(lane, seq);

@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 
 /// A message with what was found of its sender.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct CheckedMessage {
     /// What came in.
     pub(crate) incoming: Incoming,
     /// Why it is not for this session's agent to handle; none when it is.
@@ -204,7 +204,7 @@ impl Session {
     }
 
     /// Finds out whether a message is for this session's agent to handle. Waits for STATE.
-    pub(crate) async fn judge(&self, incoming: Incoming) -> Judged {
+    pub(crate) async fn judge(&self, incoming: Incoming) -> CheckedMessage {
         let refusal = match &incoming.content {
             Ok((mail, sender)) if is_foreign(sender) && is_unknown(mail) => {
                 Some(format!("the topic {} is none of this contract", mail.body.topic()))
@@ -215,7 +215,7 @@ impl Session {
             }
             Err(error) => Some(error.to_string()),
         };
-        Judged { incoming, refusal }
+        CheckedMessage { incoming, refusal }
     }
 
     /// Keeps a message among the dead letters, with the reason, and has its writer told. What tells
@@ -269,7 +269,7 @@ impl Session {
     /// The message, when this agent handles it; it counts as consumed at once, since nothing is kept
     /// of it. Else it is set aside.
     pub(crate) async fn admit(&self, incoming: Incoming) -> Result<Option<Admitted>, EngineError> {
-        let Judged { incoming, refusal } = self.judge(incoming).await;
+        let CheckedMessage { incoming, refusal } = self.judge(incoming).await;
         if let Some(reason) = refusal {
             self.set_aside(&incoming, reason).await?;
             return Ok(None);

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 
 /// A child that ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ChildExit {
     /// Which actor.
     pub(crate) actor: ractor::ActorId,
     /// Why, when it did not end by itself.
@@ -23,13 +23,13 @@ struct Root;
 
 impl Actor for Root {
     type Msg = ();
-    type State = mpsc::Sender<Ended>;
-    type Arguments = mpsc::Sender<Ended>;
+    type State = mpsc::Sender<ChildExit>;
+    type Arguments = mpsc::Sender<ChildExit>;
 
     async fn pre_start(
         &self,
         _myself: ActorRef<()>,
-        ended: mpsc::Sender<Ended>,
+        ended: mpsc::Sender<ChildExit>,
     ) -> Result<Self::State, ActorProcessingErr> {
         Ok(ended)
     }
@@ -42,10 +42,10 @@ impl Actor for Root {
     ) -> Result<(), ActorProcessingErr> {
         let end = match event {
             SupervisionEvent::ActorTerminated(cell, _, _) => {
-                Ended { actor: cell.get_id(), failure: None }
+                ChildExit { actor: cell.get_id(), failure: None }
             }
             SupervisionEvent::ActorFailed(cell, error) => {
-                Ended { actor: cell.get_id(), failure: Some(error.to_string()) }
+                ChildExit { actor: cell.get_id(), failure: Some(error.to_string()) }
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {
                 return Ok(());
@@ -58,12 +58,12 @@ impl Actor for Root {
 }
 
 /// The root of a process's tree.
-pub(crate) struct Tree {
+pub(crate) struct ActorTree {
     root: ActorRef<()>,
-    ended: mpsc::Receiver<Ended>,
+    ended: mpsc::Receiver<ChildExit>,
 }
 
-impl Tree {
+impl ActorTree {
     /// Starts the root.
     pub(crate) async fn start() -> Result<Self, EngineError> {
         let (tell, ended) = mpsc::channel(ENDS_KEPT);
@@ -79,7 +79,7 @@ impl Tree {
     }
 
     /// The next child that ends.
-    pub(crate) async fn ended(&mut self) -> Option<Ended> {
+    pub(crate) async fn ended(&mut self) -> Option<ChildExit> {
         self.ended.recv().await
     }
 
@@ -94,7 +94,7 @@ impl Tree {
 
 /// A tree whose process was told to end, or lost its lease, is given up wherever it is: nothing
 /// below it may act any more.
-impl Drop for Tree {
+impl Drop for ActorTree {
     fn drop(&mut self) {
         let root = self.root.get_cell();
         for child in root.get_children() {

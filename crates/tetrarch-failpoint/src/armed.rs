@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::Step;
+use crate::Failpoint;
 
 /// Where the files are.
 const DIRECTORY: &str = "FAILPOINT_DIR";
@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const STOOD_STILL: Duration = Duration::from_millis(200);
 
 /// Does what is armed for this step.
-pub(crate) fn reach_if(step: Step, is_so: impl FnOnce() -> bool) {
+pub(crate) fn reach_if(step: Failpoint, is_so: impl FnOnce() -> bool) {
     let Some(dir) = std::env::var_os(DIRECTORY) else { return };
     let armed = Path::new(&dir).join(step.name());
     let Ok(order) = std::fs::read_to_string(&armed) else { return };

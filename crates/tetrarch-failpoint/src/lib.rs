@@ -9,18 +9,18 @@ compile_error!("failpoints are for test builds: build this without the feature `
 mod armed;
 mod step;
 
-pub use step::{Party, Step};
+pub use step::{Failpoint, ProcessRole};
 
 /// Says that this process has reached a step. When the step is armed the process ends, or stands
 /// still until it is continued, right here.
 #[inline]
-pub fn reach(step: Step) {
+pub fn reach(step: Failpoint) {
     reach_if(step, || true);
 }
 
 /// The same for a step that is only reached when this is so. It is not asked in other builds.
 #[inline]
-pub fn reach_if(step: Step, is_so: impl FnOnce() -> bool) {
+pub fn reach_if(step: Failpoint, is_so: impl FnOnce() -> bool) {
     #[cfg(feature = "armed")]
     armed::reach_if(step, is_so);
     #[cfg(not(feature = "armed"))]

@@ -4,7 +4,7 @@
 
 /// Which process reaches a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Party {
+pub enum ProcessRole {
     /// `serve --global`.
     Owner,
     /// `host`.
@@ -14,14 +14,14 @@ pub enum Party {
 }
 
 macro_rules! steps {
-    ($($(#[$text:meta])+ $step:ident = $name:literal by $party:ident,)+) => {
+    ($($(#[$text:meta])+ $step:ident = $name:literal by $role:ident,)+) => {
         /// A step of the protocol.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Step {
+        pub enum Failpoint {
             $($(#[$text])+ $step,)+
         }
 
-        impl Step {
+        impl Failpoint {
             /// Every step.
             pub const ALL: &[Self] = &[$(Self::$step,)+];
 
@@ -35,9 +35,9 @@ macro_rules! steps {
 
             /// Which process reaches it.
             #[must_use]
-            pub fn party(self) -> Party {
+            pub fn role(self) -> ProcessRole {
                 match self {
-                    $(Self::$step => Party::$party,)+
+                    $(Self::$step => ProcessRole::$role,)+
                 }
             }
         }

@@ -46,9 +46,9 @@ pub enum NoKey {
 
 /// A key; it shows itself to nobody, and from its making on it is hidden in all texts of this process.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
+pub struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     /// A key that was read.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(SHOWN)
     }
@@ -141,8 +141,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_is_the_first_line_of_its_source_and_failures_do_not_say_it() {
-        let found = |text: &str| Key::found(&SecretSource::parse(text).unwrap());
+    fn key_is_the_first_line_of_its_source_and_errors_hide_it() {
+        let found = |text: &str| ApiKey::found(&SecretSource::parse(text).unwrap());
         let path = std::env::temp_dir().join(format!("tetrarch-key-{}", std::process::id()));
         std::fs::write(&path, "one\ntwo\n").unwrap();
         let file = format!("file:{}", path.display());
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_never_shown() {
-        let key = Key::new("sk-secret".to_owned()).unwrap();
+    fn key_is_never_printed() {
+        let key = ApiKey::new("sk-secret".to_owned()).unwrap();
         assert_eq!(format!("{key:?}"), SHOWN);
         let words = redaction::text("Incorrect API key provided: sk-secret.").into_owned();
         assert_eq!(words, "Incorrect API key provided: [redacted:secret].");

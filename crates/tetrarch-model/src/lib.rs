@@ -20,10 +20,10 @@ use tetrarch_telemetry::{Chat, Chats, Prompt, Whose};
 
 use tetrarch_core::brief::Served;
 
-pub use key::{Key, NoKey};
-pub use speech::{Said, Speech};
-pub use trouble::{TRIES, Trouble, pause};
-pub use words::Request;
+pub use key::{ApiKey, NoKey};
+pub use speech::{AnswerPart, ModelAnswer};
+pub use trouble::{ModelFailure, TRIES, pause};
+pub use words::ModelRequest;
 
 use speech::Deadline;
 
@@ -42,7 +42,7 @@ pub struct Address {
     /// Where it is served; none means the provider's own address.
     pub base_url: Option<String>,
     /// The key; none for servers that want none.
-    pub key: Option<Key>,
+    pub key: Option<ApiKey>,
 }
 
 impl Address {
@@ -58,7 +58,7 @@ impl Address {
             let bad = || BadAddress::KeyFrom { from: from.clone() };
             let source = served.key_source().ok_or_else(bad)?;
             let none = |cause| BadAddress::NoKey { from: from.clone(), cause };
-            Some(Key::found(&source).map_err(none)?)
+            Some(ApiKey::found(&source).map_err(none)?)
         };
         Ok(Self {
             provider: served.provider.clone(),
@@ -128,7 +128,7 @@ impl Model {
             .connect_timeout(CONNECT_WITHIN)
             .build()
             .map_err(|error| BadAddress::Client(error.to_string()))?;
-        let key = address.key.as_ref().map_or(NO_KEY, Key::plain);
+        let key = address.key.as_ref().map_or(NO_KEY, ApiKey::plain);
         let auth = AuthData::from_single(key);
         let at = address.base_url.as_ref().map(|url| format!("{}/", url.trim_end_matches('/')));
         let provider = ProviderConfig::from((at.map(Endpoint::from_owned), Some(auth)));
@@ -139,7 +139,7 @@ impl Model {
             .build()
             .map_err(|error| BadAddress::Client(error.to_string()))?;
         let iden = ModelIden::new(adapter, address.model.as_str());
-        let chats = Chats::with(tetrarch_telemetry::Served {
+        let chats = Chats::with(tetrarch_telemetry::ModelEndpoint {
             provider: address.provider.clone(),
             model: address.model.clone(),
             server: address.base_url.as_deref().and_then(server),
@@ -158,7 +158,11 @@ impl Model {
     ///
     /// # Errors
     /// What went wrong; no answer within `within` among it.
-    pub async fn say(&self, request: &Request<'_>, within: Duration) -> Result<Reply, Trouble> {
+    pub async fn say(
+        &self,
+        request: &ModelRequest<'_>,
+        within: Duration,
+    ) -> Result<Reply, ModelFailure> {
         let chat = self.begin(request);
         let options = options(request);
         let asked = self.client.exec_chat(&self.iden, words::said(request), Some(&options));
@@ -171,8 +175,8 @@ impl Model {
                 chat.answered(&answered, &reply);
                 return Ok(reply);
             }
-            Ok(Err(error)) => Trouble::of(&error),
-            Err(_) => Trouble::late(within),
+            Ok(Err(error)) => ModelFailure::of(&error),
+            Err(_) => ModelFailure::late(within),
         };
         chat.failed(&trouble.kind(), &trouble.words);
         Err(trouble)
@@ -184,10 +188,10 @@ impl Model {
     /// It cannot even be sent.
     pub async fn speech(
         &self,
-        request: &Request<'_>,
+        request: &ModelRequest<'_>,
         idle: Duration,
         within: Duration,
-    ) -> Result<Speech, Trouble> {
+    ) -> Result<ModelAnswer, ModelFailure> {
         let chat = self.begin(request);
         let deadline = Deadline::after(within);
         let options = options(request)
@@ -198,17 +202,17 @@ impl Model {
             .with_stream_read_timeout(idle);
         let asked = self.client.exec_chat_stream(&self.iden, words::said(request), Some(&options));
         match asked.await {
-            Ok(answer) => Ok(Speech::new(answer.stream, chat, deadline)),
+            Ok(answer) => Ok(ModelAnswer::new(answer.stream, chat, deadline)),
             Err(error) => {
-                let trouble = Trouble::of(&error);
+                let trouble = ModelFailure::of(&error);
                 chat.failed(&trouble.kind(), &trouble.words);
                 Err(trouble)
             }
         }
     }
 
-    fn begin(&self, request: &Request<'_>) -> Chat {
-        let Request { system, messages, max_output_tokens, json_only, .. } = *request;
+    fn begin(&self, request: &ModelRequest<'_>) -> Chat {
+        let ModelRequest { system, messages, max_output_tokens, json_only, .. } = *request;
         self.chats.begin(&Prompt { system, messages, max_output_tokens, json_only })
     }
 }
@@ -219,7 +223,7 @@ fn server(url: &str) -> Option<(String, u16)> {
     Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
 }
 
-fn options(request: &Request<'_>) -> ChatOptions {
+fn options(request: &ModelRequest<'_>) -> ChatOptions {
     let mut options = ChatOptions::default().with_max_tokens(request.max_output_tokens);
     if !request.tools.is_empty() && !request.may_call {
         options = options.with_tool_choice(ToolChoice::None);

@@ -8,12 +8,12 @@ use tetrarch_core::converse::Reply;
 use tetrarch_telemetry::Chat;
 use tokio::time::{Instant, timeout_at};
 
-use crate::trouble::Trouble;
+use crate::trouble::ModelFailure;
 use crate::words;
 
 /// What is heard of an answer.
 #[derive(Debug)]
-pub enum Said {
+pub enum AnswerPart {
     /// Some words.
     Text(String),
     /// Something of which nothing can be told yet.
@@ -38,7 +38,7 @@ impl Deadline {
 }
 
 /// An answer that is being given.
-pub struct Speech {
+pub struct ModelAnswer {
     stream: ChatStream,
     /// None once it is over.
     chat: Option<Chat>,
@@ -47,7 +47,7 @@ pub struct Speech {
     speaks: bool,
 }
 
-impl Speech {
+impl ModelAnswer {
     pub(crate) fn new(stream: ChatStream, chat: Chat, deadline: Deadline) -> Self {
         Self { stream, chat: Some(chat), deadline, speaks: false }
     }
@@ -56,7 +56,7 @@ impl Speech {
     ///
     /// # Errors
     /// What went wrong; an answer that ends without its end among it, and one that takes too long.
-    pub async fn next(&mut self) -> Result<Said, Trouble> {
+    pub async fn next(&mut self) -> Result<AnswerPart, ModelFailure> {
         let next = match self.deadline.until {
             Some(until) => timeout_at(until, self.stream.next()).await,
             None => Ok(self.stream.next().await),
@@ -64,7 +64,7 @@ impl Speech {
         let mut trouble = match next {
             Ok(Some(Ok(ChatStreamEvent::Chunk(chunk)))) => {
                 self.speaks = true;
-                return Ok(Said::Text(chunk.content));
+                return Ok(AnswerPart::Text(chunk.content));
             }
             Ok(Some(Ok(ChatStreamEvent::End(end)))) => {
                 let answered = words::heard(&end);
@@ -72,10 +72,10 @@ impl Speech {
                 if let Some(chat) = self.chat.take() {
                     chat.answered(&answered, &reply);
                 }
-                return Ok(Said::All(reply));
+                return Ok(AnswerPart::All(reply));
             }
             Ok(Some(Ok(ChatStreamEvent::Start | ChatStreamEvent::Heartbeat))) => {
-                return Ok(Said::More);
+                return Ok(AnswerPart::More);
             }
             Ok(Some(Ok(
                 ChatStreamEvent::ReasoningChunk(_)
@@ -83,11 +83,11 @@ impl Speech {
                 | ChatStreamEvent::ToolCallChunk(_),
             ))) => {
                 self.speaks = true;
-                return Ok(Said::More);
+                return Ok(AnswerPart::More);
             }
-            Ok(Some(Err(error))) => Trouble::of(&error),
-            Ok(None) => Trouble::broken_off(),
-            Err(_) => Trouble::late(self.deadline.within),
+            Ok(Some(Err(error))) => ModelFailure::of(&error),
+            Ok(None) => ModelFailure::broken_off(),
+            Err(_) => ModelFailure::late(self.deadline.within),
         };
         if let Some(chat) = self.chat.take() {
             chat.failed(&trouble.kind(), &trouble.words);

@@ -21,7 +21,7 @@ const WORDS_BYTES: usize = 400;
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ModelFailure {
     /// In words, without secrets.
     pub words: String,
     /// The status of the answer; none when none came, or it broke off.
@@ -36,7 +36,7 @@ pub struct Trouble {
     pub heard: bool,
 }
 
-impl Trouble {
+impl ModelFailure {
     /// No answer in time.
     #[must_use]
     pub fn late(within: Duration) -> Self {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_left_alone_for_as_long_as_it_wants_but_not_for_ever() {
+    fn retry_after_is_honoured_up_to_a_bound() {
         let headers = |name: &'static str, value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_static(value));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_told_from_what_will_not() {
+    fn transient_failures_differ_from_permanent_ones() {
         redaction::know(b"sk-secret").unwrap();
         for (status, again) in
             [(400, false), (401, false), (408, true), (429, true), (500, true), (529, true)]
@@ -170,7 +170,7 @@ mod tests {
             let iden = genai::ModelIden::new(genai::adapter::AdapterKind::OpenAI, "m");
             let cause = String::new();
             let error = Error::WebStream { model_iden: iden, cause, error: Box::new(error) };
-            let trouble = Trouble::of(&error);
+            let trouble = ModelFailure::of(&error);
             assert_eq!((trouble.status, trouble.again), (Some(status), again), "{trouble:?}");
             assert_eq!(trouble.kind(), status.to_string());
             assert!(!trouble.words.contains("sk-secret"), "{trouble:?}");

@@ -11,7 +11,7 @@ use tetrarch_telemetry::Answered;
 
 /// What is said to a model.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct ModelRequest<'a> {
     /// The system prompt.
     pub system: &'a str,
     /// What was said so far.
@@ -26,7 +26,7 @@ pub struct Request<'a> {
     pub json_only: bool,
 }
 
-pub(crate) fn said(request: &Request<'_>) -> ChatRequest {
+pub(crate) fn said(request: &ModelRequest<'_>) -> ChatRequest {
     let messages = request.messages.iter().map(message).collect();
     let asked = ChatRequest::new(messages).with_system(request.system);
     if request.tools.is_empty() { asked } else { asked.with_tools(request.tools.iter().map(tool)) }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_are_given_objects_and_what_the_model_wrote_is_kept() {
+    fn tool_arguments_are_sent_as_objects_and_model_text_is_kept() {
         assert_eq!(tool_call(&call("{\"a\":1}")).fn_arguments, json!({"a": 1}));
         for wrong in ["{\"a\":", "[1]", "7", ""] {
             assert_eq!(tool_call(&call(wrong)).fn_arguments, json!({"unreadable": wrong}));

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use tetrarch_core::order::Start;
 
-use crate::seat::Seat;
+use crate::seat::RunChannels;
 
 pub(crate) mod echo;
 mod expected;
@@ -24,5 +24,5 @@ pub trait AgentBackend: Send + Sync + 'static {
     ///
     /// `start` is all there is to know about the run; `seat` brings lines and requests and takes
     /// what the backend sees.
-    fn execute(&self, start: Start, seat: Seat) -> impl Future<Output = ()> + Send;
+    fn execute(&self, start: Start, seat: RunChannels) -> impl Future<Output = ()> + Send;
 }

@@ -8,7 +8,7 @@ use rustix::fs::{Access, access};
 
 use tetrarch_core::destination::Network;
 
-use crate::containment::Bounds;
+use crate::containment::SandboxPolicy;
 
 /// Lines at the end of a program's words that are looked at.
 const LINES_MAX: usize = 200;
@@ -58,7 +58,7 @@ pub(crate) enum Blocked {
 impl Blocked {
     /// What was refused last of all that a program wrote, if isolation with these bounds did it. Looks at the paths it
     /// names.
-    pub(crate) fn of(text: &str, bounds: &Bounds) -> Option<Self> {
+    pub(crate) fn of(text: &str, bounds: &SandboxPolicy) -> Option<Self> {
         let lines: Vec<&str> = text.lines().collect();
         let lines = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default();
         (0..lines.len()).rev().find_map(|at| {
@@ -120,7 +120,7 @@ impl fmt::Display for Blocked {
 }
 
 /// The last place in a line that isolation would refuse: first stands the program's own.
-fn place(line: &str, bounds: &Bounds) -> Option<Blocked> {
+fn place(line: &str, bounds: &SandboxPolicy) -> Option<Blocked> {
     paths(line).into_iter().rev().find_map(|path| {
         let real = real(&path);
         let below = |places: &[PathBuf]| {

@@ -13,7 +13,7 @@ use tetrarch_core::id::RunId;
 use crate::containment::Containment;
 use crate::headcount::COUNT_EVERY;
 use crate::isolation::Layer;
-use crate::mark::{HostLife, Mark};
+use crate::mark::{HostLife, ProcessMark};
 
 /// Start of the name of a host's control group; its process id and its life follow.
 const HOME_PREFIX: &str = "tetrarch-";
@@ -67,7 +67,7 @@ impl Cgroups {
 
     /// What limits a run's group would have, if any are wanted.
     pub(crate) fn limits_of_trial(&self, containment: &Containment) -> Option<Layer> {
-        let trial = Group { dir: self.home.join("trial") };
+        let trial = ControlGroup { dir: self.home.join("trial") };
         let limits = match fs::create_dir(&trial.dir) {
             Ok(()) => trial.limit(containment),
             Err(cause) => Some(Layer::new(CGROUP_LIMITS, Err(cause.to_string()))),
@@ -100,21 +100,21 @@ impl Cgroups {
     }
 
     /// Makes the group of a run.
-    pub(crate) fn for_run(&self, run: RunId) -> Result<Group, CgroupError> {
+    pub(crate) fn for_run(&self, run: RunId) -> Result<ControlGroup, CgroupError> {
         let dir = self.home.join(run.to_string());
         fs::create_dir_all(&dir)
             .map_err(|cause| CgroupError::Refused { path: dir.clone(), cause })?;
-        Ok(Group { dir })
+        Ok(ControlGroup { dir })
     }
 
     /// Kills and removes what earlier lives of this host left beside it: also what has lost its
     /// mark. Another host that is gone has a guard of its own. Blocks.
     pub(crate) fn clear_earlier_lives(&self, present: &HostLife) {
-        let earlier = Mark::OtherLives(present.clone());
+        let earlier = ProcessMark::OtherLives(present.clone());
         let beside = self.home.parent().map(subdirectories).unwrap_or_default();
         for home in beside.into_iter().filter(|home| is_dead(home, &earlier)) {
             tracing::warn!(home = %home.display(), "clearing the runs of an earlier life");
-            let group = Group::at(home);
+            let group = ControlGroup::at(home);
             group.kill();
             group.remove();
         }
@@ -140,11 +140,11 @@ impl Cgroups {
 
 /// The control group of one run, or that of a host with those of its runs in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     dir: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// A group that is there, or will be.
     pub(crate) fn at(dir: PathBuf) -> Self {
         Self { dir }
@@ -308,7 +308,7 @@ fn mount_point(mountinfo: &str) -> Option<PathBuf> {
 }
 
 /// Whether this is the group of such a life, whose process is gone.
-fn is_dead(home: &Path, lives: &Mark) -> bool {
+fn is_dead(home: &Path, lives: &ProcessMark) -> bool {
     let name = home.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let parts = name.strip_prefix(HOME_PREFIX).and_then(|rest| rest.split_once('-'));
     parts.is_some_and(|(pid, life)| {
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_v2_mount_is_found_beside_v1() {
+    fn v2_mount_is_found_beside_v1() {
         let mounts = "31 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                       32 24 0:27 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
         assert_eq!(mount_point(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
@@ -337,9 +337,9 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_written_where_the_group_takes_them_and_missed_where_not() {
+    fn limits_are_written_where_supported_and_reported_otherwise() {
         let place = tempfile::tempdir().unwrap();
-        let group = Group::at(place.path().to_owned());
+        let group = ControlGroup::at(place.path().to_owned());
         assert_eq!(group.limit(&Containment::default()), None);
         let wanted = Containment {
             memory_max: Some(1 << 20),
@@ -356,12 +356,12 @@ mod tests {
         assert_eq!(fs::read_to_string(place.path().join("memory.max")).unwrap(), "1048576");
         assert_eq!(fs::read_to_string(place.path().join("pids.max")).unwrap(), "7");
         assert_eq!(fs::read_to_string(place.path().join("cpu.max")).unwrap(), "200000 100000");
-        let missing = Group::at(place.path().join("none")).limit(&wanted).unwrap();
+        let missing = ControlGroup::at(place.path().join("none")).limit(&wanted).unwrap();
         assert!(!missing.active && missing.words.contains("Delegate=yes"), "{missing}");
     }
 
     #[test]
-    fn an_ordinary_directory_is_refused() {
+    fn ordinary_directory_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let refused =
             Cgroups::prepare_trial(Some(place.path()), &Containment::default()).unwrap_err();

@@ -16,9 +16,9 @@ static AWAITED: Mutex<BTreeMap<u32, usize>> = Mutex::new(BTreeMap::new());
 
 /// A program that somebody waits for, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Awaited(u32);
+pub(crate) struct WaitedChild(u32);
 
-impl Drop for Awaited {
+impl Drop for WaitedChild {
     fn drop(&mut self) {
         let mut awaited = awaited();
         if let Some(count) = awaited.get_mut(&self.0) {
@@ -34,7 +34,7 @@ impl Drop for Awaited {
 ///
 /// # Errors
 /// It does not start.
-pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Pid, Awaited)> {
+pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Pid, WaitedChild)> {
     // Held over the start: a program may be dead before its number is known.
     let mut awaited = awaited();
     let child = command.spawn()?;
@@ -42,7 +42,7 @@ pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Pid, Awaited)> 
     let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("its process id is no number of a process"))?;
     *awaited.entry(number).or_default() += 1;
-    Ok((child, pid, Awaited(number)))
+    Ok((child, pid, WaitedChild(number)))
 }
 
 /// Takes the exit status of a dead child that nobody waits for, so that its number becomes free.
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_that_somebody_waits_for_is_not_taken() {
+    async fn awaited_exit_status_is_not_reaped() {
         let (mut child, pid, awaited) = start(Command::new("sh").args(["-c", "exit 7"])).unwrap();
         until_dead(pid);
         reap(pid.as_raw_nonzero().get());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_that_nobody_waits_for_is_taken() {
+    async fn unawaited_exit_status_is_reaped() {
         let (mut child, pid, awaited) = start(Command::new("sh").args(["-c", "exit 7"])).unwrap();
         drop(awaited);
         until_dead(pid);

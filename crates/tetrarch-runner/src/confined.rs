@@ -28,8 +28,8 @@ use tetrarch_core::destination::Network;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-use crate::children::{self, Awaited};
-use crate::containment::Bounds;
+use crate::children::{self, WaitedChild};
+use crate::containment::SandboxPolicy;
 use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
 use crate::proxy::{self, Proxy};
 
@@ -73,7 +73,7 @@ const X32: i64 = 0x4000_0000;
 pub(crate) struct Started {
     pub(crate) child: Child,
     pub(crate) pid: Pid,
-    pub(crate) awaited: Awaited,
+    pub(crate) awaited: WaitedChild,
     pub(crate) layers: Vec<Layer>,
     /// The way out of one that reaches some hosts alone.
     pub(crate) proxy: Option<Proxy>,
@@ -95,7 +95,7 @@ pub(crate) enum NotStarted {
 
 /// Starts a program within its bounds; where a layer is required and missing it is not started, or
 /// killed at once. To be called in a runtime.
-pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, NotStarted> {
+pub(crate) fn start(command: &mut Command, bounds: &SandboxPolicy) -> Result<Started, NotStarted> {
     let runtime = Handle::current();
     if let Network::Only(destinations) = &bounds.network {
         proxy::announce(command, destinations);
@@ -129,7 +129,7 @@ fn until_gone(thread: Pid) {
 /// Does something in a thread that is kept within bounds; not at all where a layer is required and
 /// missing. Gives what came of it, the layers, and where it finds its way out.
 pub(crate) fn within<T: Send>(
-    bounds: &Bounds,
+    bounds: &SandboxPolicy,
     work: impl FnOnce() -> T + Send,
 ) -> Result<(T, Vec<Layer>, Option<TcpListener>), NotStarted> {
     thread::scope(|scope| {
@@ -187,7 +187,7 @@ pub(crate) fn close_to_programs() {
 
 /// Landlock: reads what the host's user may read, writes below the named places only, and sends
 /// signals to nobody outside.
-fn files(bounds: &Bounds) -> Layer {
+fn files(bounds: &SandboxPolicy) -> Layer {
     let held = confine_files(bounds).map_err(|cause| cause.to_string()).and_then(|status| {
         let abi = match status.landlock {
             LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
@@ -211,7 +211,7 @@ fn files(bounds: &Bounds) -> Layer {
     Layer::new(LANDLOCK, held)
 }
 
-fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::error::Error>> {
+fn confine_files(bounds: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn std::error::Error>> {
     let all = AccessFs::from_all(ABI::V5);
     let reading = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
     // A device that a privileged program makes in its workspace would lead to the machine's disks.
@@ -262,7 +262,7 @@ fn around(place: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 /// No sockets but those of the machine's own kind: neither TCP nor UDP nor raw packets, also not
 /// to the machine itself. A Unix socket that lies in the file system can still be connected to. Whoever reaches
 /// some hosts alone has sockets, in a network where there is nobody but the way out.
-fn network(bounds: &Bounds) -> (Layer, Option<TcpListener>) {
+fn network(bounds: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
     let (held, listener) = match &bounds.network {
         Network::Open => (Ok("allowed".to_owned()), None),
         Network::Off => {
@@ -346,9 +346,9 @@ mod tests {
 
     use super::*;
 
-    fn bounds(writable: &[&Path]) -> Bounds {
+    fn bounds(writable: &[&Path]) -> SandboxPolicy {
         let writable = writable.iter().map(|place| PathBuf::from(*place)).collect();
-        Bounds { writable, ..Bounds::default() }
+        SandboxPolicy { writable, ..SandboxPolicy::default() }
     }
 
     #[expect(clippy::print_stdout, reason = "what a machine cannot show is said, not passed over")]
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confined_writes_where_it_may_and_nowhere_else() {
+    fn confined_program_writes_only_where_permitted() {
         let place = tempfile::tempdir().unwrap();
         let (inside, outside) = (place.path().join("in"), place.path().join("out"));
         for dir in [&inside, &outside] {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_not_read_but_for_what_is_writable_in_it() {
+    fn hidden_path_is_unreadable_except_its_writable_parts() {
         let place = tempfile::tempdir().unwrap();
         let (kept, work) = (place.path().join("data/credentials"), place.path().join("data/work"));
         let beside = place.path().join("beside");
@@ -415,7 +415,7 @@ mod tests {
             (listed, [&kept, &work.join("file"), &beside].map(fs::read_to_string))
         };
         let hidden = vec![place.path().join("data"), place.path().join("not there")];
-        let bounds = Bounds { hidden, ..bounds(&[&work]) };
+        let bounds = SandboxPolicy { hidden, ..bounds(&[&work]) };
         let ((listed, [kept, work, beside]), layers, _) = within(&bounds, tried).unwrap();
         if holds(&layers, "landlock") {
             assert_eq!(kept.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confined_has_no_network_unless_it_is_allowed() {
+    fn confined_program_has_no_network_unless_allowed() {
         let place = tempfile::tempdir().unwrap();
         let _listening = UnixListener::bind(place.path().join("socket")).unwrap();
         let tried = || {
@@ -442,21 +442,21 @@ mod tests {
             assert_eq!(tcp.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             local.unwrap();
         }
-        let on = Bounds { network: Network::Open, ..off };
+        let on = SandboxPolicy { network: Network::Open, ..off };
         let ((udp, tcp, _), ..) = within(&on, tried).unwrap();
         udp.unwrap();
         tcp.unwrap();
     }
 
     #[test]
-    fn what_is_confined_gains_no_rights() {
+    fn confined_program_gains_no_privileges() {
         let (set, layers, _) = within(&bounds(&[]), rustix::thread::no_new_privs).unwrap();
         assert!(holds(&layers, "no new privileges") && set.unwrap());
         assert!(!rustix::thread::no_new_privs().unwrap(), "this process has kept its rights");
     }
 
     #[tokio::test]
-    async fn a_program_has_limits() {
+    async fn program_has_resource_limits() {
         let mut command = Command::new("sh");
         command.args(["-c", "read go; ulimit -c; ulimit -Hn; ulimit -f"]);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());

@@ -34,7 +34,7 @@ pub struct Containment {
 
 /// What the programs of one run are kept to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct SandboxPolicy {
     /// Whether a missing layer is a reason not to start.
     pub(crate) required: bool,
     /// Whom it reaches.
@@ -70,17 +70,17 @@ impl Containment {
         dir: &Path,
         temporary: PathBuf,
         places: Vec<PathBuf>,
-    ) -> Bounds {
+    ) -> SandboxPolicy {
         let mut writable = vec![dir.to_owned(), temporary];
         writable.extend(places);
         writable.extend(self.writable.iter().cloned());
         let network = if self.network { Network::Open } else { network };
         let (required, hidden) = (self.required, self.hidden.clone());
-        Bounds { required, network, writable, readable: Vec::new(), hidden }
+        SandboxPolicy { required, network, writable, readable: Vec::new(), hidden }
     }
 }
 
-impl Bounds {
+impl SandboxPolicy {
     /// These bounds without what no layer enforces.
     pub(crate) fn enforced(mut self, layers: &[Layer]) -> Self {
         let missing = |name| layers.iter().any(|layer| layer.name == name && !layer.active);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_network_is_there_when_the_host_or_the_brief_says_so() {
+    fn network_is_available_by_host_or_brief() {
         for (host, tools, network) in [
             (false, &[][..], Network::Off),
             (false, &["read", "run", "net"], Network::Off),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_places_are_writable() {
+    fn only_named_paths_are_writable() {
         let writable = vec![PathBuf::from("/cache")];
         let containment = Containment { writable, required: true, ..Containment::default() };
         let places = vec![PathBuf::from("/home")];
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_layer_bounds_nothing() {
+    fn missing_layer_restricts_nothing() {
         let containment = Containment::default();
         let bounds = containment.bounds(Network::Off, Path::new("/w"), "/t".into(), vec![]);
         let missing = |name| Layer::new(name, Err("the kernel has none".to_owned()));

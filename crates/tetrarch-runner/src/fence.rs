@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::cgroup::Group;
-use crate::mark::{HostLife, Mark};
-use crate::procfs::Process;
-use crate::sweep::{Known, Traces, send};
+use crate::cgroup::ControlGroup;
+use crate::mark::{HostLife, ProcessMark};
+use crate::procfs::ProcessInfo;
+use crate::sweep::{KnownProcesses, Traces, send};
 
 /// Looks of one freezing. A family that forks faster than it is stopped goes on to the next.
 const LOOKS_MAX: usize = 64;
@@ -40,26 +40,26 @@ pub fn freeze_time(life: &HostLife) -> Duration {
 pub(crate) struct Fence {
     traces: Traces,
     /// What the last look found: marks are lost by dying, descent by the death of a parent.
-    known: Known,
+    known: KnownProcesses,
     /// What was told to stop. It may not have stopped yet.
-    told: Known,
+    told: KnownProcesses,
 }
 
 impl Fence {
     /// Around what this life started; `cgroup` is where its host makes its control group.
     pub(crate) fn around(life: HostLife, cgroup: Option<PathBuf>) -> Self {
-        Self::of(Traces::of_mark(Mark::Life(life), cgroup.map(Group::at)))
+        Self::of(Traces::of_mark(ProcessMark::Life(life), cgroup.map(ControlGroup::at)))
     }
 
     /// Around what these find.
     pub(crate) fn of(traces: Traces) -> Self {
-        Self { traces, known: Known::new(), told: Known::new() }
+        Self { traces, known: KnownProcesses::new(), told: KnownProcesses::new() }
     }
 
     /// Freezes all of it; false when nothing is there.
     pub(crate) fn freeze(&mut self) -> bool {
-        let held = self.traces.cgroup().is_some_and(Group::freeze);
-        let mut told_now = Known::new();
+        let held = self.traces.cgroup().is_some_and(ControlGroup::freeze);
+        let mut told_now = KnownProcesses::new();
         let mut any = false;
         for _ in 0..LOOKS_MAX {
             let (alive, in_cgroup) = self.look();
@@ -120,14 +120,14 @@ impl Fence {
     }
 
     /// What is alive, and what of it is in the cgroup.
-    fn look(&mut self) -> (Vec<Process>, Vec<i32>) {
+    fn look(&mut self) -> (Vec<ProcessInfo>, Vec<i32>) {
         let (mut present, in_cgroup) = self.traces.present(&self.known);
         present.retain(|process| !process.zombie);
         self.known = present.iter().map(|process| (process.pid, process.started)).collect();
         (present, in_cgroup)
     }
 
-    fn send(&self, process: Process, signal: Signal) {
+    fn send(&self, process: ProcessInfo, signal: Signal) {
         if let Err(cause) = send(process, signal) {
             tracing::warn!(of = ?self.traces, pid = process.pid, %cause, "it takes no signal");
         }

@@ -18,10 +18,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::cgroup::Cgroups;
-use crate::children::{self, Awaited};
+use crate::children::{self, WaitedChild};
 use crate::mark::HostLife;
-use clock::Moment;
-use word::{Answer, Order};
+use clock::BootTime;
+use word::{GuardOrder, GuardReply};
 
 pub use post::{GuardDuty, guard_main};
 
@@ -56,7 +56,7 @@ pub struct GuardConfig {
 
 /// What the host says of its lease.
 #[derive(Debug)]
-pub enum Beat {
+pub enum LeaseUpdate {
     /// The programs may run until then: the send time of the last acknowledged renewal and two
     /// windows (spec 04). A time that is over freezes at once; a later one thaws.
     Until(Instant),
@@ -67,17 +67,17 @@ pub enum Beat {
     End,
 }
 
-/// A guard that stands. Dropped without an [`Beat::End`], the guard takes its host for dead.
+/// A guard that stands. Dropped without an [`LeaseUpdate::End`], the guard takes its host for dead.
 #[derive(Debug)]
-pub struct Guard {
+pub struct GuardProcess {
     config: GuardConfig,
     child: Child,
     input: ChildStdin,
-    answers: mpsc::Receiver<Answer>,
-    _awaited: Awaited,
+    answers: mpsc::Receiver<GuardReply>,
+    _awaited: WaitedChild,
 }
 
-impl Guard {
+impl GuardProcess {
     /// Starts a guard and returns when it stands. It does nothing before the first beat, unless
     /// this process dies.
     ///
@@ -105,7 +105,7 @@ impl Guard {
         let (tell, mut answers) = mpsc::channel(ANSWERS_MAX);
         tokio::spawn(hear(output, tell));
         match timeout(READY_WITHIN, answers.recv()).await {
-            Ok(Some(Answer::Ready)) => {}
+            Ok(Some(GuardReply::Ready)) => {}
             Ok(_) => return Err(io::Error::other("the guard ended before it was ready")),
             Err(_) => {
                 child.kill().await?;
@@ -122,13 +122,13 @@ impl Guard {
     }
 
     /// The guard hears it, or is to be replaced.
-    async fn say(&mut self, order: Order) -> io::Result<()> {
+    async fn say(&mut self, order: GuardOrder) -> io::Result<()> {
         let line = format!("{order}\n");
         timeout(HEARD_WITHIN, self.input.write_all(line.as_bytes())).await?
     }
 
     async fn end(mut self) {
-        let told = self.say(Order::End).await;
+        let told = self.say(GuardOrder::End).await;
         let ended = match told {
             Ok(()) => timeout(END_WITHIN, self.child.wait()).await.is_ok(),
             Err(_) => false,
@@ -148,23 +148,23 @@ impl Guard {
 }
 
 /// Logs what a guard does and passes on the answers somebody waits for.
-async fn hear(output: ChildStdout, tell: mpsc::Sender<Answer>) {
+async fn hear(output: ChildStdout, tell: mpsc::Sender<GuardReply>) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let awaited = match Answer::read(&line) {
-            Some(Answer::Frozen) => {
+        let awaited = match GuardReply::read(&line) {
+            Some(GuardReply::Frozen) => {
                 tracing::warn!("the lease is over: all programs are frozen");
                 None
             }
-            Some(Answer::Thawed) => {
+            Some(GuardReply::Thawed) => {
                 tracing::info!("the lease holds again: all programs run on");
                 None
             }
-            Some(Answer::Expired) => {
+            Some(GuardReply::Expired) => {
                 tracing::error!("frozen for too long: all programs were killed");
                 None
             }
-            answer @ Some(Answer::Ready | Answer::Killed) => answer,
+            answer @ Some(GuardReply::Ready | GuardReply::Killed) => answer,
             None => None,
         };
         if let Some(answer) = awaited
@@ -180,16 +180,16 @@ async fn hear(output: ChildStdout, tell: mpsc::Sender<Answer>) {
 /// beat.
 ///
 /// The sender of beats is never held up for longer than the start of a guard takes.
-pub async fn keep_guard(guard: Guard, mut beats: mpsc::Receiver<Beat>) {
-    let mut last = Standing::default();
+pub async fn keep_guard(guard: GuardProcess, mut beats: mpsc::Receiver<LeaseUpdate>) {
+    let mut last = GuardOrders::default();
     let mut guard = guard;
     loop {
         let config = guard.config.clone();
         match attend(&mut guard, &mut beats, &mut last).await {
-            Attended::Over { ended: true } => return guard.end().await,
-            Attended::Over { ended: false } => return,
-            Attended::Died(status) => tracing::error!(?status, "the guard died; starting another"),
-            Attended::Silent(cause) => {
+            GuardExit::Over { ended: true } => return guard.end().await,
+            GuardExit::Over { ended: false } => return,
+            GuardExit::Died(status) => tracing::error!(?status, "the guard died; starting another"),
+            GuardExit::Silent(cause) => {
                 tracing::error!(%cause, "the guard does not hear; starting another");
                 guard.kill().await;
             }
@@ -203,32 +203,32 @@ pub async fn keep_guard(guard: Guard, mut beats: mpsc::Receiver<Beat>) {
 
 /// What the guard was told last, and must be told again when it is replaced.
 #[derive(Debug, Default)]
-struct Standing {
+struct GuardOrders {
     until: Option<Instant>,
     killing: Vec<oneshot::Sender<()>>,
 }
 
-impl Standing {
+impl GuardOrders {
     /// Takes a beat; none for `End`.
-    fn take(&mut self, beat: Beat) -> Option<Order> {
+    fn take(&mut self, beat: LeaseUpdate) -> Option<GuardOrder> {
         match beat {
-            Beat::Until(until) => {
+            LeaseUpdate::Until(until) => {
                 self.until = Some(until);
-                Some(Order::Beat(Moment::of(until)))
+                Some(GuardOrder::Beat(BootTime::of(until)))
             }
-            Beat::Kill(done) => {
+            LeaseUpdate::Kill(done) => {
                 self.until = None;
                 self.killing.push(done);
-                Some(Order::Kill)
+                Some(GuardOrder::Kill)
             }
-            Beat::End => None,
+            LeaseUpdate::End => None,
         }
     }
 
     /// All of it, for a guard that knows nothing.
-    fn orders(&self) -> Vec<Order> {
-        let kill = (!self.killing.is_empty()).then_some(Order::Kill);
-        let beat = self.until.map(|until| Order::Beat(Moment::of(until)));
+    fn orders(&self) -> Vec<GuardOrder> {
+        let kill = (!self.killing.is_empty()).then_some(GuardOrder::Kill);
+        let beat = self.until.map(|until| GuardOrder::Beat(BootTime::of(until)));
         kill.into_iter().chain(beat).collect()
     }
 
@@ -241,38 +241,38 @@ impl Standing {
 }
 
 /// Why a guard is not attended any more.
-enum Attended {
+enum GuardExit {
     Over { ended: bool },
     Died(io::Result<ExitStatus>),
     Silent(io::Error),
 }
 
 async fn attend(
-    guard: &mut Guard,
-    beats: &mut mpsc::Receiver<Beat>,
-    last: &mut Standing,
-) -> Attended {
+    guard: &mut GuardProcess,
+    beats: &mut mpsc::Receiver<LeaseUpdate>,
+    last: &mut GuardOrders,
+) -> GuardExit {
     for order in last.orders() {
         if let Err(cause) = guard.say(order).await {
-            return Attended::Silent(cause);
+            return GuardExit::Silent(cause);
         }
     }
     let mut listening = true;
     loop {
         tokio::select! {
             beat = beats.recv() => {
-                let Some(beat) = beat else { return Attended::Over { ended: false } };
-                let Some(order) = last.take(beat) else { return Attended::Over { ended: true } };
+                let Some(beat) = beat else { return GuardExit::Over { ended: false } };
+                let Some(order) = last.take(beat) else { return GuardExit::Over { ended: true } };
                 if let Err(cause) = guard.say(order).await {
-                    return Attended::Silent(cause);
+                    return GuardExit::Silent(cause);
                 }
             }
             answer = guard.answers.recv(), if listening => match answer {
-                Some(Answer::Killed) => last.killed(),
+                Some(GuardReply::Killed) => last.killed(),
                 Some(_) => {}
                 None => listening = false,
             },
-            status = guard.child.wait() => return Attended::Died(status),
+            status = guard.child.wait() => return GuardExit::Died(status),
         }
     }
 }
@@ -280,12 +280,12 @@ async fn attend(
 /// Another guard; none when none is wanted any more.
 async fn replace(
     config: GuardConfig,
-    beats: &mut mpsc::Receiver<Beat>,
-    last: &mut Standing,
-) -> Option<Guard> {
+    beats: &mut mpsc::Receiver<LeaseUpdate>,
+    last: &mut GuardOrders,
+) -> Option<GuardProcess> {
     let mut pause = RESTART.0;
     loop {
-        match Guard::start(config.clone()).await {
+        match GuardProcess::start(config.clone()).await {
             Ok(guard) => return Some(guard),
             Err(cause) => tracing::error!(%cause, "no guard: nothing freezes the programs"),
         }

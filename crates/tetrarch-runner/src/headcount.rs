@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::cgroup::Group;
+use crate::cgroup::ControlGroup;
 use crate::containment::Containment;
 
 /// Time between two counts.
@@ -21,12 +21,12 @@ pub(crate) const COUNT_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Headcount {
     /// The group, the most it may have, and when it is counted; none where the kernel limits them or nothing does.
-    counted: Option<(Group, u64, Interval)>,
+    counted: Option<(ControlGroup, u64, Interval)>,
 }
 
 impl Headcount {
     /// For a run in this group, if it has one.
-    pub(crate) fn of(group: Option<&Group>, containment: &Containment) -> Self {
+    pub(crate) fn of(group: Option<&ControlGroup>, containment: &Containment) -> Self {
         let counted = group.and_then(|group| {
             let most = group.counted(containment)?;
             let mut every = interval(COUNT_EVERY);
@@ -52,7 +52,7 @@ impl Headcount {
 /// Freezes every run below a host's group that has more processes than this, for as long as the process lives.
 /// Blocks.
 pub(crate) fn freeze_crowds(home: PathBuf, most: u64) {
-    let home = Group::at(home);
+    let home = ControlGroup::at(home);
     loop {
         thread::sleep(COUNT_EVERY);
         for run in home.runs().filter(|run| run.is_counted() && run.has_more_than(most)) {

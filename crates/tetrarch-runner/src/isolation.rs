@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_cgroup_is_said_with_its_reason() {
+    fn missing_cgroup_is_reported_with_its_reason() {
         let place = tempfile::tempdir().unwrap();
         let isolation = probe(&Containment::default(), Some(place.path()));
         let cgroup = &isolation.layers[0];

@@ -33,13 +33,15 @@ mod worktree;
 pub use backend::{AgentBackend, schema_fault};
 pub use containment::Containment;
 pub use fence::freeze_time;
-pub use guard::{Beat, Guard, GuardConfig, GuardDuty, guard_main, keep_guard};
+pub use guard::{GuardConfig, GuardDuty, GuardProcess, LeaseUpdate, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};
 pub use launcher::{Launcher, launch_main};
 pub use mark::{HostLife, NoHostLife};
 pub use protocol::explain_line;
-pub use seat::{Asked, Seat, Teller};
+pub use seat::{RunChannels, StopRequest, Teller};
 pub use serve::{RunnerConfig, serve};
-pub use sweep::{Swept, clear_earlier_lives};
-pub use tools::{Definition, Effect, Outcome, Toolbox, ToolboxConfig, ToolboxError, tool_entries};
-pub use worktree::{InventoryError, Kept, KeptState, remove_worktree, worktrees};
+pub use sweep::{SweptProcesses, clear_earlier_lives};
+pub use tools::{
+    Effect, ToolOutcome, ToolSpec, Toolbox, ToolboxConfig, ToolboxError, tool_entries,
+};
+pub use worktree::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};

@@ -21,9 +21,9 @@ impl Tail {
     }
 
     /// Appends a line and its newline.
-    pub(crate) fn push_line(&mut self, line: &Line) {
+    pub(crate) fn push_line(&mut self, line: &OutputLine) {
         self.push(line.bytes());
-        if let Line::Cut { end, .. } = line {
+        if let OutputLine::Cut { end, .. } = line {
             self.push(&end.bytes);
         }
         self.push(b"\n");
@@ -54,7 +54,7 @@ pub(crate) fn end_of(text: &str, max: usize) -> &str {
 
 /// One line of a stream, without its newline.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum OutputLine {
     /// All of it.
     Whole(Vec<u8>),
     /// The start of one that is longer than `LINE_BYTES_MAX`.
@@ -68,7 +68,7 @@ pub(crate) enum Line {
     },
 }
 
-impl Line {
+impl OutputLine {
     /// What is there of it.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
@@ -79,16 +79,16 @@ impl Line {
 
 /// Cuts a stream into lines, without the secrets that are known: what is cut later cuts none of them in half.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     stream: Stream,
     line: Vec<u8>,
     dropped: usize,
     end: Tail,
 }
 
-impl Lines {
+impl LineSplitter {
     /// The lines that end in this chunk.
-    pub(crate) fn feed(&mut self, chunk: &[u8]) -> Vec<Line> {
+    pub(crate) fn feed(&mut self, chunk: &[u8]) -> Vec<OutputLine> {
         let (chunk, mut ended) = (self.stream.feed(chunk), Vec::new());
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             let body = part.strip_suffix(b"\n");
@@ -101,7 +101,7 @@ impl Lines {
     }
 
     /// The line that the stream ended in.
-    pub(crate) fn rest(&mut self) -> Option<Line> {
+    pub(crate) fn rest(&mut self) -> Option<OutputLine> {
         let rest = self.stream.rest();
         self.keep(&rest);
         (!self.line.is_empty()).then(|| self.take())
@@ -115,12 +115,12 @@ impl Lines {
         self.end.push(&part[kept..]);
     }
 
-    fn take(&mut self) -> Line {
+    fn take(&mut self) -> OutputLine {
         let start = std::mem::take(&mut self.line);
         let end = std::mem::take(&mut self.end);
         match std::mem::take(&mut self.dropped) {
-            0 => Line::Whole(start),
-            dropped => Line::Cut { start, end, dropped },
+            0 => OutputLine::Whole(start),
+            dropped => OutputLine::Cut { start, end, dropped },
         }
     }
 }
@@ -130,10 +130,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_however_the_stream_is_chunked() {
+    fn lines_do_not_depend_on_chunking() {
         let stream = b"one\n\ntwo three\nrest";
         for size in 1..stream.len() {
-            let mut lines = Lines::default();
+            let mut lines = LineSplitter::default();
             let mut seen: Vec<Vec<u8>> = Vec::new();
             for chunk in stream.chunks(size) {
                 seen.extend(lines.feed(chunk).iter().map(|line| line.bytes().to_vec()));
@@ -144,40 +144,42 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_bound_is_cut_and_counted() {
-        let mut lines = Lines::default();
+    fn overlong_line_is_cut_and_counted() {
+        let mut lines = LineSplitter::default();
         assert!(lines.feed(&vec![b'x'; LINE_BYTES_MAX]).is_empty());
         assert!(lines.feed(&[b'x'; 10]).is_empty());
         let ended = lines.feed(b"yy\nnext\n");
         let start = vec![b'x'; LINE_BYTES_MAX];
         let end = Tail { bytes: b"xxxxxxxxxxyy".to_vec() };
-        let cut = Line::Cut { start, end, dropped: 12 };
+        let cut = OutputLine::Cut { start, end, dropped: 12 };
         let mut tail = Tail::default();
         tail.push_line(&cut);
         assert!(tail.text().ends_with("xxyy"));
-        assert_eq!(ended, [cut, Line::Whole(b"next".to_vec())]);
+        assert_eq!(ended, [cut, OutputLine::Whole(b"next".to_vec())]);
         assert!(matches!(
             lines.feed(&[&vec![b'z'; LINE_BYTES_MAX][..], b"\n"].concat()).as_slice(),
-            [Line::Whole(_)]
+            [OutputLine::Whole(_)]
         ));
     }
 
     #[test]
-    fn a_secret_that_a_write_or_the_bound_cuts_is_in_neither_part() {
+    fn secret_across_a_chunk_or_cut_is_in_neither_part() {
         tetrarch_core::redaction::know(b"cut-in-two-0123456789").unwrap();
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let long =
             [&vec![b'x'; LINE_BYTES_MAX - 9][..], b"cut-in-two-0123456789 after\ncut-in"].concat();
         let ended = lines.feed(&long);
-        let [Line::Cut { start, end, .. }] = ended.as_slice() else { panic!("{}", ended.len()) };
+        let [OutputLine::Cut { start, end, .. }] = ended.as_slice() else {
+            panic!("{}", ended.len())
+        };
         assert!(start.ends_with(b"x[redacted"));
         assert_eq!(end.text(), ":secret] after");
         assert!(lines.feed(b"-two-0123456").is_empty());
-        assert_eq!(lines.feed(b"789 \n"), [Line::Whole(b"[redacted:secret] ".to_vec())]);
+        assert_eq!(lines.feed(b"789 \n"), [OutputLine::Whole(b"[redacted:secret] ".to_vec())]);
     }
 
     #[test]
-    fn the_tail_is_the_last_bytes_on_a_character_boundary() {
+    fn tail_is_the_last_bytes_on_a_character_boundary() {
         let mut tail = Tail::default();
         tail.push("é".repeat(OUTPUT_TAIL_BYTES).as_bytes());
         tail.push(b"end\n");
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_stays_bounded_when_bytes_are_no_text() {
+    fn tail_of_binary_data_stays_bounded() {
         let mut tail = Tail::default();
         tail.push(&vec![0xFF; 3 * OUTPUT_TAIL_BYTES]);
         assert!(tail.text().len() <= OUTPUT_TAIL_BYTES);

@@ -63,7 +63,7 @@ impl FromStr for HostLife {
 
 /// What processes are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum ProcessMark {
     /// Those of a run.
     Run(RunId),
     /// Those of one command of a run: nobody else's on this machine has the same text.
@@ -74,7 +74,7 @@ pub(crate) enum Mark {
     OtherLives(HostLife),
 }
 
-impl Mark {
+impl ProcessMark {
     /// The variable that carries it.
     pub(crate) fn variable(&self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for ProcessMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(run) => write!(f, "run {run}"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_read_as_it_is_written() {
+    fn host_life_round_trips() {
         let one = life("build-2", "01H", 7);
         assert_eq!(one.to_string().parse(), Ok(one));
         for text in ["", "build-2", "build-2.01H", "build-2..", ".01H.x", "a.b.c"] {
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn other_lives_are_those_of_the_same_host_and_instance() {
-        let mark = Mark::OtherLives(life("a", "i", 2));
+    fn other_lives_match_the_same_host_and_instance() {
+        let mark = ProcessMark::OtherLives(life("a", "i", 2));
         assert!(mark.fits(&life("a", "i", 1).to_string()));
         for other in [life("a", "i", 2), life("a", "j", 1), life("b", "i", 1)] {
             assert!(!mark.fits(&other.to_string()), "{other}");
         }
         assert!(!mark.fits("a.i.x"));
-        assert!(Mark::Life(life("a", "i", 2)).fits(&life("a", "i", 2).to_string()));
-        assert!(!Mark::Life(life("a", "i", 2)).fits(&life("a", "i", 1).to_string()));
+        assert!(ProcessMark::Life(life("a", "i", 2)).fits(&life("a", "i", 2).to_string()));
+        assert!(!ProcessMark::Life(life("a", "i", 2)).fits(&life("a", "i", 1).to_string()));
     }
 }

@@ -14,12 +14,12 @@ const CREDIT: Duration = Duration::from_millis(1_000 / ASKS_PER_SECOND * (ASKS_A
 
 /// What a program has asked for of late.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct RequestPacer {
     /// When all of it is paid.
     paid_at: Option<Instant>,
 }
 
-impl Pace {
+impl RequestPacer {
     /// How long what is told now has to wait, when others have to work for it.
     pub(crate) fn wait(&mut self, now: Instant, event: &RunnerEvent) -> Option<Duration> {
         if !asks_others(event) {
@@ -70,8 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_goes_at_once_and_then_so_many_a_second() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+    fn burst_passes_at_once_then_at_a_fixed_rate() {
+        let (mut pace, now) = (RequestPacer::default(), Instant::now());
         for _ in 0..ASKS_AT_ONCE {
             assert_eq!(pace.wait(now, &asked()), None);
         }
@@ -85,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_waited_for_is_a_burst_again_and_no_more_than_one() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+    fn idle_time_refills_at_most_one_burst() {
+        let (mut pace, now) = (RequestPacer::default(), Instant::now());
         for _ in 0..ASKS_AT_ONCE {
             pace.wait(now, &asked());
         }

@@ -23,7 +23,7 @@ const ENTRIES_MAX: usize = 1000;
 
 /// Why a run has not the places that it is to have.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoPlaces {
+pub(crate) enum RunDirectoriesError {
     /// The home cannot be made.
     #[error("a home of the run at {path}: {cause}; make room and let the host's user write there")]
     Home { path: PathBuf, cause: io::Error },
@@ -43,7 +43,7 @@ pub(crate) enum NoPlaces {
 
 /// The places of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct RunDirectories {
     /// Its home; none where its profile names another.
     home: Option<PathBuf>,
     /// What its profile gives.
@@ -52,7 +52,7 @@ pub(crate) struct Places {
     readable: Vec<PathBuf>,
 }
 
-impl Places {
+impl RunDirectories {
     /// Makes the places of a run below the directory of runs; `open` are those of its worktree, to be written and to
     /// be read. Blocks for a moment.
     ///
@@ -64,7 +64,7 @@ impl Places {
         runner: &Runner,
         hidden: &[PathBuf],
         (open, readable): (Vec<PathBuf>, Vec<PathBuf>),
-    ) -> Result<Self, NoPlaces> {
+    ) -> Result<Self, RunDirectoriesError> {
         let user = std::env::var_os(HOME).map(PathBuf::from).filter(|home| home.is_absolute());
         let mut given = given(runner, user.as_deref(), hidden)?;
         given.extend(open);
@@ -75,7 +75,8 @@ impl Places {
         }
         let home = workspace_dir.join(HOMES).join(run.to_string());
         let places = Self { home: Some(home.clone()), given, readable };
-        furnish(&home, user.as_deref()).map_err(|cause| NoPlaces::Home { path: home, cause })?;
+        furnish(&home, user.as_deref())
+            .map_err(|cause| RunDirectoriesError::Home { path: home, cause })?;
         Ok(places)
     }
 
@@ -96,7 +97,7 @@ impl Places {
 }
 
 /// Its programs are gone, so nobody writes there any more.
-impl Drop for Places {
+impl Drop for RunDirectories {
     fn drop(&mut self) {
         let Some(home) = self.home.take() else { return };
         let remove = move || {
@@ -148,15 +149,18 @@ fn given(
     runner: &Runner,
     user: Option<&Path>,
     hidden: &[PathBuf],
-) -> Result<Vec<PathBuf>, NoPlaces> {
+) -> Result<Vec<PathBuf>, RunDirectoriesError> {
     let give = |text: &String| {
         let profile = runner.profile.to_string();
         let path = match (text.strip_prefix("~/"), user) {
             (Some(below), Some(user)) => user.join(below),
             (Some(_), None) | (None, _) => PathBuf::from(text),
         };
-        let failed =
-            |cause| NoPlaces::Given { profile: profile.clone(), path: path.clone(), cause };
+        let failed = |cause| RunDirectoriesError::Given {
+            profile: profile.clone(),
+            path: path.clone(),
+            cause,
+        };
         let exposed = |place: &Path| {
             hidden.iter().find(|hidden| {
                 let hidden = hidden.canonicalize().unwrap_or_else(|_| hidden.to_path_buf());
@@ -165,14 +169,16 @@ fn given(
         };
         // Before it is made, and as it really is.
         if let Some(hidden) = exposed(&path) {
-            return Err(NoPlaces::Hidden { profile, path, hidden: hidden.clone() });
+            return Err(RunDirectoriesError::Hidden { profile, path, hidden: hidden.clone() });
         }
         if !path.exists() {
             fs::create_dir_all(&path).map_err(failed)?;
         }
         let real = path.canonicalize().map_err(failed)?;
         match exposed(&real) {
-            Some(hidden) => Err(NoPlaces::Hidden { profile, path, hidden: hidden.clone() }),
+            Some(hidden) => {
+                Err(RunDirectoriesError::Hidden { profile, path, hidden: hidden.clone() })
+            }
             None => Ok(real),
         }
     };

@@ -9,7 +9,7 @@ const ENVIRON_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessInfo {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -24,7 +24,7 @@ pub(crate) struct Process {
 }
 
 /// Every process there is, in no order. One that ends meanwhile may be missing.
-pub(crate) fn processes() -> Vec<Process> {
+pub(crate) fn processes() -> Vec<ProcessInfo> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -36,7 +36,7 @@ pub(crate) fn processes() -> Vec<Process> {
 }
 
 /// One process, unless it has ended and was waited for.
-pub(crate) fn process(pid: i32) -> Option<Process> {
+pub(crate) fn process(pid: i32) -> Option<ProcessInfo> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -57,14 +57,14 @@ pub(crate) fn has_variable(pid: i32, name: &str, fits: impl Fn(&str) -> bool) ->
 }
 
 /// Reads `stat`. The name in parentheses may hold anything, also parentheses and spaces.
-fn parse_stat(stat: &str) -> Option<Process> {
+fn parse_stat(stat: &str) -> Option<ProcessInfo> {
     let (head, tail) = stat.rsplit_once(')')?;
     let pid = head.split_once(' ')?.0.parse().ok()?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<i32>().ok();
     let state = *fields.first()?;
     let zombie = matches!(state, "Z" | "X" | "x");
-    Some(Process {
+    Some(ProcessInfo {
         pid,
         zombie,
         stopped: matches!(state, "T" | "t"),
@@ -80,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_forge_the_fields() {
+    fn process_name_cannot_forge_the_fields() {
         let stat = |state: &str, memory: u32| {
             parse_stat(&format!(
                 "42 (a) R 1 1 (x) {state} 7 41 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 991 {memory} 0"
             ))
         };
-        let alive = Process {
+        let alive = ProcessInfo {
             pid: 42,
             parent: 7,
             group: 41,
@@ -96,15 +96,15 @@ mod tests {
             started: 991,
         };
         assert_eq!(stat("S", 4096), Some(alive));
-        assert_eq!(stat("R", 0), Some(Process { dying: true, ..alive }));
-        assert_eq!(stat("T", 4096), Some(Process { stopped: true, ..alive }));
-        assert_eq!(stat("Z", 0), Some(Process { zombie: true, ..alive }));
+        assert_eq!(stat("R", 0), Some(ProcessInfo { dying: true, ..alive }));
+        assert_eq!(stat("T", 4096), Some(ProcessInfo { stopped: true, ..alive }));
+        assert_eq!(stat("Z", 0), Some(ProcessInfo { zombie: true, ..alive }));
         assert_eq!(parse_stat("42 (a) R"), None);
         assert_eq!(parse_stat(""), None);
     }
 
     #[test]
-    fn this_process_is_among_all() {
+    fn own_process_is_listed() {
         let own = i32::try_from(std::process::id()).unwrap();
         let found = processes().into_iter().find(|process| process.pid == own).unwrap();
         assert_eq!(Some(found), process(own));

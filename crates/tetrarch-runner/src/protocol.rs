@@ -5,18 +5,18 @@ mod inbound;
 mod outbound;
 
 pub(crate) use inbound::{
-    Fault, brief_line, budget_line, granted_line, invalid_line, mail_line, raised_line,
+    SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line, raised_line,
     rotate_line, saved_line, stop_line, verb_line, withheld_line,
 };
-pub(crate) use outbound::{NamedFile, Said, Told, read, read_result};
+pub(crate) use outbound::{NamedFile, ProgramEvent, ProgramLine, read, read_result};
 
 /// What a line of a program's output is taken for, in words. Any bytes are taken for something.
 #[must_use]
 pub fn explain_line(line: &[u8]) -> String {
     match read(line) {
-        Said::Event(told) => format!("{told:?}"),
-        Said::Text => "text".to_owned(),
-        Said::Malformed { error, .. } => error,
+        ProgramLine::Event(told) => format!("{told:?}"),
+        ProgramLine::Text => "text".to_owned(),
+        ProgramLine::Malformed { error, .. } => error,
     }
 }
 

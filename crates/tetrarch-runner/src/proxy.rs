@@ -130,7 +130,7 @@ fn loopback_up() -> io::Result<()> {
 
 /// What a program asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct ProxyRequest {
     host: String,
     port: u16,
     /// What its host is told first; none for a tunnel.
@@ -167,7 +167,7 @@ async fn pass_on(mut program: TcpStream, network: &Network) -> io::Result<()> {
 }
 
 /// Reads the head of a request; none when the program says nothing.
-async fn asked(program: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option<Asked>> {
+async fn asked(program: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option<ProxyRequest>> {
     loop {
         if program.read_buf(read).await? == 0 {
             return Ok(None);
@@ -184,7 +184,7 @@ async fn asked(program: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option
 }
 
 /// The head of a request, as far as it is there: a tunnel, or something of a host that is named with it.
-fn parse(bytes: &[u8]) -> Result<Option<Asked>, String> {
+fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(length) =
@@ -204,7 +204,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Asked>, String> {
     let wrong = || format!("{method} {target:?} names no host; this is a proxy for HTTP");
     if method.eq_ignore_ascii_case("CONNECT") {
         let (host, port) = place(target, None).ok_or_else(wrong)?;
-        return Ok(Some(Asked { host, port, head: None, length }));
+        return Ok(Some(ProxyRequest { host, port, head: None, length }));
     }
     let rest = target.strip_prefix("http://").ok_or_else(wrong)?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -221,7 +221,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Asked>, String> {
         }
     }
     head.extend(b"Connection: close\r\n\r\n");
-    Ok(Some(Asked { host, port, head: Some(head), length }))
+    Ok(Some(ProxyRequest { host, port, head: Some(head), length }))
 }
 
 /// Why a host is not reached.
@@ -230,8 +230,8 @@ enum Unreached {
     Failed(String),
 }
 
-async fn reach(asked: &Asked, network: &Network) -> Result<TcpStream, Unreached> {
-    let Asked { host, port, .. } = asked;
+async fn reach(asked: &ProxyRequest, network: &Network) -> Result<TcpStream, Unreached> {
+    let ProxyRequest { host, port, .. } = asked;
     let Some(destination) = network.allowing(host, *port) else {
         let why = format!(
             "{host}:{port} is not among what this run may reach; allow it with the tool `network:{host}:{port}`"
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_names_its_host_and_port() {
+    fn tunnel_request_names_host_and_port() {
         let tunnel =
             |target: &str| of(&format!("CONNECT {target} HTTP/1.1\r\nHost: other\r\n\r\n"));
         assert_eq!(tunnel("a.org:443"), Ok(Some(("a.org".to_owned(), 443, None))));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_to_the_host_that_its_target_names_and_its_connection_ends_with_it() {
+    fn plain_request_reaches_its_target_and_closes_the_connection() {
         let asked = "GET http://a.org:81/x?y HTTP/1.1\r\nHost: b.org\r\nProxy-Authorization: x\r\n\
                      Connection: keep-alive\r\nAccept: */*\r\n\r\n";
         let head = "GET /x?y HTTP/1.1\r\nHost: b.org\r\nAccept: */*\r\nConnection: close\r\n\r\n";

@@ -10,7 +10,7 @@ use tetrarch_core::verb::Command;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::worktree::Ending;
+use crate::worktree::WorktreeFinalizer;
 
 /// Events of one run that are told and not handled.
 const EVENTS_MAX: usize = 64;
@@ -18,7 +18,7 @@ const EVENTS_MAX: usize = 64;
 /// What is asked of a run. A level, not an event: the last request stands, so it can neither
 /// queue up behind lines nor get lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Asked {
+pub enum StopRequest {
     /// To go on.
     #[default]
     Nothing,
@@ -44,7 +44,7 @@ pub enum Asked {
     Kill,
 }
 
-impl Asked {
+impl StopRequest {
     /// Whether this gives way to something else that is asked: a rotation to anything, a stop to
     /// everything but a rotation, a kill to nothing.
     #[must_use]
@@ -59,11 +59,11 @@ impl Asked {
 
 /// A backend's place in one run.
 #[derive(Debug)]
-pub struct Seat {
+pub struct RunChannels {
     /// Lines for the program.
     pub lines: mpsc::Receiver<Inbound>,
-    /// What is asked of the run; a closed channel means [`Asked::Kill`].
-    pub asked: watch::Receiver<Asked>,
+    /// What is asked of the run; a closed channel means [`StopRequest::Kill`].
+    pub asked: watch::Receiver<StopRequest>,
     /// Verbs for the program, to be looked for before every line, and at every boundary. Each is
     /// answered by [`RunnerEvent::Receipt`]: delivered, and effective once it was taken; a pause is
     /// effective when the program stands still. A backend that drops this takes none: whatever
@@ -80,7 +80,7 @@ pub struct Teller {
     observed: mpsc::Sender<Observed>,
     places: Arc<Semaphore>,
     closing: watch::Receiver<Option<Instant>>,
-    ending: Ending,
+    ending: WorktreeFinalizer,
 }
 
 impl Teller {
@@ -90,11 +90,11 @@ impl Teller {
         closing: watch::Receiver<Option<Instant>>,
     ) -> Self {
         let places = Arc::new(Semaphore::new(EVENTS_MAX));
-        Self { run, observed, places, closing, ending: Ending::default() }
+        Self { run, observed, places, closing, ending: WorktreeFinalizer::default() }
     }
 
     /// What is done before the run's end is told.
-    pub(crate) fn ending(&self) -> &Ending {
+    pub(crate) fn ending(&self) -> &WorktreeFinalizer {
         &self.ending
     }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_whose_events_are_not_handled_holds_up_no_other() {
+    async fn run_with_unhandled_events_delays_no_other() {
         let (tell, mut told) = mpsc::channel(1);
         let (_closing, closed) = watch::channel(None);
         let [chatty, quiet] =
@@ -173,20 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_weakens_what_was_asked_before() {
+    fn stop_request_is_never_weakened() {
         let (time, reason) = (Millis(1), String::new());
-        let stop = Asked::Stop { drain: time, kill_grace: time, reason: reason.clone() };
-        let rotate = Asked::Rotate { drain: time, kill_grace: time, reason };
+        let stop = StopRequest::Stop { drain: time, kill_grace: time, reason: reason.clone() };
+        let rotate = StopRequest::Rotate { drain: time, kill_grace: time, reason };
         for (asked, wanted, taken) in [
-            (&Asked::Nothing, &rotate, true),
-            (&Asked::Nothing, &stop, true),
+            (&StopRequest::Nothing, &rotate, true),
+            (&StopRequest::Nothing, &stop, true),
             (&rotate, &stop, true),
-            (&rotate, &Asked::Kill, true),
+            (&rotate, &StopRequest::Kill, true),
             (&stop, &rotate, false),
             (&stop, &stop, true),
-            (&stop, &Asked::Kill, true),
-            (&Asked::Kill, &rotate, false),
-            (&Asked::Kill, &stop, false),
+            (&stop, &StopRequest::Kill, true),
+            (&StopRequest::Kill, &rotate, false),
+            (&StopRequest::Kill, &stop, false),
         ] {
             assert_eq!(asked.gives_way_to(wanted), taken, "{asked:?}, then {wanted:?}");
         }

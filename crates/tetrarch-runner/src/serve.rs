@@ -19,15 +19,15 @@ use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::backend::AgentBackend;
-use crate::backend::echo::Echo;
-use crate::backend::llm::Llm;
-use crate::backend::process::Process;
-use crate::cgroup::{Cgroups, Group};
+use crate::backend::echo::EchoBackend;
+use crate::backend::llm::LlmBackend;
+use crate::backend::process::ProcessBackend;
+use crate::cgroup::{Cgroups, ControlGroup};
 use crate::confined;
 use crate::containment::Containment;
-use crate::mark::{HostLife, Mark};
-use crate::places::{self, NoPlaces, Places};
-use crate::seat::{Asked, Seat, Teller};
+use crate::mark::{HostLife, ProcessMark};
+use crate::places::{self, RunDirectories, RunDirectoriesError};
+use crate::seat::{RunChannels, StopRequest, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
 use crate::worktree::Worktrees;
 
@@ -70,7 +70,7 @@ pub struct RunnerConfig {
 
 /// What every program stands on.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct RunnerContext {
     pub(crate) life: HostLife,
     pub(crate) workspace_dir: PathBuf,
     pub(crate) output_limit: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Ground {
     cgroups: Result<Cgroups, String>,
 }
 
-impl Ground {
+impl RunnerContext {
     fn prepare(config: RunnerConfig) -> Self {
         let subreaper = match become_subreaper() {
             Ok(()) => "subreaper".to_owned(),
@@ -116,19 +116,22 @@ impl Ground {
     }
 
     /// The places of a run besides its directory.
-    pub(crate) async fn places_for(&self, start: &Start) -> Result<Places, NoPlaces> {
+    pub(crate) async fn places_for(
+        &self,
+        start: &Start,
+    ) -> Result<RunDirectories, RunDirectoriesError> {
         let (workspace_dir, run) = (self.workspace_dir.clone(), start.run);
         let (runner, hidden) = (start.brief.runner.clone(), self.containment.hidden.clone());
         let open = self.worktrees.open_to(Path::new(&start.brief.workspace));
-        let make = move || Places::make(&workspace_dir, run, &runner, &hidden, open);
+        let make = move || RunDirectories::make(&workspace_dir, run, &runner, &hidden, open);
         spawn_blocking(make).await.unwrap_or_else(|cause| {
             let path = self.workspace_dir.clone();
-            Err(NoPlaces::Home { path, cause: cause.into() })
+            Err(RunDirectoriesError::Home { path, cause: cause.into() })
         })
     }
 
     /// The cgroup of a run, or why there is none.
-    pub(crate) fn cgroup_for(&self, run: RunId) -> Result<Group, String> {
+    pub(crate) fn cgroup_for(&self, run: RunId) -> Result<ControlGroup, String> {
         match &self.cgroups {
             Ok(cgroups) => cgroups.for_run(run).map_err(|cause| cause.to_string()),
             Err(cause) => Err(cause.clone()),
@@ -152,7 +155,7 @@ pub async fn serve(
     mut orders: mpsc::Receiver<Order>,
     observed: mpsc::Sender<Observed>,
 ) {
-    let prepared = spawn_blocking(move || Ground::prepare(config)).await;
+    let prepared = spawn_blocking(move || RunnerContext::prepare(config)).await;
     let ground = match prepared {
         Ok(ground) => Arc::new(ground),
         Err(cause) => {
@@ -160,7 +163,7 @@ pub async fn serve(
             return;
         }
     };
-    let mut desk = Desk::new(Arc::clone(&ground), observed.clone());
+    let mut desk = RunTable::new(Arc::clone(&ground), observed.clone());
     let mut reaping = JoinSet::new();
     let mut tick = interval(ORPHAN_PAUSE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -183,7 +186,7 @@ pub async fn serve(
 }
 
 /// Gives a run a worktree of its own, when its brief wants one; false when it cannot have one.
-async fn apart(ground: &Ground, start: &mut Start, teller: &Teller) -> bool {
+async fn apart(ground: &RunnerContext, start: &mut Start, teller: &Teller) -> bool {
     let prepared = teller.ending().prepare(&ground.worktrees, start, &ground.workspace_dir).await;
     match prepared {
         Ok(None) => {}
@@ -197,12 +200,12 @@ async fn apart(ground: &Ground, start: &mut Start, teller: &Teller) -> bool {
 }
 
 /// The runs there are.
-struct Desk {
-    ground: Arc<Ground>,
-    process: Arc<Process>,
-    echo: Arc<Echo>,
-    llm: Arc<Llm>,
-    runs: BTreeMap<RunId, Reins>,
+struct RunTable {
+    ground: Arc<RunnerContext>,
+    process: Arc<ProcessBackend>,
+    echo: Arc<EchoBackend>,
+    llm: Arc<LlmBackend>,
+    runs: BTreeMap<RunId, RunHandle>,
     /// Each gives the run whose reins are to be dropped, if it held any.
     tasks: JoinSet<Option<RunId>>,
     observed: mpsc::Sender<Observed>,
@@ -210,19 +213,19 @@ struct Desk {
 }
 
 /// How a run is steered.
-struct Reins {
+struct RunHandle {
     lines: mpsc::Sender<Inbound>,
     verbs: mpsc::Sender<Command>,
-    asked: watch::Sender<Asked>,
+    asked: watch::Sender<StopRequest>,
 }
 
-impl Desk {
-    fn new(ground: Arc<Ground>, observed: mpsc::Sender<Observed>) -> Self {
+impl RunTable {
+    fn new(ground: Arc<RunnerContext>, observed: mpsc::Sender<Observed>) -> Self {
         Self {
-            process: Arc::new(Process::new(Arc::clone(&ground))),
-            llm: Arc::new(Llm::new(Arc::clone(&ground))),
+            process: Arc::new(ProcessBackend::new(Arc::clone(&ground))),
+            llm: Arc::new(LlmBackend::new(Arc::clone(&ground))),
             ground,
-            echo: Arc::new(Echo),
+            echo: Arc::new(EchoBackend),
             runs: BTreeMap::new(),
             tasks: JoinSet::new(),
             observed,
@@ -235,16 +238,16 @@ impl Desk {
             Order::Start(start) => self.start(*start),
             Order::Deliver { run, line } => self.deliver(run, line),
             Order::Stop { run, drain, kill_grace, reason } => {
-                let asked = Asked::Stop { drain, kill_grace, reason };
+                let asked = StopRequest::Stop { drain, kill_grace, reason };
                 self.ask(run, asked);
             }
             Order::Rotate { run, drain, kill_grace, reason } => {
-                let asked = Asked::Rotate { drain, kill_grace, reason };
+                let asked = StopRequest::Rotate { drain, kill_grace, reason };
                 self.ask(run, asked);
             }
             Order::Apply(order) => self.apply(*order),
             Order::Kill { run } => {
-                if !self.ask(run, Asked::Kill) {
+                if !self.ask(run, StopRequest::Kill) {
                     self.clear(run);
                 }
             }
@@ -260,11 +263,11 @@ impl Desk {
         };
         match reins.lines.try_send(line) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) if *reins.asked.borrow() != Asked::Kill => {
+            Err(TrySendError::Full(_)) if *reins.asked.borrow() != StopRequest::Kill => {
                 let text =
                     format!("[ended: {LINES_MAX} lines wait that its program does not read]");
                 let teller = self.teller(run);
-                self.ask(run, Asked::Kill);
+                self.ask(run, StopRequest::Kill);
                 self.tasks.spawn(async move {
                     teller.tell(RunnerEvent::Log { text }).await;
                     None
@@ -321,11 +324,15 @@ impl Desk {
         let (run, ground) = (start.run, Arc::clone(&self.ground));
         let (lines, lines_out) = mpsc::channel(LINES_MAX);
         let (verbs, verbs_out) = mpsc::channel(VERBS_MAX);
-        let (asked, asked_out) = watch::channel(Asked::Nothing);
+        let (asked, asked_out) = watch::channel(StopRequest::Nothing);
         let teller = self.teller(run);
-        let seat =
-            Seat { lines: lines_out, asked: asked_out, verbs: verbs_out, teller: teller.clone() };
-        self.runs.insert(run, Reins { lines, verbs, asked });
+        let seat = RunChannels {
+            lines: lines_out,
+            asked: asked_out,
+            verbs: verbs_out,
+            teller: teller.clone(),
+        };
+        self.runs.insert(run, RunHandle { lines, verbs, asked });
         start.brief.turn_timeout = start.brief.turn_timeout.or(ground.turn_timeout);
         self.tasks.spawn(async move {
             let execution = tokio::spawn(async move {
@@ -335,7 +342,7 @@ impl Desk {
             });
             if let Err(fault) = execution.await {
                 tracing::error!(%run, %fault, "the backend of a run failed");
-                Traces::of_mark(Mark::Run(run), None).until_gone().await;
+                Traces::of_mark(ProcessMark::Run(run), None).until_gone().await;
                 let exit = Exit::Code(-1);
                 teller.tell(RunnerEvent::Exited { exit, result: None }).await;
             }
@@ -361,7 +368,7 @@ impl Desk {
     fn clear(&mut self, run: RunId) {
         let teller = self.teller(run);
         self.tasks.spawn(async move {
-            let swept = Traces::of_mark(Mark::Run(run), None).until_gone().await;
+            let swept = Traces::of_mark(ProcessMark::Run(run), None).until_gone().await;
             tracing::info!(%run, killed = swept.killed, "cleared a run of an earlier life");
             // KILL is what it ended by, and what a run of which nothing was left is said to.
             let exit = Exit::Signal(rustix::process::Signal::KILL.as_raw());
@@ -371,7 +378,7 @@ impl Desk {
     }
 
     /// Asks something of a run; false when it is not known. Nothing weakens what was asked before.
-    fn ask(&self, run: RunId, wanted: Asked) -> bool {
+    fn ask(&self, run: RunId, wanted: StopRequest) -> bool {
         let Some(reins) = self.runs.get(&run) else {
             return false;
         };
@@ -402,7 +409,7 @@ impl Desk {
     async fn close(mut self) {
         self.closing.send_replace(Some(Instant::now() + LAST_WORDS));
         for reins in self.runs.values() {
-            reins.asked.send_replace(Asked::Kill);
+            reins.asked.send_replace(StopRequest::Kill);
         }
         while let Some(ended) = self.tasks.join_next().await {
             self.ended(ended);

@@ -17,10 +17,10 @@ use rustix::process::{
 use tokio::task::JoinError;
 use tokio::time::sleep;
 
-use crate::cgroup::Group;
+use crate::cgroup::ControlGroup;
 use crate::children::reap;
-use crate::mark::{HostLife, Mark};
-use crate::procfs::{self, Process};
+use crate::mark::{HostLife, ProcessMark};
+use crate::procfs::{self, ProcessInfo};
 
 /// First pause between two looks; it doubles.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
@@ -30,15 +30,15 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// By what the processes of a run or of a host's life are known.
 #[derive(Debug, Clone)]
 pub(crate) struct Traces {
-    mark: Mark,
-    cgroup: Option<Group>,
+    mark: ProcessMark,
+    cgroup: Option<ControlGroup>,
     /// The program, which leads the process group.
-    leader: Option<Process>,
+    leader: Option<ProcessInfo>,
 }
 
 /// What a sweep came to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweptProcesses {
     /// How many processes were killed.
     pub killed: usize,
     /// Processes of other users that may not be killed.
@@ -50,18 +50,18 @@ pub struct Swept {
 /// Hosts). A guard of such a life then has nothing left to guard and ends by itself.
 ///
 /// To be called before the host joins, by the one process that holds the host's instance.
-pub async fn clear_earlier_lives(present: &HostLife) -> Swept {
-    Traces::of_mark(Mark::OtherLives(present.clone()), None).until_gone().await
+pub async fn clear_earlier_lives(present: &HostLife) -> SweptProcesses {
+    Traces::of_mark(ProcessMark::OtherLives(present.clone()), None).until_gone().await
 }
 
 impl Traces {
     /// The traces of a program that was just started as leader of its process group.
-    pub(crate) fn of_program(mark: Mark, leader: Pid, cgroup: Option<Group>) -> Self {
+    pub(crate) fn of_program(mark: ProcessMark, leader: Pid, cgroup: Option<ControlGroup>) -> Self {
         Self { mark, cgroup, leader: procfs::process(leader.as_raw_nonzero().get()) }
     }
 
     /// The traces of processes that this process may not have started.
-    pub(crate) fn of_mark(mark: Mark, cgroup: Option<Group>) -> Self {
+    pub(crate) fn of_mark(mark: ProcessMark, cgroup: Option<ControlGroup>) -> Self {
         Self { mark, cgroup, leader: None }
     }
 
@@ -93,7 +93,7 @@ impl Traces {
     ///
     /// A process that the kernel cannot end yet (in uninterruptible sleep) is waited for without
     /// bound: a run is not over while it may still write.
-    pub(crate) async fn until_gone(self) -> Swept {
+    pub(crate) async fn until_gone(self) -> SweptProcesses {
         let of = self.mark.to_string();
         let swept = until_none_is_left(&of, |known| {
             let traces = self.clone();
@@ -114,8 +114,8 @@ impl Traces {
     /// dying still holds its files, but has lost the marks it could be found by; so what is `known`
     /// from an earlier look counts until it is dead, and so does every orphan that is dying,
     /// whosever it was.
-    pub(crate) fn look(&self, known: &Known) -> Look {
-        let mut look = Look::default();
+    pub(crate) fn look(&self, known: &KnownProcesses) -> SweepPass {
+        let mut look = SweepPass::default();
         let own = own_pid();
         let (members, in_cgroup) = self.present(known);
         // Not before the members are known: a dying one has lost its marks.
@@ -144,8 +144,8 @@ impl Traces {
     }
 
     /// The processes there are, and which of them are in the cgroup.
-    pub(crate) fn present(&self, known: &Known) -> (Vec<Process>, Vec<i32>) {
-        let in_cgroup = self.cgroup.as_ref().map(Group::members).unwrap_or_default();
+    pub(crate) fn present(&self, known: &KnownProcesses) -> (Vec<ProcessInfo>, Vec<i32>) {
+        let in_cgroup = self.cgroup.as_ref().map(ControlGroup::members).unwrap_or_default();
         let all = procfs::processes();
         let members = self.members(&all, &in_cgroup, known, |pid, mark| {
             procfs::has_variable(pid, mark.variable(), |value| mark.fits(value))
@@ -154,7 +154,7 @@ impl Traces {
     }
 
     /// The cgroup, if there is one.
-    pub(crate) fn cgroup(&self) -> Option<&Group> {
+    pub(crate) fn cgroup(&self) -> Option<&ControlGroup> {
         self.cgroup.as_ref()
     }
 
@@ -162,16 +162,16 @@ impl Traces {
     /// mark.
     fn members(
         &self,
-        all: &[Process],
+        all: &[ProcessInfo],
         in_cgroup: &[i32],
-        known: &Known,
-        carries: impl Fn(i32, &Mark) -> bool,
-    ) -> Vec<Process> {
+        known: &KnownProcesses,
+        carries: impl Fn(i32, &ProcessMark) -> bool,
+    ) -> Vec<ProcessInfo> {
         let own = own_pid();
-        let by_pid: BTreeMap<i32, Process> =
+        let by_pid: BTreeMap<i32, ProcessInfo> =
             all.iter().map(|process| (process.pid, *process)).collect();
         let since = self.leader.map_or(0, |leader| leader.started);
-        let in_group = |process: &Process| {
+        let in_group = |process: &ProcessInfo| {
             self.leader.is_some_and(|leader| leader.pid == process.group)
                 && descends(process, own, &by_pid)
         };
@@ -204,17 +204,23 @@ impl Traces {
 }
 
 /// Looks until a look finds nothing alive. One that fails has seen nothing, which is not the same.
-async fn until_none_is_left<F>(of: &str, mut look: impl FnMut(Known) -> F) -> Swept
+async fn until_none_is_left<F>(
+    of: &str,
+    mut look: impl FnMut(KnownProcesses) -> F,
+) -> SweptProcesses
 where
-    F: Future<Output = Result<Look, JoinError>>,
+    F: Future<Output = Result<SweepPass, JoinError>>,
 {
-    let mut known = Known::new();
+    let mut known = KnownProcesses::new();
     let mut killed = 0;
     let mut pause = PAUSE_FIRST;
     loop {
         match look(known.clone()).await {
             Ok(look) if look.alive.is_empty() => {
-                return Swept { killed: killed + look.killed, out_of_reach: look.out_of_reach };
+                return SweptProcesses {
+                    killed: killed + look.killed,
+                    out_of_reach: look.out_of_reach,
+                };
             }
             Ok(look) => {
                 if pause == PAUSE_MAX {
@@ -233,13 +239,13 @@ where
 }
 
 /// Processes that were found before: number and start.
-pub(crate) type Known = BTreeMap<i32, u64>;
+pub(crate) type KnownProcesses = BTreeMap<i32, u64>;
 
 /// What one look came to.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct SweepPass {
     /// What is not dead yet.
-    pub(crate) alive: Known,
+    pub(crate) alive: KnownProcesses,
     /// How many of them were killed in this look for the first time.
     killed: usize,
     out_of_reach: BTreeSet<i32>,
@@ -247,7 +253,7 @@ pub(crate) struct Look {
 
 /// Whether `ancestor` is above a process. The chain is finite: a parent is older than its child,
 /// and a table read while it changes is cut at the number of its entries.
-fn descends(process: &Process, ancestor: i32, by_pid: &BTreeMap<i32, Process>) -> bool {
+fn descends(process: &ProcessInfo, ancestor: i32, by_pid: &BTreeMap<i32, ProcessInfo>) -> bool {
     let mut parent = process.parent;
     for _ in 0..by_pid.len() {
         if parent == ancestor {
@@ -262,7 +268,7 @@ fn descends(process: &Process, ancestor: i32, by_pid: &BTreeMap<i32, Process>) -
 }
 
 /// Sends a signal to exactly this process, never to one that got its number since.
-pub(crate) fn send(process: Process, signal: Signal) -> io::Result<()> {
+pub(crate) fn send(process: ProcessInfo, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(process.pid) else {
         return Ok(());
     };
@@ -303,15 +309,15 @@ mod tests {
     use tetrarch_core::id::RunId;
     use ulid::Ulid;
 
-    fn process(pid: i32, parent: i32, group: i32, started: u64) -> Process {
-        Process { pid, parent, group, zombie: false, stopped: false, dying: false, started }
+    fn process(pid: i32, parent: i32, group: i32, started: u64) -> ProcessInfo {
+        ProcessInfo { pid, parent, group, zombie: false, stopped: false, dying: false, started }
     }
 
-    fn run() -> Mark {
-        Mark::Run(RunId(Ulid::from_parts(1, 1)))
+    fn run() -> ProcessMark {
+        ProcessMark::Run(RunId(Ulid::from_parts(1, 1)))
     }
 
-    fn pids(found: &[Process]) -> Vec<i32> {
+    fn pids(found: &[ProcessInfo]) -> Vec<i32> {
         found.iter().map(|process| process.pid).collect()
     }
 
@@ -331,12 +337,12 @@ mod tests {
             process(own + 17, 1, own + 10, 60),
             process(own + 18, 1, own + 18, 61),
             process(own + 19, 1, own + 19, 62),
-            Process { dying: true, ..process(own + 20, own, own + 20, 63) },
-            Process { dying: true, ..process(own + 21, 1, own + 21, 63) },
+            ProcessInfo { dying: true, ..process(own + 20, own, own + 20, 63) },
+            ProcessInfo { dying: true, ..process(own + 21, 1, own + 21, 63) },
         ];
-        let known = Known::from([(own + 18, 61), (own + 19, 59)]);
+        let known = KnownProcesses::from([(own + 18, 61), (own + 19, 59)]);
         let marked = [own, own + 12, own + 16];
-        let carries = |pid: i32, mark: &Mark| {
+        let carries = |pid: i32, mark: &ProcessMark| {
             assert_eq!(*mark, run());
             marked.contains(&pid)
         };
@@ -345,33 +351,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_fails_is_no_look_that_finds_nothing() {
+    async fn failed_scan_differs_from_an_empty_scan() {
         let mut looks = 0;
         let swept = until_none_is_left("a run", |known| {
             looks += 1;
             let number = looks;
             tokio::spawn(async move {
                 assert_ne!(number, 1, "on purpose");
-                let alive = if number == 2 { Known::from([(7, 1)]) } else { Known::new() };
+                let alive = if number == 2 {
+                    KnownProcesses::from([(7, 1)])
+                } else {
+                    KnownProcesses::new()
+                };
                 assert_eq!(known.len(), usize::from(number > 2));
-                Look { killed: alive.len(), alive, out_of_reach: BTreeSet::new() }
+                SweepPass { killed: alive.len(), alive, out_of_reach: BTreeSet::new() }
             })
         });
-        assert_eq!(swept.await, Swept { killed: 1, out_of_reach: BTreeSet::new() });
+        assert_eq!(swept.await, SweptProcesses { killed: 1, out_of_reach: BTreeSet::new() });
         assert_eq!(looks, 3);
     }
 
     #[test]
-    fn an_earlier_life_is_known_by_its_mark_alone() {
+    fn earlier_life_is_recognized_by_its_mark_alone() {
         let own = own_pid();
         let traces = Traces::of_mark(run(), None);
         let all = [process(own + 1, 1, own + 1, 5), process(own + 2, 1, own + 2, 5)];
-        let found = traces.members(&all, &[], &Known::new(), |pid, _| pid == own + 2);
+        let found = traces.members(&all, &[], &KnownProcesses::new(), |pid, _| pid == own + 2);
         assert_eq!(pids(&found), [own + 2]);
     }
 
     #[test]
-    fn neither_this_process_nor_its_children_are_found_by_descent() {
+    fn descent_excludes_this_process_and_its_children() {
         let own = own_pid();
         let traces = Traces::of_mark(run(), None);
         let all = [
@@ -379,7 +389,7 @@ mod tests {
             process(own, own + 1, own, 6),
             process(own + 2, own, own + 2, 7),
         ];
-        let found = traces.members(&all, &[], &Known::new(), |pid, _| pid == own + 1);
+        let found = traces.members(&all, &[], &KnownProcesses::new(), |pid, _| pid == own + 1);
         assert_eq!(pids(&found), [own + 1]);
     }
 }

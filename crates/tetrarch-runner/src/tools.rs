@@ -14,9 +14,9 @@ use tetrarch_core::destination::{NETWORK_TOOL, Network};
 use tetrarch_core::id::RunId;
 
 use crate::backend::llm::own_tools;
-use crate::cgroup::Group;
+use crate::cgroup::ControlGroup;
 use crate::confined;
-use crate::containment::{Bounds, Containment};
+use crate::containment::{Containment, SandboxPolicy};
 use crate::mark::HostLife;
 
 mod allowed;
@@ -32,14 +32,14 @@ mod writing;
 
 use allowed::Allowed;
 use command::Commands;
-use inside::{Refused, Workspace};
+use inside::{PathRefused, Workspace};
 
 /// Most that a tool answers, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// One tool, as a model is told of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Definition {
+pub struct ToolSpec {
     /// Its name.
     pub name: &'static str,
     /// What it does, for the model.
@@ -52,14 +52,14 @@ pub struct Definition {
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ToolOutcome {
     /// What the model is told: the result, or what is wrong and what to do.
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
 }
 
-impl Outcome {
+impl ToolOutcome {
     fn of(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: false }
     }
@@ -181,12 +181,12 @@ impl Toolbox {
         let allowed = Allowed::of(config.tools).map_err(|cause| ToolboxError(cause.to_string()))?;
         let workspace = Workspace::open(config.workspace, config.scope_paths)
             .map_err(|cause| ToolboxError(cause.to_string()))?;
-        let cgroup = config.cgroup.clone().map(Group::at);
+        let cgroup = config.cgroup.clone().map(ControlGroup::at);
         let temporary = std::env::temp_dir();
         let network = Network::of(config.tools).map_err(|fault| ToolboxError(fault.to_string()))?;
         let writable = config.writable.clone();
         let bounds = config.containment.bounds(network, workspace.path(), temporary, writable);
-        let bounds = Bounds { readable: config.readable.clone(), ..bounds };
+        let bounds = SandboxPolicy { readable: config.readable.clone(), ..bounds };
         let isolation = if allowed.allows(Tool::Run) {
             contained(&bounds, cgroup.as_ref()).map_err(ToolboxError)?
         } else {
@@ -209,7 +209,7 @@ impl Toolbox {
 
     /// The tools that may be called.
     #[must_use]
-    pub fn definitions(&self) -> Vec<Definition> {
+    pub fn definitions(&self) -> Vec<ToolSpec> {
         let programs = self.allowed.programs_in_words();
         let tools = Tool::ALL.into_iter().filter(|tool| self.allowed.allows(*tool));
         tools.map(|tool| schema::define(tool, &programs)).collect()
@@ -220,13 +220,15 @@ impl Toolbox {
     /// Dropping the future cancels: a search ends at the next file, a file that is being written
     /// is written whole or not at all, and a program is killed with all it started. Commands run
     /// one after the other; the next waits until everything of the one before is gone.
-    pub async fn call(&self, name: &str, arguments: &Value) -> Outcome {
+    pub async fn call(&self, name: &str, arguments: &Value) -> ToolOutcome {
         let tool = Tool::ALL.into_iter().find(|tool| tool.name() == name);
         let Some(tool) = tool.filter(|tool| self.allowed.allows(*tool)) else {
             let allowed = Tool::ALL.into_iter().filter(|tool| self.allowed.allows(*tool));
             let allowed: Vec<&str> = allowed.map(Tool::name).collect();
             let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-            return Outcome::error(format!("the tool `{name}` is not allowed; allowed: {allowed}"));
+            return ToolOutcome::error(format!(
+                "the tool `{name}` is not allowed; allowed: {allowed}"
+            ));
         };
         let called = match tool {
             Tool::Read => self.look(arguments, reading::read).await,
@@ -241,7 +243,7 @@ impl Toolbox {
                 Err(text) => Err(text),
             },
         };
-        called.map_or_else(Outcome::error, Outcome::of)
+        called.map_or_else(ToolOutcome::error, ToolOutcome::of)
     }
 
     /// Does something with files, on a thread that may wait for a disk.
@@ -252,7 +254,7 @@ impl Toolbox {
     ) -> Result<String, String> {
         let arguments = read(arguments)?;
         let workspace = Arc::clone(&self.workspace);
-        let given_up = GivenUp::default();
+        let given_up = CancelOnDrop::default();
         let flag = Arc::clone(&given_up.0);
         let done = tokio::task::spawn_blocking(move || work(&workspace, arguments, &flag)).await;
         done.unwrap_or_else(|cause| Err(format!("the tool failed: {cause}")))
@@ -260,7 +262,7 @@ impl Toolbox {
 }
 
 /// Which layers programs would run in, tried before there is one.
-fn contained(bounds: &Bounds, cgroup: Option<&Group>) -> Result<String, String> {
+fn contained(bounds: &SandboxPolicy, cgroup: Option<&ControlGroup>) -> Result<String, String> {
     if bounds.required && cgroup.is_none() {
         return Err("isolation is required, but the run has no cgroup".to_owned());
     }
@@ -275,9 +277,9 @@ fn contained(bounds: &Bounds, cgroup: Option<&Group>) -> Result<String, String> 
 
 /// Says that nobody waits any more, when it is dropped.
 #[derive(Default)]
-struct GivenUp(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for GivenUp {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -288,8 +290,8 @@ fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> {
 }
 
 /// What a refusal says to the model.
-impl From<Refused> for String {
-    fn from(refused: Refused) -> Self {
+impl From<PathRefused> for String {
+    fn from(refused: PathRefused) -> Self {
         refused.to_string()
     }
 }

@@ -23,9 +23,9 @@ use crate::containment::Containment;
 use crate::mark::HostLife;
 use git::Git;
 
-pub(crate) use ending::Ending;
+pub(crate) use ending::WorktreeFinalizer;
 pub(crate) use git::GitError;
-pub use inventory::{InventoryError, Kept, KeptState, remove_worktree, worktrees};
+pub use inventory::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};
 
 /// What says whose a worktree is.
 const ABOUT: &str = "about.json";
@@ -34,7 +34,7 @@ const TREE: &str = "tree";
 
 /// What is known of a worktree. Written before it is made, and again when it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct About {
+struct WorktreeRecord {
     /// The run it was made for; its branch is named after it.
     run: String,
     /// Whose it is, in all its sessions.
@@ -51,7 +51,7 @@ struct About {
     gitdir: Option<String>,
 }
 
-impl About {
+impl WorktreeRecord {
     fn branch(&self) -> String {
         format!("refs/heads/tetrarch/{}", self.run)
     }
@@ -59,12 +59,12 @@ impl About {
 
 /// A worktree and where it lies.
 #[derive(Debug, Clone)]
-struct Place {
+struct WorktreeLocation {
     dir: PathBuf,
-    about: About,
+    about: WorktreeRecord,
 }
 
-impl Place {
+impl WorktreeLocation {
     fn tree(&self) -> PathBuf {
         self.dir.join(TREE)
     }
@@ -99,9 +99,10 @@ impl Place {
 }
 
 /// Every worktree below a directory, in the order of their runs.
-fn places(dir: &Path) -> Vec<Place> {
+fn places(dir: &Path) -> Vec<WorktreeLocation> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut places: Vec<Place> = entries.filter_map(|entry| Place::read(&entry.path())).collect();
+    let mut places: Vec<WorktreeLocation> =
+        entries.filter_map(|entry| WorktreeLocation::read(&entry.path())).collect();
     places.sort_by(|one, other| one.about.run.cmp(&other.about.run));
     places
 }
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_takes_long_on_the_disk_holds_up_no_thread_of_the_runtime() {
+    async fn slow_disk_work_does_not_block_the_runtime() {
         let (go, wait) = mpsc::channel();
         let work = on_disk(Path::new("/nowhere"), move |_| wait.recv().map_err(io::Error::other));
         let other = async move { go.send(7).unwrap() };
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_merge_that_hangs_delays_no_other_repositorys() {
+    async fn hanging_merge_delays_no_other_repository() {
         let dir = tempfile::tempdir().unwrap();
         let life = HostLife::new(&HostName::new("h1").unwrap(), "here", Ulid(1));
         let worktrees = Worktrees::new(dir.path().to_owned(), 1, &life, Containment::default());

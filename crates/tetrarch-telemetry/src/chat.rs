@@ -23,7 +23,7 @@ use crate::{content, scope, tells_content};
 
 /// Which model is called, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Served {
+pub struct ModelEndpoint {
     /// The provider, by the name that `genai` gives its adapter.
     pub provider: String,
     /// The model.
@@ -61,7 +61,7 @@ pub struct Answered {
 /// Calls of one model.
 #[derive(Debug, Clone)]
 pub struct Chats {
-    served: Served,
+    served: ModelEndpoint,
     whose: Option<Whose>,
     duration: Histogram<f64>,
     tokens: Histogram<u64>,
@@ -70,7 +70,7 @@ pub struct Chats {
 impl Chats {
     /// Of this model.
     #[must_use]
-    pub fn with(served: Served) -> Self {
+    pub fn with(served: ModelEndpoint) -> Self {
         let meter = global::meter_with_scope(scope());
         let duration = meter
             .f64_histogram(OPERATION_DURATION)
@@ -96,7 +96,7 @@ impl Chats {
     /// A call that begins now.
     #[must_use]
     pub fn begin(&self, prompt: &Prompt<'_>) -> Chat {
-        let Served { model, server, .. } = &self.served;
+        let ModelEndpoint { model, server, .. } = &self.served;
         let span = info_span!("chat", otel.name = %format!("{CHAT} {model}"), otel.kind = "client");
         if let Some(whose) = &self.whose {
             whose.mark(&span);
@@ -121,7 +121,7 @@ impl Chats {
 
     /// What tells these calls from others.
     fn labels(&self) -> Vec<KeyValue> {
-        let Served { provider: name, model, .. } = &self.served;
+        let ModelEndpoint { provider: name, model, .. } = &self.served;
         vec![
             KeyValue::new(OPERATION, CHAT),
             KeyValue::new(PROVIDER, provider(name).to_owned()),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_told_in_the_form_of_the_conventions_and_without_credentials() {
+    fn messages_follow_the_conventions_and_are_redacted() {
         let secret = format!("sk-{}", "x9Y".repeat(12));
         let model = Message::Model {
             text: "I look.".to_owned(),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_bounded_and_the_newest_is_told_first() {
+    fn content_is_bounded_newest_first() {
         let long = "é".repeat(TEXT_BYTES_MAX);
         assert!(text(&long).ends_with("[16384 bytes are left out]"));
         let said: Vec<Message> = (0..100).map(|n| Message::User(format!("{n} {long}"))).collect();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use opentelemetry::InstrumentationScope;
 use opentelemetry::metrics::MeterProvider;
 
-pub use chat::{Answered, Chat, Chats, Prompt, Served};
+pub use chat::{Answered, Chat, Chats, ModelEndpoint, Prompt};
 pub use spans::{ToolCall, Whose, create_agent, ended, invoke_agent, invoke_workflow};
 
 /// The name by which spans and metrics are known.

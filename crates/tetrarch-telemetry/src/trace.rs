@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_trace_is_not_followed() {
+    fn invalid_trace_context_is_ignored() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(parse(good).unwrap().trace_flags(), TraceFlags::SAMPLED);
         for bad in [
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_exporter_what_came_in_is_passed_on() {
+    fn incoming_trace_is_forwarded_without_an_exporter() {
         let span = tracing::info_span!("a_span");
         follow(&span, Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
         assert_eq!(onward(&span, Some("as it came")), Some("as it came".to_owned()));

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tetrarch_bus::codec;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::{KeyKind, OpName, Subject};
@@ -76,7 +76,7 @@ pub(crate) async fn measure(effort: Effort) -> Vec<Line> {
 /// Hosted project orchestrators that are given nothing to do.
 async fn create(fleet: &Fleet, agents: usize) {
     let human = HumanName::new("bench").unwrap();
-    let desk = fleet.bus(&Party::Human(human.clone())).await;
+    let desk = fleet.bus(&CredentialHolder::Human(human.clone())).await;
     let from = Principal::Human(human);
     let mut replies = Replies::open(&desk, &from).await.unwrap();
     let mut last = new_id();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures::StreamExt;
 use rustix::process::Signal;
 use tetrarch_bus::codec;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::subject::Subject;
 use tetrarch_tests::{Program, Server, binary};
 
@@ -54,7 +54,7 @@ fn owner(server: &Server, number: usize) -> Program {
     let authority = Authority::open_or_create(server.data_dir()).unwrap();
     let mut command = std::process::Command::new(binary());
     command.args(["serve", "--global", "--log", "tetrarch_engine=debug", "--url", server.url()]);
-    command.arg("--credentials").arg(authority.mint(&Party::Control).unwrap());
+    command.arg("--credentials").arg(authority.mint(&CredentialHolder::Control).unwrap());
     command.arg("--data-dir").arg(server.data_dir().join(format!("owner-{number}")));
     Program::start(&mut command)
 }

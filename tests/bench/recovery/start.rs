@@ -6,7 +6,7 @@ use std::time::Instant;
 use async_nats::jetstream::consumer::pull;
 use futures::StreamExt;
 use rustix::process::Signal;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{LEDGER, STATE};
 use tetrarch_bus::{Bus, HeaderMap, codec};
@@ -68,11 +68,11 @@ fn stop(owner: Program) {
 /// Starts an owner; gives the time until it has answered a request, in microseconds.
 async fn started(server: &Server) -> (Program, f64) {
     let human = tetrarch_core::id::HumanName::new("bench").unwrap();
-    let desk = server.bus(&Party::Human(human.clone())).await;
+    let desk = server.bus(&CredentialHolder::Human(human.clone())).await;
     let authority = Authority::open_or_create(server.data_dir()).unwrap();
     let mut command = std::process::Command::new(binary());
     command.args(["serve", "--global", "--url", server.url()]);
-    command.arg("--credentials").arg(authority.mint(&Party::Control).unwrap());
+    command.arg("--credentials").arg(authority.mint(&CredentialHolder::Control).unwrap());
     command.arg("--data-dir").arg(server.data_dir().join("owner"));
     let at = Instant::now();
     let owner = Program::start(&mut command);

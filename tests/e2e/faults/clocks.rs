@@ -24,8 +24,8 @@ const LIBRARIES: [&str; 2] = [
 ];
 
 #[test]
-fn processes_whose_clocks_are_days_apart_agree() {
-    alone("faults::clocks::processes_whose_clocks_are_days_apart_agree", || {
+fn processes_with_clocks_days_apart_agree() {
+    alone("faults::clocks::processes_with_clocks_days_apart_agree", || {
         block_on(async {
             let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "600ms");
             let bus = Cluster::start(&fleet, 1);
@@ -39,11 +39,11 @@ fn processes_whose_clocks_are_days_apart_agree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wall_clock_that_jumps_is_not_noticed() {
+async fn wall_clock_jump_has_no_effect() {
     let variable = std::env::var_os("TETRARCH_LIBFAKETIME").map(PathBuf::from);
     let known = LIBRARIES.iter().map(PathBuf::from).find(|path| path.is_file());
     let Some(library) = variable.or(known) else {
-        skipped("a_wall_clock_that_jumps_is_not_noticed needs libfaketime, which is not installed");
+        skipped("wall_clock_jump_has_no_effect needs libfaketime, which is not installed");
         return;
     };
     let prepared = Fleet::prepared();

@@ -35,7 +35,7 @@ fn fleet_on_three() -> (Fleet, Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_again() {
+async fn plan_finishes_while_the_ledger_leader_is_killed_repeatedly() {
     let (fleet, mut cluster) = fleet_on_three();
     let kills = number("CLUSTER_KILLS", 1);
     let (_owner, _host) = (fleet.owner(), fleet.host("h1"));
@@ -84,7 +84,7 @@ async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_agai
 const TOLD_WITHIN: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_ends_with_a_reason_where_no_stream_has_a_leader() {
+async fn every_command_ends_with_a_reason_when_no_stream_has_a_leader() {
     let (fleet, mut cluster) = fleet_on_three();
     let (_owner, _host) = (fleet.owner(), fleet.host("h1"));
     fleet.ok(["project", "create", "led"]);
@@ -118,12 +118,12 @@ async fn every_command_ends_with_a_reason_where_no_stream_has_a_leader() {
 }
 
 #[test]
-fn a_server_cut_off_from_the_others_holds_nobody() {
+fn partitioned_server_blocks_nobody() {
     if number("CLUSTER_CUTS", 0) == 0 {
         skipped("CLUSTER_CUTS is not set");
         return;
     }
-    alone("faults::cluster::a_server_cut_off_from_the_others_holds_nobody", || {
+    alone("faults::cluster::partitioned_server_blocks_nobody", || {
         block_on(a_server_cut_off());
     });
 }

@@ -20,7 +20,7 @@ use crate::storm::run_to_its_end;
 const SECTOR: u64 = 512;
 
 #[test]
-fn a_store_whose_bytes_change_goes_on_whole_or_is_refused_with_what_to_do() {
+fn corrupted_store_goes_on_whole_or_is_refused_with_a_next_step() {
     let first = number("CORRUPTION_SEED", 1);
     for seed in first..first + number("CORRUPTIONS", 4) {
         block_on(corrupt(seed));

@@ -73,8 +73,8 @@ fn walking(fleet: &Fleet) -> (PathBuf, PathBuf, PathBuf) {
 }
 
 #[test]
-fn what_ran_on_a_host_that_is_cut_off_goes_on_elsewhere_once() {
-    alone("faults::cut::what_ran_on_a_host_that_is_cut_off_goes_on_elsewhere_once", || {
+fn work_of_a_partitioned_host_goes_on_elsewhere_once() {
+    alone("faults::cut::work_of_a_partitioned_host_goes_on_elsewhere_once", || {
         block_on(a_host_cut_off());
     });
 }
@@ -154,13 +154,10 @@ async fn a_host_cut_off() {
 }
 
 #[test]
-fn an_owner_that_is_cut_off_commits_nothing_and_the_standby_takes_over() {
-    alone(
-        "faults::cut::an_owner_that_is_cut_off_commits_nothing_and_the_standby_takes_over",
-        || {
-            block_on(an_owner_cut_off());
-        },
-    );
+fn partitioned_owner_commits_nothing_and_the_standby_takes_over() {
+    alone("faults::cut::partitioned_owner_commits_nothing_and_the_standby_takes_over", || {
+        block_on(an_owner_cut_off());
+    });
 }
 
 async fn an_owner_cut_off() {
@@ -171,7 +168,7 @@ async fn an_owner_cut_off() {
     let _host = fleet.host("h1");
     let far = fleet.cwd().join("far");
     let mut standby = fleet.command(["serve", "--global"]);
-    let credential = fleet.credentials(&tetrarch_bus::creds::Party::Control);
+    let credential = fleet.credentials(&tetrarch_bus::creds::CredentialHolder::Control);
     standby.arg("--data-dir").arg(far).arg("--credentials").arg(credential);
     let mut standby = Program::start(&mut standby);
     fleet.ok(["project", "create", "before"]);

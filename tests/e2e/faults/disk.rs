@@ -26,8 +26,8 @@ const STEPS: usize = 40;
 const REFUSED_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
-fn a_full_disk_loses_nothing_is_told_and_is_got_over() {
-    alone("faults::disk::a_full_disk_loses_nothing_is_told_and_is_got_over", || {
+fn full_disk_loses_nothing_is_reported_and_recovers() {
+    alone("faults::disk::full_disk_loses_nothing_is_reported_and_recovers", || {
         block_on(a_full_disk());
     });
 }

@@ -29,8 +29,8 @@ const CUT_AFTER: Range<usize> = 1..40;
 const BATCH: usize = 1_000;
 
 #[test]
-fn what_was_acknowledged_survives_power_cuts() {
-    alone("faults::power::what_was_acknowledged_survives_power_cuts", || {
+fn acknowledged_writes_survive_power_cuts() {
+    alone("faults::power::acknowledged_writes_survive_power_cuts", || {
         let first = number("POWER_SEED", 1);
         for seed in first..first + number("POWER_CUTS", 2) {
             block_on(cut(seed));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_tests::{Ended, Fleet, Program, wait};
 
 use crate::{acting, workspace};
@@ -152,7 +152,7 @@ impl Shop {
             ("{OPEN}", "PO-typo".to_owned()),
             ("{NEW}", "newest".to_owned()),
             ("{URL}", fleet.url()),
-            ("{CREDENTIALS}", fleet.credentials(&Party::Control).display().to_string()),
+            ("{CREDENTIALS}", fleet.credentials(&CredentialHolder::Control).display().to_string()),
             ("{PORT}", free_port()),
         ]);
     }

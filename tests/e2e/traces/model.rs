@@ -89,7 +89,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_is_one_trace_down_to_the_model_and_its_tools_and_what_it_took_is_counted() {
+async fn request_is_one_trace_down_to_model_and_tools_with_its_usage() {
     let busy = json!({
         "match": {"userMessage": "look around", "turnIndex": 1, "sequenceIndex": 0},
         "response": {"error": {"message": "busy", "type": "x"}, "status": 429, "retryAfter": 1},
@@ -207,7 +207,7 @@ fn told_in_one_trace(spans: &[Span]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_is_told_only_to_those_who_ask_and_without_credentials() {
+async fn message_content_is_exported_only_on_request_and_redacted() {
     let secret = format!("sk-{}", "x9Y".repeat(12));
     let look = json!([{"id": "c0", "name": "read_file", "arguments": {"path": "seen.txt"}}]);
     let server = ModelServer::start(&[
@@ -246,7 +246,7 @@ async fn what_was_said_is_told_only_to_those_who_ask_and_without_credentials() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_planner_is_asked_is_part_of_the_trace_of_whoever_gave_the_goal() {
+async fn planner_request_is_part_of_the_goals_trace() {
     let plan = json!({"phases": [{"id": "P1", "name": "all", "tasks": [
         {"id": "T1.1", "name": "do it", "acceptance": ["it is done"]},
     ]}], "output": "T1.1"});

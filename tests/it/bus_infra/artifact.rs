@@ -12,7 +12,7 @@ fn content(size: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_of_any_size_come_back_and_are_stored_once() {
+async fn bytes_of_any_size_round_trip_and_are_stored_once() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let store = Artifacts::new(&bus);
     for size in [0, 1, 128 * 1024, 128 * 1024 + 1, 9_000_000] {
@@ -29,7 +29,7 @@ async fn bytes_of_any_size_come_back_and_are_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_go_in_and_out() {
+async fn files_round_trip() {
     let (fixture, bus) = Fixture::with_streams().await;
     let store = Artifacts::new(&bus);
     let (from, to) = (fixture.path().join("from"), fixture.path().join("to"));
@@ -44,7 +44,7 @@ async fn files_go_in_and_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_is_stored_without_a_known_secret_wherever_it_is_and_other_files_as_they_are() {
+async fn text_is_stored_redacted_and_binary_files_verbatim() {
     let secret = "known-to-this-test-0123456789";
     tetrarch_core::redaction::know(secret.as_bytes()).unwrap();
     let (fixture, bus) = Fixture::with_streams().await;
@@ -69,7 +69,7 @@ async fn a_text_is_stored_without_a_known_secret_wherever_it_is_and_other_files_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_writers_of_the_same_bytes_leave_one_artifact() {
+async fn concurrent_writers_of_the_same_bytes_leave_one_artifact() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let store = Artifacts::new(&bus);
     let bytes = content(300_000);
@@ -81,7 +81,7 @@ async fn many_writers_of_the_same_bytes_leave_one_artifact() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stock_object_store_client_reads_it() {
+async fn stock_object_store_client_reads_artifacts() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let bytes = content(300_000);
     let stored = Artifacts::new(&bus).put_bytes(&bytes, "text/plain").await.unwrap();
@@ -92,7 +92,7 @@ async fn a_stock_object_store_client_reads_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_names_large_ones_and_damaged_ones_are_refused() {
+async fn bad_names_large_and_damaged_artifacts_are_refused() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let store = Artifacts::new(&bus).with_bytes_max(1000);
     let error = store.put_bytes(&content(1001), "text/plain").await.unwrap_err();

@@ -6,14 +6,14 @@ use std::net::TcpListener;
 use futures::StreamExt;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::error::ConnectError;
 
 use super::Fixture;
 use super::matrix::Raw;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_there_is_unreachable() {
+async fn absent_server_is_unreachable() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let options = ConnectOptions { urls: vec![format!("nats://{free}")], ..Default::default() };
     let error = Bus::connect(&options).await.unwrap_err();
@@ -22,12 +22,12 @@ async fn nothing_there_is_unreachable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_or_missing_credential_is_refused() {
+async fn foreign_or_missing_credential_is_refused() {
     let fixture = Fixture::start().await;
     let other = tempfile::tempdir().unwrap();
     let stranger = Authority::open_or_create(other.path()).unwrap();
-    let mut options = fixture.options(&Party::Control);
-    options.credentials = Some(stranger.mint(&Party::Control).unwrap());
+    let mut options = fixture.options(&CredentialHolder::Control);
+    options.credentials = Some(stranger.mint(&CredentialHolder::Control).unwrap());
     let error = Bus::connect(&options).await.unwrap_err();
     assert!(matches!(error, ConnectError::Refused { .. }), "{error}");
     options.credentials = None;
@@ -39,16 +39,16 @@ async fn a_foreign_or_missing_credential_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_api_prefix_finds_no_jetstream() {
+async fn wrong_api_prefix_finds_no_jetstream() {
     let fixture = Fixture::start().await;
-    let mut options = fixture.options(&Party::Control);
+    let mut options = fixture.options(&CredentialHolder::Control);
     options.api_prefix = Some("JSS.API".to_owned());
     let error = Bus::connect(&options).await.unwrap_err();
     assert!(matches!(error, ConnectError::NoJetStream { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_server_is_named_with_both_versions() {
+async fn old_server_is_named_with_both_versions() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
@@ -85,10 +85,10 @@ const BROKEN: [&[u8]; 10] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_message_leaves_its_receiver_connected() {
+async fn malformed_message_leaves_its_receiver_connected() {
     let fixture = Fixture::start().await;
-    let agent = Party::External("PO-demo".parse().unwrap());
-    let receiver = fixture.bus(&Party::Control).await.client().clone();
+    let agent = CredentialHolder::External("PO-demo".parse().unwrap());
+    let receiver = fixture.bus(&CredentialHolder::Control).await.client().clone();
     let mut heard = receiver.subscribe("hb.>").await.unwrap();
     let mut asked = receiver.subscribe("op.>").await.unwrap();
     receiver.flush().await.unwrap();
@@ -116,9 +116,9 @@ async fn a_malformed_message_leaves_its_receiver_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_has_a_thousand_subscriptions_and_not_one_more() {
+async fn agent_subscriptions_are_limited_to_a_thousand() {
     let fixture = Fixture::start().await;
-    let agent = Party::External("PO-demo".parse().unwrap());
+    let agent = CredentialHolder::External("PO-demo".parse().unwrap());
     let address = fixture.url.strip_prefix("nats://").unwrap();
     let mut raw = Raw::connect(address, &fixture.authority.mint(&agent).unwrap());
     for number in 0..1_000 {

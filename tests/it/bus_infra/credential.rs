@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, CredsError, LIFETIME, Party, Standing};
+use tetrarch_bus::creds::{Authority, CredentialHolder, CredentialStatus, CredsError, LIFETIME};
 use tetrarch_bus::error::{ConnectError, PublishError};
 use tetrarch_bus::server::{ManagedServer, guard_pace, tell_revoked};
-use tetrarch_bus::subject::pattern::policy::{Person, Role};
+use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::share::Pace;
 use tetrarch_tests::wait::soon;
 
 use super::Fixture;
 
-fn external() -> Party {
-    Party::External("PO-demo".parse().unwrap())
+fn external() -> CredentialHolder {
+    CredentialHolder::External("PO-demo".parse().unwrap())
 }
 
-fn human() -> Party {
-    Party::Human("ada".parse().unwrap())
+fn human() -> CredentialHolder {
+    CredentialHolder::Human("ada".parse().unwrap())
 }
 
 async fn state(bus: &Bus, wanted: State) {
@@ -37,7 +37,7 @@ async fn assert_refused(options: &ConnectOptions) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
+async fn revoked_user_is_cut_off_and_returns_only_with_a_new_key() {
     let (fixture, _control) = Fixture::with_streams().await;
     let authority = &fixture.authority;
     let options = fixture.options(&external());
@@ -65,7 +65,7 @@ async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_whose_key_is_younger_than_the_server_is_taken_once_that_is_told() {
+async fn role_key_newer_than_the_server_is_accepted_after_an_update() {
     let (fixture, _control) = Fixture::with_streams().await;
     // What an earlier version did not have.
     std::fs::remove_file(fixture.path().join("keys/role-viewer.nk")).unwrap();
@@ -76,7 +76,7 @@ async fn a_role_whose_key_is_younger_than_the_server_is_taken_once_that_is_told(
     assert_refused(&options).await;
     tell_revoked(&options, &authority, &authority.revoked().unwrap()).await.unwrap();
     let viewer = Bus::connect(&options).await.unwrap();
-    assert_eq!(viewer.role(), Some(Role::Human(Person::Viewer)));
+    assert_eq!(viewer.role(), Some(CredentialRole::Human(Person::Viewer)));
     let asked =
         viewer.publish_expect("op.goal.create.human:ada", HeaderMap::new(), "{}".into(), None);
     let refused = asked.await.unwrap_err();
@@ -86,7 +86,7 @@ async fn a_role_whose_key_is_younger_than_the_server_is_taken_once_that_is_told(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_that_is_refused_for_a_while_is_taken_again() {
+async fn temporarily_refused_user_is_accepted_again() {
     let (fixture, _control) = Fixture::with_streams().await;
     let authority = &fixture.authority;
     let options = fixture.options(&human());
@@ -100,7 +100,7 @@ async fn a_user_that_is_refused_for_a_while_is_taken_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart() {
+async fn expired_and_revoked_credentials_are_refused_after_a_restart() {
     let (mut fixture, _control) = Fixture::with_streams().await;
     let file = fixture.authority.issue(&external(), None, Duration::from_secs(1)).unwrap();
     let mut options = ConnectOptions { credentials: Some(file), ..fixture.options(&human()) };
@@ -115,7 +115,7 @@ async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart
     .await;
     assert!(refused.to_string().contains("has expired"), "{refused}");
     let standing = fixture.authority.credential(&external()).unwrap().unwrap().standing;
-    assert_eq!(standing, Standing::Expired);
+    assert_eq!(standing, CredentialStatus::Expired);
     fixture.authority.issue(&external(), None, LIFETIME).unwrap();
     Bus::connect(&options).await.unwrap();
     fixture.authority.revoke(&external()).unwrap();
@@ -129,7 +129,7 @@ async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_that_publishes_too_fast_is_cut_off_for_a_while_and_others_stay() {
+async fn user_publishing_too_fast_is_cut_off_for_a_while_and_others_stay() {
     let (fixture, _control) = Fixture::with_streams().await;
     let options = fixture.options(&human());
     let (loud, quiet) = (Bus::connect(&options).await.unwrap(), fixture.bus(&external()).await);
@@ -155,9 +155,9 @@ async fn a_user_that_publishes_too_fast_is_cut_off_for_a_while_and_others_stay()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_with_too_many_connections_is_cut_off_and_others_stay() {
+async fn user_with_too_many_connections_is_cut_off_and_others_stay() {
     let (fixture, control) = Fixture::with_streams().await;
-    let (options, to) = (fixture.options(&external()), fixture.options(&Party::Control));
+    let (options, to) = (fixture.options(&external()), fixture.options(&CredentialHolder::Control));
     let quiet = fixture.bus(&human()).await;
     let authority = Authority::open_or_create(fixture.path()).unwrap();
     let guard = tokio::spawn(async move {

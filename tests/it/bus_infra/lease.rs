@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::error::PublishError;
-use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest, RenewError};
 use tetrarch_core::id::HostName;
 
 use super::Fixture;
 
-fn claim(key: LeaseKey, instance: &str, ttl_secs: Option<u32>) -> Claim {
-    Claim {
+fn claim(key: LeaseKey, instance: &str, ttl_secs: Option<u32>) -> LeaseRequest {
+    LeaseRequest {
         key,
         instance: instance.to_owned(),
         address: "here".to_owned(),
@@ -34,7 +34,7 @@ async fn until_free(bus: &Bus, key: &LeaseKey) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_claims_one_wins_and_the_others_learn_who() {
+async fn one_of_many_claims_wins_and_others_learn_the_holder() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let claims =
         (0..20).map(|number| {
@@ -58,7 +58,7 @@ async fn of_many_claims_one_wins_and_the_others_learn_who() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_change_of_hands_has_a_higher_epoch() {
+async fn every_change_of_holder_raises_the_epoch() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let first = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
     assert_eq!(first.epoch(), 1);
@@ -71,12 +71,12 @@ async fn every_change_of_hands_has_a_higher_epoch() {
     assert!(Lease::look(&bus, &host()).await.unwrap().unwrap().holder.is_none());
     let third = Lease::acquire(&bus, claim(host(), "b", None)).await.unwrap();
     assert_eq!(third.epoch(), 3);
-    let above = Claim { floor: 40, ..claim(host(), "b", None) };
+    let above = LeaseRequest { floor: 40, ..claim(host(), "b", None) };
     assert_eq!(Lease::acquire(&bus, above).await.unwrap().epoch(), 41);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_lost_it_is_told_and_stays_out() {
+async fn holder_that_lost_its_lease_is_told_and_stays_out() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let mut old = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
     let new = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_holder_that_lost_it_is_told_and_stays_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_works_only_on_a_holder_that_did_not_renew() {
+async fn revoking_works_only_without_a_renewal() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let mut lease = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
     let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
@@ -104,7 +104,7 @@ async fn revoking_works_only_on_a_holder_that_did_not_renew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unrenewed_lease_expires_also_after_a_renewal_and_a_second_holder() {
+async fn unrenewed_lease_expires_even_after_earlier_renewals() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let mut lease = Lease::acquire(&bus, claim(LeaseKey::Go, "a", Some(1))).await.unwrap();
     lease.renew(Vec::new()).await.unwrap();
@@ -112,7 +112,7 @@ async fn an_unrenewed_lease_expires_also_after_a_renewal_and_a_second_holder() {
     let error = lease.renew(Vec::new()).await.unwrap_err();
     assert!(matches!(error, RenewError::Lost { holder: None, .. }), "{error}");
     let floor = lease.epoch();
-    let next = Claim { floor, ..claim(LeaseKey::Go, "b", Some(1)) };
+    let next = LeaseRequest { floor, ..claim(LeaseKey::Go, "b", Some(1)) };
     assert_eq!(Lease::acquire(&bus, next).await.unwrap().epoch(), 2);
     until_free(&bus, &LeaseKey::Go).await;
     let long = claim(LeaseKey::Go, "c", Some(30));
@@ -123,7 +123,7 @@ async fn an_unrenewed_lease_expires_also_after_a_renewal_and_a_second_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_of_the_highest_epoch_there_is_can_be_taken_over() {
+async fn lease_of_the_highest_epoch_can_be_taken_over() {
     let (_fixture, bus) = Fixture::with_streams().await;
     // As protobuf: the instance, the epoch; and what is no lease at all.
     let highest = [&b"\x0a\x03one\x10"[..], &[0xff; 9], &[0x01]].concat();

@@ -10,9 +10,11 @@ use std::path::Path;
 use data_encoding::BASE64URL_NOPAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::{Authority, LIFETIME, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder, LIFETIME};
 use tetrarch_bus::server::{ManagedServer, ServerConfig};
-use tetrarch_bus::subject::pattern::policy::{Account, Crossing, Person, Role, crossings, grant};
+use tetrarch_bus::subject::pattern::policy::{
+    BusAccount, CredentialRole, Crossing, Person, crossings, grant,
+};
 use tetrarch_tests::dice::Dice;
 
 /// Attempts in all.
@@ -162,7 +164,7 @@ impl Attempts {
     fn new(names: &[String]) -> Self {
         let mut patterns: Vec<String> =
             crossings().into_iter().map(|(_, subject)| subject).collect();
-        for role in Role::ALL {
+        for role in CredentialRole::ALL {
             let grant = grant(role);
             for pattern in grant.publish.into_iter().chain(grant.subscribe) {
                 patterns.extend(names.iter().map(|name| pattern.replace("{{name()}}", name)));
@@ -199,7 +201,7 @@ impl Attempts {
 fn role_is_kept_to(
     address: &str,
     credentials: &Path,
-    role: Role,
+    role: CredentialRole,
     name: &str,
     count: usize,
 ) -> [usize; 2] {
@@ -238,26 +240,26 @@ fn is_sendable(subject: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_role_is_kept_to_its_row_of_the_table() {
+async fn every_role_is_limited_to_its_row_of_the_table() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::open_or_create(dir.path()).unwrap();
     let server = ManagedServer::start(&ServerConfig::new(dir.path()), &authority).await.unwrap();
     let address = server.url().trim_start_matches("nats://").to_owned();
-    let issue = |party: Party, person| {
+    let issue = |party: CredentialHolder, person| {
         let name = party.user_name();
         (authority.issue(&party, person, LIFETIME).unwrap(), party.role(), name)
     };
     let mut parties = vec![
-        issue(Party::Control, None),
-        issue(Party::Host("h1".parse().unwrap()), None),
-        issue(Party::External("PO-demo".parse().unwrap()), None),
+        issue(CredentialHolder::Control, None),
+        issue(CredentialHolder::Host("h1".parse().unwrap()), None),
+        issue(CredentialHolder::External("PO-demo".parse().unwrap()), None),
     ];
     // Each under a name of its own; that of the admin is among the others' names.
     for (person, name) in Person::ALL.into_iter().zip(["vera", "olga", "axel", "ada"]) {
-        let (file, _, name) = issue(Party::Human(name.parse().unwrap()), Some(person));
-        parties.push((file, Role::Human(person), name));
+        let (file, _, name) = issue(CredentialHolder::Human(name.parse().unwrap()), Some(person));
+        parties.push((file, CredentialRole::Human(person), name));
     }
-    assert_eq!(parties.len(), Role::ALL.len(), "every role takes part");
+    assert_eq!(parties.len(), CredentialRole::ALL.len(), "every role takes part");
     let each = ATTEMPTS / parties.len();
     let tried = parties.into_iter().map(|(credentials, role, name)| {
         let address = address.clone();
@@ -274,8 +276,8 @@ async fn every_role_is_kept_to_its_row_of_the_table() {
 
 /// A subscription may end in `>` where the table says `*` (see `covers`): there is nothing more to hear by that.
 #[test]
-fn a_last_wildcard_that_is_widened_hears_nothing_more() {
-    let fleet = Role::ALL.into_iter().filter(|role| role.account() == Account::Fleet);
+fn widened_last_wildcard_hears_nothing_more() {
+    let fleet = CredentialRole::ALL.into_iter().filter(|role| role.account() == BusAccount::Fleet);
     let said = fleet.clone().flat_map(|role| grant(role).publish);
     let crossing = crossings().into_iter().filter(|(how, _)| *how == Crossing::Hear);
     let said: Vec<String> = said.chain(crossing.map(|(_, subject)| subject)).collect();

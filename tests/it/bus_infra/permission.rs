@@ -3,9 +3,9 @@
 use async_nats::jetstream::consumer::PullConsumer;
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::error::{PublishError, ReadError};
-use tetrarch_bus::lease::{Claim, Lease, LeaseKey};
+use tetrarch_bus::lease::{Lease, LeaseKey, LeaseRequest};
 use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{inbox_open, policy};
@@ -14,16 +14,16 @@ use tetrarch_core::id::{EpicId, HostName, HumanName, Ulid};
 
 use super::Fixture;
 
-fn party_host() -> Party {
-    Party::Host(HostName::new("h1").unwrap())
+fn party_host() -> CredentialHolder {
+    CredentialHolder::Host(HostName::new("h1").unwrap())
 }
 
-fn external() -> Party {
-    Party::External("PO-demo".parse().unwrap())
+fn external() -> CredentialHolder {
+    CredentialHolder::External("PO-demo".parse().unwrap())
 }
 
-fn human() -> Party {
-    Party::Human(HumanName::new("ada").unwrap())
+fn human() -> CredentialHolder {
+    CredentialHolder::Human(HumanName::new("ada").unwrap())
 }
 
 async fn publish(bus: &Bus, subject: &str) -> Result<u64, PublishError> {
@@ -43,7 +43,7 @@ async fn check(bus: &Bus, allowed: &[&str], refused: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_publishes_as_itself_and_with_its_own_token_only() {
+async fn host_publishes_only_as_itself_with_its_own_token() {
     let (fixture, _control) = Fixture::with_streams().await;
     let bus = fixture.bus(&party_host()).await;
     let allowed = [
@@ -78,7 +78,7 @@ async fn a_host_publishes_as_itself_and_with_its_own_token_only() {
     check(&bus, &allowed, &refused).await;
     let batch = bus.next_by_subject_batch("MAIL", "mail.GO.>", 0, 10).await.unwrap();
     assert_eq!(batch.len(), 1);
-    let claim = Claim {
+    let claim = LeaseRequest {
         key: LeaseKey::Host(HostName::new("h1").unwrap()),
         instance: "i".to_owned(),
         address: "here".to_owned(),
@@ -87,12 +87,12 @@ async fn a_host_publishes_as_itself_and_with_its_own_token_only() {
         now_unix_ms: 1,
         body: Vec::new(),
     };
-    let other = Claim { key: LeaseKey::Host(HostName::new("h3").unwrap()), ..claim };
+    let other = LeaseRequest { key: LeaseKey::Host(HostName::new("h3").unwrap()), ..claim };
     assert!(Lease::acquire(&bus, other).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_agent_speaks_only_as_itself() {
+async fn external_agent_publishes_only_as_itself() {
     let (fixture, _control) = Fixture::with_streams().await;
     let bus = fixture.bus(&external()).await;
     let allowed = [
@@ -144,7 +144,7 @@ async fn an_external_agent_speaks_only_as_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_agent_hears_only_its_own_mail() {
+async fn external_agent_hears_only_its_own_mail() {
     let (fixture, control) = Fixture::with_streams().await;
     let bus = fixture.bus(&external()).await;
     let mut foreign = bus.client().subscribe("mail.PO-other.>").await.unwrap();
@@ -164,7 +164,7 @@ async fn an_external_agent_hears_only_its_own_mail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_agent_reads_its_inbox_with_the_consumer_that_is_made_for_it() {
+async fn external_agent_reads_its_inbox_through_its_consumer() {
     let (fixture, control) = Fixture::with_streams().await;
     let openings = tokio::spawn(Openings::listen(&control).await.unwrap().serve());
     let bus = fixture.bus(&external()).await;
@@ -191,7 +191,7 @@ async fn an_external_agent_reads_its_inbox_with_the_consumer_that_is_made_for_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_reads_missed_plan_events_with_the_consumer_that_is_made_for_them() {
+async fn person_reads_missed_plan_events_through_their_consumer() {
     let (fixture, control) = Fixture::with_streams().await;
     let openings = tokio::spawn(Openings::listen(&control).await.unwrap().serve());
     let epics = [EpicId(Ulid(1)), EpicId(Ulid(2))];
@@ -231,7 +231,7 @@ async fn denials(bus: &Bus, subject: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_wanted_elsewhere_is_stored_nowhere() {
+async fn reply_to_a_foreign_subject_is_not_stored() {
     let (fixture, control) = Fixture::with_streams().await;
     publish(&control, "mail.PO-demo.GO").await.unwrap();
     let openings = tokio::spawn(Openings::listen(&control).await.unwrap().serve());
@@ -270,7 +270,7 @@ async fn an_answer_that_is_wanted_elsewhere_is_stored_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn state_is_read_and_heard_by_everyone_and_written_by_control() {
+async fn state_is_readable_by_everyone_and_writable_by_control() {
     let (fixture, control) = Fixture::with_streams().await;
     for party in [party_host(), external(), human()] {
         let bus = fixture.bus(&party).await;
@@ -285,7 +285,7 @@ async fn state_is_read_and_heard_by_everyone_and_written_by_control() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_human_asks_under_their_own_name_and_reads_what_is_public() {
+async fn human_asks_under_their_own_name_and_reads_public_subjects() {
     let (fixture, control) = Fixture::with_streams().await;
     publish(&control, "ledger.main").await.unwrap();
     publish(&control, "mail.PO-x.GO").await.unwrap();

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tetrarch_bus::HeaderMap;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::server::{ManagedServer, ServerError, endpoint};
 use tetrarch_bus::topology;
 
 use super::{Fixture, signal};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_server_is_found_again_and_a_stopped_one_started_at_the_same_address() {
+async fn running_server_is_found_and_stopped_one_restarted_at_its_address() {
     let mut fixture = Fixture::start().await;
     assert_eq!(endpoint(fixture.path()).unwrap(), fixture.url);
     drop(fixture.server.take());
@@ -31,7 +31,7 @@ async fn a_running_server_is_found_again_and_a_stopped_one_started_at_the_same_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_the_servers_death() {
+async fn acknowledged_writes_survive_the_servers_death() {
     let (mut fixture, bus) = Fixture::with_streams().await;
     let first = fixture.server.take().unwrap();
     let seq =
@@ -42,7 +42,7 @@ async fn what_was_acknowledged_survives_the_servers_death() {
 
     let second = ManagedServer::start(&fixture.config(), &fixture.authority).await.unwrap();
     fixture.pid = second.pid();
-    let bus = fixture.bus(&Party::Control).await;
+    let bus = fixture.bus(&CredentialHolder::Control).await;
     topology::apply(&bus, 1).await.unwrap();
     assert_eq!(bus.stream_last_seq("LEDGER").await.unwrap(), seq);
     assert_eq!(bus.stream_created("LEDGER").await.unwrap(), created);
@@ -52,7 +52,7 @@ async fn what_was_acknowledged_survives_the_servers_death() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_survives_a_restart_of_the_server() {
+async fn connection_survives_a_server_restart() {
     let (mut fixture, bus) = Fixture::with_streams().await;
     fixture.server.take().unwrap().stop().await.unwrap();
     let again = ManagedServer::start(&fixture.config(), &fixture.authority).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_connection_survives_a_restart_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_taken_port_is_named() {
+async fn taken_port_is_named() {
     let fixture = Fixture::start().await;
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port();
@@ -80,7 +80,7 @@ async fn a_taken_port_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_start_is_explained_by_its_own_log() {
+async fn server_start_failure_is_explained_by_its_log() {
     let fixture = Fixture::start().await;
     let other = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(other.path().join("nats")).unwrap();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::Config;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::error::{PublishError, ReadError};
 use tetrarch_bus::topology::{self, TopologyError};
 use tetrarch_bus::{Bus, HeaderMap};
@@ -39,9 +39,9 @@ async fn configs(bus: &Bus) -> Vec<(Config, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_setting_is_put_right_and_an_unchangeable_one_is_an_error() {
+async fn changed_setting_is_corrected_and_an_unchangeable_one_is_an_error() {
     let fixture = Fixture::start().await;
-    let bus = fixture.bus(&Party::Control).await;
+    let bus = fixture.bus(&CredentialHolder::Control).await;
     let mut wanted = topology::streams(1);
     wanted.retain(|config| config.name == "MAIL");
     let mut changed = wanted.remove(0);
@@ -62,7 +62,7 @@ async fn a_changed_setting_is_put_right_and_an_unchangeable_one_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expected_sequence_fences_and_names_the_last_one() {
+async fn expected_sequence_fences_and_names_the_last_one() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let publish = |text: &'static str, expect| {
         let bus = bus.clone();
@@ -79,7 +79,7 @@ async fn an_expected_sequence_fences_and_names_the_last_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_are_told_from_unknown_outcomes() {
+async fn refusals_differ_from_unknown_outcomes() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let publish = |subject: &'static str, size: usize| {
         let bus = bus.clone();
@@ -98,7 +98,7 @@ async fn refusals_are_told_from_unknown_outcomes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn publishes_in_flight_are_stored_in_order() {
+async fn concurrent_publishes_are_stored_in_order() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let mut waiting = Vec::new();
     for number in 0..500u32 {
@@ -118,7 +118,7 @@ async fn publishes_in_flight_are_stored_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_hold_what_the_filter_names_from_the_position_on() {
+async fn batches_hold_filtered_messages_from_the_position() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let mut own = Vec::new();
     for _ in 0..5 {
@@ -139,7 +139,7 @@ async fn batches_hold_what_the_filter_names_from_the_position_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_of_each_subject_is_read_at_once_up_to_the_servers_bound() {
+async fn last_message_of_each_subject_is_read_up_to_the_server_bound() {
     let (_fixture, bus) = Fixture::with_streams().await;
     put(&bus, "cursor.PO-a", "1").await;
     put(&bus, "cursor.PO-b", "2").await;
@@ -165,7 +165,7 @@ async fn the_last_of_each_subject_is_read_at_once_up_to_the_servers_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stock_key_value_client_reads_state() {
+async fn stock_key_value_client_reads_state() {
     let (_fixture, bus) = Fixture::with_streams().await;
     put(&bus, "$KV.STATE.agent.PO-a", "{}").await;
     let state = bus.jetstream().get_key_value("STATE").await.unwrap();
@@ -174,9 +174,9 @@ async fn a_stock_key_value_client_reads_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_cannot_say_itself_where_when_and_under_which_subject_it_was_stored() {
+async fn message_cannot_forge_its_sequence_time_or_subject() {
     let (fixture, control) = Fixture::with_streams().await;
-    let sender = fixture.bus(&Party::External("PO-demo".parse().unwrap())).await;
+    let sender = fixture.bus(&CredentialHolder::External("PO-demo".parse().unwrap())).await;
     let mut headers = HeaderMap::new();
     for (name, value) in [
         ("Nats-Stream", "LEDGER"),

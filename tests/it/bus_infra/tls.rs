@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::{ConnectOptions, Identity};
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::error::ConnectError;
 use tetrarch_bus::server::{
     Certificate, Clients, Listen, ManagedServer, ServerConfig, authority_file, tell_revoked,
@@ -42,7 +42,8 @@ async fn made() -> Fixture {
 async fn connect(fixture: &Fixture, url: &str, ca: Option<&Path>) -> Result<Bus, ConnectError> {
     let tls_ca = ca.map(Path::to_owned);
     let urls = vec![url.to_owned()];
-    Bus::connect(&ConnectOptions { tls_ca, urls, ..fixture.options(&Party::Control) }).await
+    Bus::connect(&ConnectOptions { tls_ca, urls, ..fixture.options(&CredentialHolder::Control) })
+        .await
 }
 
 /// Why there is no TLS, and what is said to do.
@@ -76,7 +77,7 @@ fn certificate((cert, key, ca): (PathBuf, PathBuf, PathBuf)) -> Certificate {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_made_certificate_is_taken_by_its_authority_alone() {
+async fn generated_certificate_is_trusted_by_its_authority_alone() {
     let fixture = made().await;
     assert!(fixture.url.starts_with("tls://localhost:"), "{}", fixture.url);
     let ca = authority_file(fixture.path()).unwrap();
@@ -103,7 +104,7 @@ async fn a_made_certificate_is_taken_by_its_authority_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_without_tls_is_refused_by_the_server() {
+async fn client_without_tls_is_refused_by_the_server() {
     let fixture = made().await;
     let address = fixture.url.replace("tls://", "");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -116,7 +117,7 @@ async fn a_client_without_tls_is_refused_by_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_said_without_tls_to_a_server_that_has_none() {
+async fn nothing_is_sent_without_tls_to_a_plain_server() {
     let fixture = Fixture::start().await;
     let dir = tempfile::tempdir().unwrap();
     let (_, _, ca) = own(dir.path(), SystemTime::now() + Duration::from_secs(60));
@@ -128,7 +129,7 @@ async fn nothing_is_said_without_tls_to_a_server_that_has_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_of_ones_own_is_used_until_it_expires() {
+async fn own_certificate_is_used_until_it_expires() {
     let dir = tempfile::tempdir().unwrap();
     let own = own(dir.path(), SystemTime::now() + Duration::from_secs(3));
     let ca = own.2.clone();
@@ -147,7 +148,7 @@ async fn a_certificate_of_ones_own_is_used_until_it_expires() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_started_again_keeps_its_authority_and_has_private_keys() {
+async fn restarted_server_keeps_its_authority_and_private_keys() {
     let mut fixture = made().await;
     let (ca, url) = (authority_file(fixture.path()).unwrap(), fixture.url.clone());
     let of = |name: &str| std::fs::read(ca.with_file_name(name)).unwrap();
@@ -172,7 +173,7 @@ async fn a_server_that_is_started_again_keeps_its_authority_and_has_private_keys
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_asks_for_certificates_takes_only_clients_that_have_one() {
+async fn server_requiring_client_certificates_refuses_others() {
     let (good, bad) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let ends = SystemTime::now() + Duration::from_secs(3600);
     let identity = |dir: &Path| -> (Identity, PathBuf) {
@@ -185,7 +186,7 @@ async fn a_server_that_asks_for_certificates_takes_only_clients_that_have_one() 
     let reached = fixture.server.as_ref().unwrap().reached();
     let with = async |tls_identity: Option<Identity>| {
         let options = ConnectOptions { tls_identity, ..reached.clone() };
-        let named = fixture.options(&Party::Control);
+        let named = fixture.options(&CredentialHolder::Control);
         Bus::connect(&ConnectOptions { credentials: named.credentials, ..options }).await
     };
     with(Some(mine)).await.unwrap();

@@ -53,7 +53,7 @@ async fn in_the_stream(bus: &Bus) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_is_kept_as_it_is_once_it_has_ended() {
+async fn ended_journal_is_archived_verbatim() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut journal = written(&bus, vec![said("first\n{\"entry\":1}"), said("ü\u{2028}")]).await;
@@ -77,7 +77,7 @@ async fn a_journal_is_kept_as_it_is_once_it_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_nobody_ended_is_ended_before_it_is_kept() {
+async fn unended_journal_is_ended_before_archiving() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut zombie = written(&bus, vec![said("first")]).await;
@@ -92,7 +92,7 @@ async fn a_journal_that_nobody_ended_is_ended_before_it_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_journal_is_several_artifacts_and_reads_as_one() {
+async fn long_journal_is_several_artifacts_and_reads_as_one() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let long = "x".repeat(1_000);
@@ -111,7 +111,7 @@ async fn a_long_journal_is_several_artifacts_and_reads_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_kept_journal_is_not_read_as_one() {
+async fn foreign_artifact_is_not_read_as_a_journal() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let store = Artifacts::new(&bus);

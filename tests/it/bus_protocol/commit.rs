@@ -28,7 +28,7 @@ async fn ledger(bus: &Bus) -> Vec<(u64, Result<Entry, InvalidEntry>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_whose_answer_was_lost_is_committed_once() {
+async fn entry_with_a_lost_answer_is_committed_once() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
@@ -41,7 +41,7 @@ async fn an_entry_whose_answer_was_lost_is_committed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_of_a_higher_epoch_deposes() {
+async fn owner_of_a_higher_epoch_deposes() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut old = Committer::new(bus.clone(), 0, 1);
@@ -54,7 +54,7 @@ async fn an_owner_of_a_higher_epoch_deposes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn anything_else_in_the_way_means_load_anew() {
+async fn foreign_entry_in_the_way_requires_a_reload() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut first = Committer::new(bus.clone(), 0, 1);
@@ -72,7 +72,7 @@ async fn anything_else_in_the_way_means_load_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_outlives_the_server() {
+async fn commit_survives_a_server_restart() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
@@ -90,7 +90,7 @@ async fn a_commit_outlives_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stood_still_stores_a_repeated_commit_once() {
+async fn paused_server_stores_a_repeated_commit_once() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
@@ -113,7 +113,7 @@ async fn a_server_that_stood_still_stores_a_repeated_commit_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_are_no_valid_commits_are_told_apart() {
+async fn invalid_commits_are_distinguished() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     land(&bus, &empty_entry(1, 3), 0).await;
@@ -131,7 +131,7 @@ async fn entries_that_are_no_valid_commits_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_publish_is_unknown_as_soon_as_its_connection_is_lost() {
+async fn publish_is_unknown_once_its_connection_is_lost() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     server.pause().await;

@@ -21,7 +21,7 @@ async fn sealed(bus: &Bus, epoch: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_claim_one_gets_it() {
+async fn one_of_many_claimants_gets_the_cursor() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     sealed(&bus, 1).await;
@@ -45,7 +45,7 @@ async fn of_many_who_claim_one_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_says_what_it_ran_into() {
+async fn refused_claim_names_its_conflict() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     sealed(&bus, 2).await;
@@ -62,7 +62,7 @@ async fn a_claim_says_what_it_ran_into() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sealed_session_moves_its_cursor_no_more() {
+async fn sealed_session_cannot_move_its_cursor() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     sealed(&bus, 1).await;
@@ -82,7 +82,7 @@ async fn a_sealed_session_moves_its_cursor_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_whose_answer_was_lost_is_made_once() {
+async fn move_with_a_lost_answer_is_made_once() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     sealed(&bus, 1).await;
@@ -110,7 +110,7 @@ async fn dies_of(bus: &Bus, epoch: u64, message: u64) -> Turn {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_which_five_sessions_died_is_given_up_and_the_server_may_die_meanwhile() {
+async fn message_that_killed_five_sessions_is_given_up_despite_a_server_death() {
     let mut server = tetrarch_tests::server().await;
     for epoch in 1..=5 {
         let bus = server.control().await;

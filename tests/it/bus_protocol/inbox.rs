@@ -1,6 +1,6 @@
 //! Inboxes: order, control before mail, what the owner sent again, and lost hints.
 
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::cursor::{read_cursor, write_cursor};
 use tetrarch_bus::envelope::{MSG_ID, SEQ};
 use tetrarch_bus::inbox::{Inbox, Incoming, Wakeup};
@@ -8,7 +8,7 @@ use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::Subject;
-use tetrarch_bus::unread::Unread;
+use tetrarch_bus::unread::UnreadMail;
 use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::cursor::{Cursor, Positions};
 use tetrarch_core::id::{AgentId, HostName, Principal, SessionId, Ulid};
@@ -67,7 +67,7 @@ async fn nothing(inbox: &mut Inbox) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_next_session_says_again_is_read_though_the_one_before_said_it() {
+async fn message_resent_by_the_next_session_is_read() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let said = info(&me(), "please");
@@ -84,7 +84,7 @@ async fn what_the_next_session_says_again_is_read_though_the_one_before_said_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_that_is_held_back_stays_where_it_is_and_control_goes_past_it() {
+async fn deferred_mail_keeps_its_position_and_control_passes() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let wakeup = Wakeup::start(bus.clone());
@@ -157,7 +157,7 @@ async fn hints_wake_a_waiting_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_owner_sends_again_is_left_out_also_after_a_restart() {
+async fn resent_owner_mail_is_skipped_even_after_a_restart() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let entries: Vec<Entry> = (1..=3u128)
@@ -203,7 +203,7 @@ async fn what_the_owner_sends_again_is_left_out_also_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_that_came_while_the_connection_was_lost_is_read() {
+async fn mail_sent_during_a_disconnect_is_read() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let wakeup = Wakeup::start(server.control().await);
@@ -219,7 +219,7 @@ async fn mail_that_came_while_the_connection_was_lost_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hint_of_what_was_never_stored_does_no_harm() {
+async fn hint_of_an_unstored_message_is_harmless() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let wakeup = Wakeup::start(server.control().await);
@@ -237,7 +237,7 @@ async fn a_hint_of_what_was_never_stored_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_is_handed_on_with_its_place() {
+async fn undecodable_mail_is_handed_on_with_its_position() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let subject = Subject::Mail { lane: Lane::Mail, to: me(), from: worker(2).into(), via: None };
@@ -252,7 +252,7 @@ async fn what_cannot_be_read_is_handed_on_with_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_position_beyond_the_end_is_set_back() {
+async fn position_beyond_the_end_is_reset() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     write(&bus, &info(&me(), "had"), "m1").await;
@@ -263,10 +263,10 @@ async fn a_position_beyond_the_end_is_set_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_reads_the_inboxes_of_many_agents_over_one_connection() {
+async fn host_reads_many_inboxes_over_one_connection() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    let host = server.bus(&Party::Host(HostName::new("a").unwrap())).await;
+    let host = server.bus(&CredentialHolder::Host(HostName::new("a").unwrap())).await;
     let wakeup = Wakeup::start(host);
     let mut inboxes = Vec::new();
     for number in 0..300u128 {
@@ -281,7 +281,7 @@ async fn a_host_reads_the_inboxes_of_many_agents_over_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_has_read_is_found_once_it_is_old_and_not_when_it_was_set_aside() {
+async fn unread_mail_is_found_once_old_unless_set_aside() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let order = Entry { seals: vec![super::seal(&worker(1), 1)], ..empty_entry(1, 1) };
@@ -306,7 +306,7 @@ async fn what_nobody_has_read_is_found_once_it_is_old_and_not_when_it_was_set_as
         payload: "{}".into(),
     };
     dead_letter(&bus, &letter).await.unwrap();
-    let mut found = Unread::new(bus.clone());
+    let mut found = UnreadMail::new(bus.clone());
     assert!(found.before(BusTime(1)).await.unwrap().is_empty(), "none of it is that old");
     let later = BusTime(u64::MAX);
     let all = found.before(later).await.unwrap();

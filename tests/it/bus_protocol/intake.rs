@@ -38,7 +38,7 @@ async fn take(intake: &mut Intake, count: usize) -> Vec<u128> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_come_in_order_and_as_many_as_there_are() {
+async fn requests_come_in_order_without_loss() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     for number in 0..600 {
@@ -56,7 +56,7 @@ async fn requests_come_in_order_and_as_many_as_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_intake_goes_on_over_a_restart_of_the_server() {
+async fn intake_survives_a_server_restart() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     for number in 0..10 {
@@ -84,7 +84,7 @@ async fn the_intake_goes_on_over_a_restart_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_that_is_gone_is_made_again() {
+async fn lost_consumer_is_recreated() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     report(&bus, 0).await;
@@ -100,7 +100,7 @@ async fn a_consumer_that_is_gone_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_position_beyond_the_end_is_set_back_and_told() {
+async fn position_beyond_the_end_is_reset_and_reported() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     report(&bus, 0).await;
@@ -111,7 +111,7 @@ async fn a_position_beyond_the_end_is_set_back_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
+async fn unanswerable_message_is_dead_lettered_once_with_its_reason() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     bus.publish_expect("report.nobody", HeaderMap::new(), "{}".into(), None).await.unwrap();
@@ -144,7 +144,7 @@ async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sending_gives_up_only_after_the_given_patience() {
+async fn sending_gives_up_only_after_the_given_timeout() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     server.pause().await;
@@ -155,7 +155,7 @@ async fn sending_gives_up_only_after_the_given_patience() {
     assert!(matches!(refused, Err(SendError::BusDown { .. })), "{refused:?}");
     server.resume();
     let host = tetrarch_core::id::HostName::new("a").unwrap();
-    let other = server.bus(&tetrarch_bus::creds::Party::Host(host)).await;
+    let other = server.bus(&tetrarch_bus::creds::CredentialHolder::Host(host)).await;
     let refused = send_request(&other, &subject, HeaderMap::new(), "{}".into(), None).await;
     assert!(matches!(refused, Err(SendError::Refused(_))), "{refused:?}");
 }

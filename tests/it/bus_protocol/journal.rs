@@ -38,7 +38,7 @@ async fn entries(bus: &Bus) -> Vec<JournalEntry> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_goes_on_where_the_journal_ends() {
+async fn successor_continues_at_the_end_of_the_journal() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut first = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_successor_goes_on_where_the_journal_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seal_ends_the_old_journal_and_keeps_its_positions() {
+async fn seal_ends_the_old_journal_and_keeps_its_positions() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let first = Entry { seals: vec![seal(&worker(1), 1)], ..empty_entry(1, 1) };
@@ -82,7 +82,7 @@ async fn a_seal_ends_the_old_journal_and_keeps_its_positions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_whose_answer_was_lost_is_written_once() {
+async fn entry_with_a_lost_answer_is_written_once() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
@@ -98,7 +98,7 @@ async fn an_entry_whose_answer_was_lost_is_written_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_append_that_was_dropped_half_way_is_finished_first() {
+async fn interrupted_append_is_finished_first() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
@@ -113,7 +113,7 @@ async fn an_append_that_was_dropped_half_way_is_finished_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_run_left_is_read_when_its_journal_has_ended() {
+async fn state_of_a_run_is_read_from_its_ended_journal() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut old = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
@@ -131,7 +131,7 @@ async fn what_a_run_left_is_read_when_its_journal_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_journal_is_found_among_those_of_others() {
+async fn end_of_a_journal_is_found_among_others() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let other = Writer { run: RunId(Ulid(78)), ..writer(1) };

@@ -1,8 +1,8 @@
 //! Mailboxes: people read mail with their own credential, also several at a time, and take nothing away.
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::creds::Party;
-use tetrarch_bus::mailbox::{Letter, read};
+use tetrarch_bus::creds::CredentialHolder;
+use tetrarch_bus::mailbox::{MailMessage, read};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_core::id::{HumanName, Principal};
 use tetrarch_core::mail::MailBody;
@@ -11,9 +11,9 @@ use super::{info, soon, worker};
 
 const LETTERS: usize = 450;
 
-fn human(name: &str) -> (Party, Principal) {
+fn human(name: &str) -> (CredentialHolder, Principal) {
     let name = HumanName::new(name).unwrap();
-    (Party::Human(name.clone()), Principal::Human(name))
+    (CredentialHolder::Human(name.clone()), Principal::Human(name))
 }
 
 async fn write(bus: &Bus, to: &Principal, text: &str) {
@@ -21,8 +21,8 @@ async fn write(bus: &Bus, to: &Principal, text: &str) {
     send_mail(bus, &author, &info(to, text), &format!("{to} {text}"), None).await.unwrap();
 }
 
-fn texts(letters: &[Letter]) -> Vec<String> {
-    let text = |letter: &Letter| {
+fn texts(letters: &[MailMessage]) -> Vec<String> {
+    let text = |letter: &MailMessage| {
         let body = &letter.content.as_ref().unwrap().0.body;
         let MailBody::Info { text } = body else { panic!("{body:?}") };
         text.clone()
@@ -31,7 +31,7 @@ fn texts(letters: &[Letter]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_read_mail_and_take_nothing_away() {
+async fn people_read_mail_without_consuming_it() {
     let server = tetrarch_tests::server().await;
     let control = server.control().await;
     let ((ada, ada_is), (_, bob_is)) = (human("ada"), human("bob"));
@@ -51,7 +51,7 @@ async fn people_read_mail_and_take_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_inbox_is_empty() {
+async fn empty_inbox_is_empty() {
     let server = tetrarch_tests::server().await;
     let (ada, ada_is) = human("ada");
     let bus = server.bus(&ada).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::RawMessage;
 use tetrarch_bus::codec;
-use tetrarch_bus::state::{self, Meta, Select};
+use tetrarch_bus::state::{self, OwnerMeta, Select};
 use tetrarch_bus::subject::{KeyKind, Subject, pattern};
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{HostName, Principal, RunId, SessionId, Ulid};
@@ -58,7 +58,7 @@ async fn hosts(bus: &Bus) -> BTreeMap<String, (u32, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_makes_everything_visible() {
+async fn batch_makes_everything_visible() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     outbox(&bus).publish(&batch(7, &work())).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_batch_makes_everything_visible() {
     assert_eq!(found["a"], (5, 11));
     assert_eq!(found["h1"], (1, 8));
     assert!(!found.contains_key("h0"), "dropped");
-    let expected = Meta {
+    let expected = OwnerMeta {
         outbox_through: 11,
         intake_seq: 14,
         owner_epoch: 1,
@@ -127,7 +127,7 @@ async fn repeating_any_part_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_owners_at_once_leave_one_line_of_versions() {
+async fn two_concurrent_owners_leave_one_line_of_versions() {
     let server = tetrarch_tests::server().await;
     let (one, two) = (server.control().await, server.control().await);
     let entries: Vec<Entry> = (0..40u32)
@@ -151,7 +151,7 @@ async fn two_owners_at_once_leave_one_line_of_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_owner_does_not_bring_a_dropped_record_back() {
+async fn old_owner_does_not_restore_a_dropped_record() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let born = Entry { records: vec![host("a", 1)], ..empty_entry(1, 1) };
@@ -162,7 +162,7 @@ async fn an_old_owner_does_not_bring_a_dropped_record_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_outbox_goes_on_over_a_restart_of_the_server() {
+async fn outbox_survives_a_server_restart() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let all = batch(1, &work());
@@ -178,7 +178,7 @@ async fn the_outbox_goes_on_over_a_restart_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_records_than_one_answer_holds_are_read_too() {
+async fn more_records_than_one_answer_holds_are_read() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let records = (0..1_100).map(|index| host(&format!("h{index}"), 1)).collect();
@@ -190,7 +190,7 @@ async fn more_records_than_one_answer_holds_are_read_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_is_handed_on() {
+async fn undecodable_record_is_handed_on() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     outbox(&bus)
@@ -211,7 +211,7 @@ async fn what_cannot_be_read_is_handed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_with_the_highest_number_there_is_ends_like_any_other() {
+async fn journal_with_the_highest_sequence_ends_normally() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let run = RunId(Ulid(1));
@@ -237,7 +237,7 @@ async fn a_journal_with_the_highest_number_there_is_ends_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_mail_was_ahead_of_is_waited_for() {
+async fn record_behind_its_mail_is_waited_for() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let empty = |commit| empty_entry(commit, 1);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use async_nats::HeaderMap;
 use futures::future::join_all;
 use tetrarch_bus::Bus;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::STATE;
@@ -32,7 +32,7 @@ async fn store(bus: &Bus, keys: &[String]) {
 /// before it is sent: the last message of a long life said that there was more, and its reader waited
 /// for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_reads_a_part_of_a_stream_ends_although_messages_go_meanwhile() {
+async fn partial_stream_read_ends_despite_trimming() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let keys: Vec<String> = (0..MESSAGES).map(|key| format!("$KV.STATE.project.p{key}")).collect();
@@ -54,14 +54,14 @@ async fn who_reads_a_part_of_a_stream_ends_although_messages_go_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_who_reads_many_of_two_kinds_is_sent_these_and_not_all_of_state() {
+async fn reader_of_two_record_kinds_is_sent_only_these() {
     let server = tetrarch_tests::server().await;
     let control = server.control().await;
     for (kind, count) in [("project", 700), ("host", 700), ("plan", 4_000)] {
         let keys: Vec<String> = (0..count).map(|key| format!("$KV.STATE.{kind}.k{key}")).collect();
         store(&control, &keys).await;
     }
-    let person = server.bus(&Party::Human(HumanName::new("ada").unwrap())).await;
+    let person = server.bus(&CredentialHolder::Human(HumanName::new("ada").unwrap())).await;
     let statistics = person.client().statistics();
     let before = statistics.in_messages.load(Ordering::Relaxed);
     let wanted = [KeyKind::Project, KeyKind::Host].map(Select::Kind);

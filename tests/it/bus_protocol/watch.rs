@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::subject::pattern::PLANS;
 use tetrarch_bus::watch::{From, Replies, ReplyError, plan_events};
 use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
@@ -35,7 +35,7 @@ async fn plans_are_watched_from_the_start_or_from_now() {
         .collect();
     let all = batch(1, &entries);
     outbox(&bus).publish(&all[..2]).await.unwrap();
-    let person = server.bus(&Party::Human(human())).await;
+    let person = server.bus(&CredentialHolder::Human(human())).await;
     let start = plan_events(&person, Some(epic(1)), From::Start).await.unwrap();
     let now = plan_events(&person, None, From::Now).await.unwrap();
     outbox(&bus).publish(&all).await.unwrap();
@@ -56,7 +56,7 @@ async fn plans_are_watched_from_the_start_or_from_now() {
 
 /// What others write must not make a watcher of one epic read anew: a project watches many.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
+async fn idle_plan_watch_uses_one_consumer_until_it_ends() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let told = |seq: u128, version: u32, of: u128| Entry {
@@ -102,10 +102,10 @@ async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_found_in_the_mail_or_in_the_decision() {
+async fn answer_is_found_in_the_mail_or_in_the_decision() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    let person = server.bus(&Party::Human(human())).await;
+    let person = server.bus(&CredentialHolder::Human(human())).await;
     let owner = Principal::Human(human());
     let (mailed, decided, open) = (RequestId(Ulid(1)), RequestId(Ulid(2)), RequestId(Ulid(3)));
 

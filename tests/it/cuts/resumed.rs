@@ -59,7 +59,7 @@ async fn moved(before: &Path, after: &Path) -> (Story, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_conversation_works_where_its_first_run_worked_and_is_told_where_that_is_not() {
+async fn resumed_conversation_keeps_its_directory_or_is_told_of_its_loss() {
     let dir = tempfile::tempdir().unwrap();
     let (here, there) = (dir.path().join("here"), dir.path().join("there"));
     let (stayed, told) = moved(&here, &here).await;
@@ -72,7 +72,7 @@ async fn a_conversation_works_where_its_first_run_worked_and_is_told_where_that_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_is_the_same_when_its_call_asks_again_and_another_when_another_call_does() {
+async fn repeated_ask_is_the_same_question_and_another_call_another() {
     let dir = tempfile::tempdir().unwrap();
     let ask = || ("ask_human", json!({"question": "May I go on?"}));
     let mut stage = Stage::new(dir.path(), &model(vec![ask(), ask()]));
@@ -88,7 +88,7 @@ async fn a_question_is_the_same_when_its_call_asks_again_and_another_when_anothe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_for_mail_does_not_wait_for_more_when_some_was_heard_since_its_turn() {
+async fn wait_for_mail_returns_mail_heard_since_its_turn() {
     let dir = tempfile::tempdir().unwrap();
     let mut stage = Stage::new(dir.path(), &model(Vec::new()));
     let call = |id: &str, tool: &str, arguments: Value| Call {
@@ -110,7 +110,7 @@ async fn a_wait_for_mail_does_not_wait_for_more_when_some_was_heard_since_its_tu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_is_handed_back_once_however_many_sessions_give_one() {
+async fn result_is_returned_once_over_all_sessions() {
     let finish = |n: u32| (FINISH, json!({"outcome": "success", "deliverable": {"n": n}}));
     let schema = json!({"type": "object", "properties": {"n": {"minimum": 9}}});
     let url = model(vec![finish(1), finish(2), finish(3)]);

@@ -14,7 +14,7 @@ use tetrarch_core::budget::Limits;
 use tetrarch_core::converse::Recorded;
 use tetrarch_core::converse::recorded::{Gathered, Kept};
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
-use tetrarch_core::hosted::{Effect, Hosted, Input};
+use tetrarch_core::hosted::{HostedSession, SessionEffect, SessionInput};
 use tetrarch_core::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, ProfileName, ProjectName, QuestionId, RunId,
     SessionId, Ulid,
@@ -101,11 +101,11 @@ pub(crate) struct Stage {
 struct Session<'s> {
     stage: &'s mut Stage,
     story: &'s mut Story,
-    machine: Hosted,
+    machine: HostedSession,
     run: RunId,
     entries: usize,
     inbox: usize,
-    inputs: VecDeque<Input>,
+    inputs: VecDeque<SessionInput>,
     cut: Cut,
     is_over: bool,
 }
@@ -164,7 +164,7 @@ impl Stage {
         self
     }
 
-    fn machine(&self, story: &Story) -> (Hosted, RunId) {
+    fn machine(&self, story: &Story) -> (HostedSession, RunId) {
         let id = |place: u64| Ulid::from_parts(NOW.0, place.into());
         let (agent, session) = (AgentId::Worker(id(1)), SessionId(id(story.sessions)));
         let run = Run {
@@ -193,7 +193,7 @@ impl Stage {
         };
         let id = run.id;
         let first = RunId(Ulid::from_parts(NOW.0, 1_001));
-        let mut machine = Hosted::new(launch, run, "h".to_owned(), None, None);
+        let mut machine = HostedSession::new(launch, run, "h".to_owned(), None, None);
         let mut gathered = Gathered::default();
         for kept in story.kept.iter().rev() {
             if gathered.add(kept.clone()) {
@@ -215,7 +215,7 @@ impl Session<'_> {
             self.send_letters();
             let input = match self.inputs.pop_front() {
                 Some(input) => input,
-                None => Input::Runner(self.seen().await),
+                None => SessionInput::Runner(self.seen().await),
             };
             let effects = self.machine.step(NOW, input);
             self.perform(effects).await;
@@ -244,15 +244,15 @@ impl Session<'_> {
         }
     }
 
-    async fn perform(&mut self, effects: Vec<Effect>) {
+    async fn perform(&mut self, effects: Vec<SessionEffect>) {
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
             match effect {
-                Effect::Claim => {
-                    let claimed = Input::Claimed(ClaimOutcome::Claimed);
+                SessionEffect::Claim => {
+                    let claimed = SessionInput::Claimed(ClaimOutcome::Claimed);
                     queue.extend(self.machine.step(NOW, claimed));
                 }
-                Effect::Journal(event) => {
+                SessionEffect::Journal(event) => {
                     if self.is_cut(&event, false) {
                         break;
                     }
@@ -261,19 +261,19 @@ impl Session<'_> {
                         break;
                     }
                 }
-                Effect::Order(order) => self.stage.orders.send(*order).await.unwrap(),
-                Effect::Report(report) => {
+                SessionEffect::Order(order) => self.stage.orders.send(*order).await.unwrap(),
+                SessionEffect::Report(report) => {
                     if let Report::Ask { id, question, .. } = *report {
                         self.asked(id, &question);
                     }
                 }
-                Effect::Stream(_) => {}
-                Effect::End => self.is_over = true,
-                Effect::ReadSpawn { .. }
-                | Effect::Operate { .. }
-                | Effect::Request(..)
-                | Effect::Mail(_)
-                | Effect::Store(_) => panic!("{effect:?}"),
+                SessionEffect::Stream(_) => {}
+                SessionEffect::End => self.is_over = true,
+                SessionEffect::ReadSpawn { .. }
+                | SessionEffect::Operate { .. }
+                | SessionEffect::Request(..)
+                | SessionEffect::Mail(_)
+                | SessionEffect::Store(_) => panic!("{effect:?}"),
             }
         }
     }
@@ -358,7 +358,7 @@ fn letter(turn: u64) -> String {
     format!("letter of turn {turn}.")
 }
 
-fn mail(body: MailBody, json: String, place: u64) -> Input {
+fn mail(body: MailBody, json: String, place: u64) -> SessionInput {
     let mail = Mail {
         to: AgentId::Go.into(),
         epic: None,
@@ -369,7 +369,7 @@ fn mail(body: MailBody, json: String, place: u64) -> Input {
         body,
     };
     let from = AgentId::Go.into();
-    Input::Mail { from, mail: Box::new(mail), json, place }
+    SessionInput::Mail { from, mail: Box::new(mail), json, place }
 }
 
 fn brief(workspace: &Path, url: &str) -> Brief {

@@ -6,7 +6,7 @@ use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::cursor::{Claimed, CursorError, claim, read_cursor, write_cursor};
 use tetrarch_bus::error::PublishError;
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
-use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey, LeaseSeen, RenewError};
+use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest, LeaseSeen, RenewError};
 use tetrarch_bus::outbox::Announcer;
 use tetrarch_bus::subject::{Subject, pattern};
 use tetrarch_bus::{Bus, HeaderMap, codec};
@@ -164,7 +164,7 @@ impl Reality {
         let bus = &self.bus;
         match deed {
             Deed::Acquire { key: number, instance: who, floor, ttl_secs } => {
-                let wanted = Claim {
+                let wanted = LeaseRequest {
                     key: key(*number),
                     instance: instance(*who),
                     address: "here".to_owned(),

@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn launched_twice_is_found() {
+fn double_launch_is_found() {
     found(Bug::LaunchedTwice, "invariant 4:");
 }

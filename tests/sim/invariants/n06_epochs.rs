@@ -5,6 +5,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn epoch_unchecked_is_found() {
+fn unchecked_epoch_is_found() {
     found(Bug::EpochUnchecked, "invariant 7:");
 }

@@ -10,16 +10,16 @@ fn missing_seal_is_found() {
 }
 
 #[test]
-fn sealed_late_is_found() {
+fn late_seal_is_found() {
     found(Bug::SealedLate, "invariant 7:");
 }
 
 #[test]
-fn claim_unchecked_is_found() {
+fn unchecked_claim_is_found() {
     found(Bug::ClaimUnchecked, "invariant 7:");
 }
 
 #[test]
-fn lease_not_taken_is_found() {
+fn untaken_lease_is_found() {
     found(Bug::LeaseNotTaken, "invariant 7:");
 }

@@ -4,16 +4,16 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn revived_is_found() {
+fn revived_agent_is_found() {
     found(Bug::Revived, "invariant 10:");
 }
 
 #[test]
-fn an_id_that_is_used_again_is_found() {
+fn reused_id_is_found() {
     found(Bug::IdReused, "and its definition changed");
 }
 
 #[test]
-fn done_work_that_is_forgotten_is_found() {
+fn forgotten_finished_work_is_found() {
     found(Bug::DoneForgotten, "invariant 10:");
 }

@@ -4,11 +4,11 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn deafness_unnoticed_is_found() {
+fn unnoticed_deafness_is_found() {
     found(Bug::DeafnessUnnoticed, "invariant 11:");
 }
 
 #[test]
-fn lease_taken_blindly_is_found() {
+fn blindly_taken_lease_is_found() {
     found(Bug::LeaseTakenBlindly, "invariant 11:");
 }

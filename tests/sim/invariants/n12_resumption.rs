@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn positions_forgotten_is_found() {
+fn forgotten_positions_are_found() {
     found(Bug::PositionsForgotten, "invariant 12:");
 }

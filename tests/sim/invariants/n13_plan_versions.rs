@@ -9,6 +9,6 @@ fn skipped_version_is_found() {
 }
 
 #[test]
-fn plan_unsequenced_is_found() {
+fn unsequenced_plan_is_found() {
     found(Bug::PlanUnsequenced, "invariant 13:");
 }

@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn journal_skipped_is_found() {
+fn skipped_journal_is_found() {
     found(Bug::JournalSkipped, "invariant 14:");
 }

@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn spending_forgotten_is_found() {
+fn forgotten_spending_is_found() {
     found(Bug::SpendingForgotten, "invariant 18:");
 }

@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn state_skipped_is_found() {
+fn skipped_state_is_found() {
     found(Bug::StateSkipped, "invariant 20:");
 }

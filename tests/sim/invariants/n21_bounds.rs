@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn unbounded_is_found() {
+fn unbounded_queue_is_found() {
     found(Bug::Unbounded, "invariant 21:");
 }

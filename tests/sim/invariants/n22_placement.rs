@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn placed_on_dead_life_is_found() {
+fn placement_on_a_dead_life_is_found() {
     found(Bug::PlacedOnDeadLife, "invariant 22:");
 }

@@ -4,11 +4,11 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn tireless_is_found() {
+fn missing_restraint_is_found() {
     found(Bug::Tireless, "invariant 23:");
 }
 
 #[test]
-fn mass_unguarded_is_found() {
+fn unguarded_mass_failure_is_found() {
     found(Bug::MassUnguarded, "invariant 23:");
 }

@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn never_due_is_found() {
+fn never_due_deadline_is_found() {
     found(Bug::NeverDue, "invariant 27:");
 }

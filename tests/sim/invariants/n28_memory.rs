@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn amnesia_unnoticed_is_found() {
+fn unnoticed_amnesia_is_found() {
     found(Bug::AmnesiaUnnoticed, "invariant 28:");
 }

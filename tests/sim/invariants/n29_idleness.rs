@@ -4,6 +4,6 @@ use super::found;
 use crate::bug::Bug;
 
 #[test]
-fn restless_is_found() {
+fn busy_idle_owner_is_found() {
     found(Bug::Restless, "invariant 29:");
 }

@@ -6,22 +6,22 @@ use crate::bug::Bug;
 use crate::size::tick;
 
 #[test]
-fn sent_before_commit_is_found() {
+fn message_before_commit_is_found() {
     found(Bug::SentBeforeCommit, "invariant 14:");
 }
 
 #[test]
-fn resent_anew_is_found() {
+fn new_id_on_resend_is_found() {
     found(Bug::ResentAnew, "the tick:");
 }
 
 #[test]
-fn backoff_forgotten_is_found() {
+fn forgotten_backoff_is_found() {
     found(Bug::BackoffForgotten, "before its backoff ends");
 }
 
 #[test]
-fn tick_unbounded_is_found() {
+fn unbounded_tick_is_found() {
     let looks = tick(None);
     assert!(looks.as_ref().is_ok_and(|looks| *looks > 1), "six hundred stand still: {looks:?}");
     let told = tick(Some(Bug::TickUnbounded)).unwrap_err();

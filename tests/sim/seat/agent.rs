@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::cursor::Claim;
-use tetrarch_core::hosted::{self, Hosted};
+use tetrarch_core::hosted::{self, HostedSession};
 use tetrarch_core::id::{DispatchId, Principal};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::mail::{Launch, Mail, MailBody};
@@ -22,7 +22,7 @@ use crate::work::one_worker;
 pub(crate) struct Agent {
     pub(super) own: Own,
     run: Run,
-    pub(super) machine: Hosted,
+    pub(super) machine: HostedSession,
     pub(super) program: Option<Program>,
     pub(super) over: bool,
     /// Where its journal ends.
@@ -43,7 +43,7 @@ impl Agent {
     ) -> Option<Self> {
         let own = Own::of(&launch, claim, life);
         let host = own.claim.host.to_string();
-        let machine = Hosted::new(launch, run.clone(), host, None, None);
+        let machine = HostedSession::new(launch, run.clone(), host, None, None);
         let deaf = reach.faulty && reach.dice.percent(4) && reach.may_fail(run.epic, run.node);
         if deaf {
             reach.tally.note("never reads its mail");
@@ -62,7 +62,7 @@ impl Agent {
     }
 
     pub(crate) fn tick(&mut self, reach: &mut Reach<'_>) {
-        self.step(hosted::Input::Tick, reach);
+        self.step(hosted::SessionInput::Tick, reach);
     }
 
     pub(crate) fn read(&mut self, reach: &mut Reach<'_>) {
@@ -81,7 +81,7 @@ impl Agent {
             }
         }
         let json = "{}".to_owned();
-        self.step(hosted::Input::Mail { from, mail: Box::new(mail), json, place: 0 }, reach);
+        self.step(hosted::SessionInput::Mail { from, mail: Box::new(mail), json, place: 0 }, reach);
     }
 
     pub(crate) fn run_program(&mut self, reach: &mut Reach<'_>) {
@@ -89,7 +89,7 @@ impl Agent {
             return;
         };
         reach.tell(format_args!("{} {event:?}", self.own.id));
-        self.step(hosted::Input::Runner(event), reach);
+        self.step(hosted::SessionInput::Runner(event), reach);
     }
 
     /// Whether its program may be running.
@@ -102,51 +102,53 @@ impl Agent {
         self.over = true;
     }
 
-    fn step(&mut self, input: hosted::Input, reach: &mut Reach<'_>) {
+    fn step(&mut self, input: hosted::SessionInput, reach: &mut Reach<'_>) {
         let effects = self.machine.step(reach.now, input);
         self.perform(effects, reach);
     }
 
-    fn perform(&mut self, effects: Vec<hosted::Effect>, reach: &mut Reach<'_>) {
+    fn perform(&mut self, effects: Vec<hosted::SessionEffect>, reach: &mut Reach<'_>) {
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
             let input = match effect {
-                hosted::Effect::Claim => Some(hosted::Input::Claimed(self.own.claim(reach))),
-                hosted::Effect::Journal(event) => {
+                hosted::SessionEffect::Claim => {
+                    Some(hosted::SessionInput::Claimed(self.own.claim(reach)))
+                }
+                hosted::SessionEffect::Journal(event) => {
                     if self.append(event, reach) {
                         None
                     } else {
                         reach.tally.note("session fenced");
                         reach.tell(format_args!("{} is fenced", self.own.id));
                         queue.clear();
-                        Some(hosted::Input::Fenced)
+                        Some(hosted::SessionInput::Fenced)
                     }
                 }
-                hosted::Effect::ReadSpawn { json } => {
+                hosted::SessionEffect::ReadSpawn { json } => {
                     let wanted = Box::new(one_worker(self.run.epic, None));
                     let bad = json == "bad";
                     let read = if bad { Err("not JSON".to_owned()) } else { Ok((None, wanted)) };
-                    Some(hosted::Input::SpawnRead(read))
+                    Some(hosted::SessionInput::SpawnRead(read))
                 }
-                hosted::Effect::Store(keep) => {
+                hosted::SessionEffect::Store(keep) => {
                     let stored = keep.iter().map(|_| Artifact {
                         name: "kept".to_owned(),
                         sha256: String::new(),
                         size: 1,
                         media_type: String::new(),
                     });
-                    Some(hosted::Input::Stored(stored.collect()))
+                    Some(hosted::SessionInput::Stored(stored.collect()))
                 }
-                hosted::Effect::End => {
+                hosted::SessionEffect::End => {
                     self.over = true;
                     return;
                 }
-                told @ (hosted::Effect::Order(_)
-                | hosted::Effect::Report(_)
-                | hosted::Effect::Operate { .. }
-                | hosted::Effect::Request(..)
-                | hosted::Effect::Mail(_)
-                | hosted::Effect::Stream(_)) => {
+                told @ (hosted::SessionEffect::Order(_)
+                | hosted::SessionEffect::Report(_)
+                | hosted::SessionEffect::Operate { .. }
+                | hosted::SessionEffect::Request(..)
+                | hosted::SessionEffect::Mail(_)
+                | hosted::SessionEffect::Stream(_)) => {
                     self.tell(told, reach);
                     None
                 }
@@ -172,23 +174,23 @@ impl Agent {
         end.is_some()
     }
 
-    fn tell(&mut self, effect: hosted::Effect, reach: &mut Reach<'_>) {
+    fn tell(&mut self, effect: hosted::SessionEffect, reach: &mut Reach<'_>) {
         match effect {
-            hosted::Effect::Order(order) => self.order(*order, reach),
-            hosted::Effect::Report(report) => self.own.report(*report, reach),
-            hosted::Effect::Request(id, request) => {
+            hosted::SessionEffect::Order(order) => self.order(*order, reach),
+            hosted::SessionEffect::Report(report) => self.own.report(*report, reach),
+            hosted::SessionEffect::Request(id, request) => {
                 self.own.request(id, RequestBody::Spawn(*request), reach);
             }
-            hosted::Effect::Mail(mail) => {
+            hosted::SessionEffect::Mail(mail) => {
                 reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
             }
-            hosted::Effect::Stream(_)
-            | hosted::Effect::Operate { .. }
-            | hosted::Effect::Claim
-            | hosted::Effect::Journal(_)
-            | hosted::Effect::ReadSpawn { .. }
-            | hosted::Effect::Store(_)
-            | hosted::Effect::End => {}
+            hosted::SessionEffect::Stream(_)
+            | hosted::SessionEffect::Operate { .. }
+            | hosted::SessionEffect::Claim
+            | hosted::SessionEffect::Journal(_)
+            | hosted::SessionEffect::ReadSpawn { .. }
+            | hosted::SessionEffect::Store(_)
+            | hosted::SessionEffect::End => {}
         }
     }
 

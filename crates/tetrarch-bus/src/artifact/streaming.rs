@@ -23,7 +23,7 @@ pub struct Upload(Sent);
 
 /// An artifact that is being read.
 #[derive(Debug)]
-pub struct Lines {
+pub struct ArtifactLines {
     sha256: String,
     bytes: BufReader<DuplexStream>,
     arriving: Option<JoinHandle<Result<(), ArtifactError>>>,
@@ -96,7 +96,7 @@ impl Artifacts {
     ///
     /// # Errors
     /// No such artifact, or what the bus answered.
-    pub async fn lines(&self, sha256: &str) -> Result<(ArtifactRef, Lines), ArtifactError> {
+    pub async fn lines(&self, sha256: &str) -> Result<(ArtifactRef, ArtifactLines), ArtifactError> {
         let meta = self.existing(sha256).await?;
         let (known, (mut sink, source)) = (reference(&meta), pipe());
         let bus = self.bus.clone();
@@ -105,11 +105,11 @@ impl Artifacts {
             transfer::receive(&bus, &meta, &mut sink, Path::new("memory")).await
         });
         let (sha256, bytes) = (sha256.to_owned(), BufReader::new(source));
-        Ok((known, Lines { sha256, bytes, arriving: Some(arriving) }))
+        Ok((known, ArtifactLines { sha256, bytes, arriving: Some(arriving) }))
     }
 }
 
-impl Lines {
+impl ArtifactLines {
     /// The next line, with its end; none after the last one, when all bytes are what the name says.
     ///
     /// # Errors

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Artifacts, MEDIA_TYPE, Meta};
+use super::{Artifacts, MEDIA_TYPE, ObjectMeta};
 use crate::archive;
 use crate::error::ReadError;
-use crate::follow::{Follower, Step};
+use crate::follow::{FollowStep, StreamFollower};
 use crate::subject::pattern;
 use tetrarch_core::artifacts::Stored;
 use tetrarch_core::time::BusTime;
@@ -16,9 +16,9 @@ impl Artifacts {
     pub async fn stored(&self) -> Vec<Stored> {
         let mut found: BTreeMap<String, Stored> = BTreeMap::new();
         let filter = vec![pattern::object_metas().to_owned()];
-        let mut follower = Follower::new(self.bus.clone(), pattern::ARTIFACTS, filter, 1);
-        while let Step::Message { message, pending } = follower.step().await {
-            if let Ok(meta) = serde_json::from_slice::<Meta>(&message.payload)
+        let mut follower = StreamFollower::new(self.bus.clone(), pattern::ARTIFACTS, filter, 1);
+        while let FollowStep::Message { message, pending } = follower.step().await {
+            if let Ok(meta) = serde_json::from_slice::<ObjectMeta>(&message.payload)
                 && !meta.deleted
                 && message.subject == pattern::object_meta(&meta.name)
             {

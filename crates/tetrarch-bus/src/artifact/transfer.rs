@@ -10,7 +10,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{ArtifactError, CHUNK_BYTES, Meta};
+use super::{ArtifactError, CHUNK_BYTES, ObjectMeta};
 use crate::client::{Bus, PendingAck};
 use crate::retry::Retry;
 use crate::subject::pattern;
@@ -86,7 +86,7 @@ async fn next_chunk<R: AsyncRead + Unpin>(source: &mut R) -> std::io::Result<Byt
 /// Writes all chunks of a described upload to a sink and verifies them against its name.
 pub(super) async fn receive<W: AsyncWrite + Unpin>(
     bus: &Bus,
-    meta: &Meta,
+    meta: &ObjectMeta,
     sink: &mut W,
     path: &Path,
 ) -> Result<(), ArtifactError> {

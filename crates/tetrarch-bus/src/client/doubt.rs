@@ -17,10 +17,10 @@ const DOUBT_AFTER: Duration = Duration::from_secs(4);
 /// Since when nothing was answered that needs a majority; none when something was since. Reads of
 /// messages do not count: a server that is cut off answers them with what it has.
 #[derive(Debug, Default)]
-pub(super) struct Doubt(Mutex<Doubted>);
+pub(super) struct QuorumWatch(Mutex<QuorumState>);
 
 #[derive(Debug, Default)]
-struct Doubted {
+struct QuorumState {
     writes: Option<Instant>,
     asks: Option<Instant>,
     /// When the server was changed last: what was sent before says nothing of the next one.
@@ -29,39 +29,39 @@ struct Doubted {
 
 /// What a server is asked that needs a majority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum QuorumProbe {
     Write,
     Api,
 }
 
-impl Doubt {
-    fn doubted(&self) -> MutexGuard<'_, Doubted> {
+impl QuorumWatch {
+    fn doubted(&self) -> MutexGuard<'_, QuorumState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answered(&self, asked: Asked) {
+    fn answered(&self, asked: QuorumProbe) {
         *self.doubted().since(asked) = None;
     }
 
     /// Something that was sent at `sent` was not answered until `now`; whether another server is to
     /// be tried, which is said once of each.
-    fn unanswered(&self, asked: Asked, sent: Instant, now: Instant) -> bool {
+    fn unanswered(&self, asked: QuorumProbe, sent: Instant, now: Instant) -> bool {
         let mut doubted = self.doubted();
         let sent = doubted.changed.map_or(sent, |changed| changed.max(sent));
         let first = *doubted.since(asked).get_or_insert(sent);
         let long = now.duration_since(first) >= DOUBT_AFTER;
         if long {
-            *doubted = Doubted { changed: Some(now), ..Doubted::default() };
+            *doubted = QuorumState { changed: Some(now), ..QuorumState::default() };
         }
         long
     }
 }
 
-impl Doubted {
-    fn since(&mut self, asked: Asked) -> &mut Option<Instant> {
+impl QuorumState {
+    fn since(&mut self, asked: QuorumProbe) -> &mut Option<Instant> {
         match asked {
-            Asked::Write => &mut self.writes,
-            Asked::Api => &mut self.asks,
+            QuorumProbe::Write => &mut self.writes,
+            QuorumProbe::Api => &mut self.asks,
         }
     }
 }
@@ -69,9 +69,9 @@ impl Doubted {
 /// Whose turn it is: a connection that was lost or given up goes on with the next server, never at
 /// once with the same one, which drawing lots would allow.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<Option<ServerAddr>>);
+pub(super) struct ServerRotation(Mutex<Option<ServerAddr>>);
 
-impl Turns {
+impl ServerRotation {
     /// The server to try now; none for the first connection, which is drawn by lot.
     pub(super) fn next(&self, pool: &[Server]) -> Option<ReconnectToServer> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,15 +90,15 @@ impl Bus {
     /// Takes note of how a publish that was sent at `sent` ended.
     pub(super) async fn note_publish(&self, sent: Instant, ended: Option<&PublishError>) {
         let unanswered = ended.is_some_and(PublishError::is_passing);
-        self.note(Asked::Write, sent, unanswered).await;
+        self.note(QuorumProbe::Write, sent, unanswered).await;
     }
 
     /// Takes note of whether a question to the JetStream API that was asked at `sent` was answered.
     pub(crate) async fn note_ask(&self, sent: Instant, answered: bool) {
-        self.note(Asked::Api, sent, !answered).await;
+        self.note(QuorumProbe::Api, sent, !answered).await;
     }
 
-    async fn note(&self, asked: Asked, sent: Instant, unanswered: bool) {
+    async fn note(&self, asked: QuorumProbe, sent: Instant, unanswered: bool) {
         if !unanswered {
             self.doubt.answered(asked);
             return;
@@ -117,23 +117,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lasts_is_doubted_and_each_server_is_given_its_time() {
-        let (doubt, at) = (Doubt::default(), Instant::now());
+    fn only_lasting_quorum_loss_is_reported_per_server() {
+        let (doubt, at) = (QuorumWatch::default(), Instant::now());
         let later = |ms| at + Duration::from_millis(ms);
-        assert!(!doubt.unanswered(Asked::Write, at, later(3_999)));
+        assert!(!doubt.unanswered(QuorumProbe::Write, at, later(3_999)));
         assert!(
-            doubt.unanswered(Asked::Write, later(3_000), later(4_000)),
+            doubt.unanswered(QuorumProbe::Write, later(3_000), later(4_000)),
             "counted from the first"
         );
-        assert!(!doubt.unanswered(Asked::Api, at, later(4_001)), "nor did the last server");
-        assert!(!doubt.unanswered(Asked::Write, later(3_500), later(7_999)), "a time of its own");
-        doubt.answered(Asked::Write);
-        assert!(!doubt.unanswered(Asked::Write, later(7_999), later(8_000)), "it was believed");
-        assert!(doubt.unanswered(Asked::Api, later(7_999), later(8_001)), "what else it was asked");
+        assert!(!doubt.unanswered(QuorumProbe::Api, at, later(4_001)), "nor did the last server");
+        assert!(
+            !doubt.unanswered(QuorumProbe::Write, later(3_500), later(7_999)),
+            "a time of its own"
+        );
+        doubt.answered(QuorumProbe::Write);
+        assert!(
+            !doubt.unanswered(QuorumProbe::Write, later(7_999), later(8_000)),
+            "it was believed"
+        );
+        assert!(
+            doubt.unanswered(QuorumProbe::Api, later(7_999), later(8_001)),
+            "what else it was asked"
+        );
     }
 
     #[test]
-    fn a_lost_connection_goes_on_with_the_next_server() {
+    fn lost_connection_moves_to_the_next_server() {
         let server = |number: usize, connected: bool| {
             let addr = format!("nats://10.0.0.{number}:4222").parse().unwrap();
             Server {
@@ -144,7 +153,7 @@ mod tests {
                 last_error: None,
             }
         };
-        let turns = Turns::default();
+        let turns = ServerRotation::default();
         let next = |pool: &[Server]| turns.next(pool).map(|next| next.addr.host().to_owned());
         let pool = |connected: usize| [1, 2, 3].map(|number| server(number, number == connected));
         assert_eq!(next(&pool(0)), None, "the first one is drawn");

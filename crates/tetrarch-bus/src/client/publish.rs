@@ -13,7 +13,7 @@ use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use tokio::sync::{broadcast, watch};
 
-use super::{Bus, NOT_ALLOWED, Notice, denied, lost};
+use super::{Bus, NOT_ALLOWED, ServerNotice, denied, lost};
 use crate::error::PublishError;
 
 const WRONG_LAST: u64 = 10071;
@@ -71,7 +71,7 @@ impl Bus {
 pub struct PendingAck {
     subject: String,
     ack: PublishAckFuture,
-    notices: broadcast::Receiver<Notice>,
+    notices: broadcast::Receiver<ServerNotice>,
     losses: watch::Receiver<u64>,
     bus: Bus,
     sent: Instant,
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_that_names_what_was_expected_is_no_conflict() {
+    fn refusal_naming_the_expected_sequence_is_no_conflict() {
         let subject = "s".to_owned();
         let refused = |last| PublishError::WrongLast { subject: subject.clone(), last };
         let busy = PublishError::Busy { subject: subject.clone() };
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_sequence_is_read_from_the_servers_words() {
+    fn last_sequence_is_parsed_from_server_error() {
         assert_eq!(wrong_last("wrong last sequence: 17 (code 400, error code 10071)"), Some(17));
         assert_eq!(wrong_last("wrong last sequence: 0"), Some(0));
         assert_eq!(wrong_last("wrong last sequence"), None);

@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_of_a_stream_that_nobody_leads_is_not_believed() {
+    fn answer_about_leaderless_stream_is_rejected() {
         let replica = |name: &str| json!({"name": name, "offline": true});
         let replicas = json!([replica("n1"), replica("n2"), replica("n3")]);
         for info in [

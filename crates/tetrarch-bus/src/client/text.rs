@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_broken_block_the_whole_headers_are_kept() {
+    fn complete_headers_of_a_broken_block_are_kept() {
         let block = b"HTTP/1.1 200\r\nNats-Msg-Id: one\r\nno colon\r\nBad: \xff\r\n: none\r\n\r\n";
         let (found, whole) = headers(block);
         assert_eq!(found.get("Nats-Msg-Id").map(HeaderValue::as_str), Some("one"));

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::error::CodecError;
-use crate::proto::fields::{Field, Kind, Message};
+use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
 /// What is done about fields that do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn message<P: DeserializeOwned>(
     mut value: Value,
     unknown: Unknown,
 ) -> Result<P, CodecError> {
-    let table = Message::named(what)
+    let table = MessageDescriptor::named(what)
         .ok_or(CodecError::Json { what, reason: "no such message in the schema".to_owned() })?;
     check(table, "", &mut value, unknown)?;
     serde_json::from_value(value)
@@ -81,7 +81,7 @@ fn place(path: &str, key: &str) -> String {
 }
 
 fn check(
-    table: &Message,
+    table: &MessageDescriptor,
     path: &str,
     value: &mut Value,
     unknown: Unknown,
@@ -117,8 +117,8 @@ fn check(
 }
 
 fn check_field(
-    table: &Message,
-    field: &Field,
+    table: &MessageDescriptor,
+    field: &FieldDescriptor,
     path: &str,
     key: &str,
     object: &mut Map<String, Value>,
@@ -149,7 +149,7 @@ fn check_field(
 }
 
 fn check_value(
-    kind: Kind,
+    kind: FieldKind,
     path: &str,
     value: &mut Value,
     unknown: Unknown,
@@ -159,15 +159,16 @@ fn check_value(
         number.is_some_and(|number| number <= max)
     };
     let (fits, expected) = match kind {
-        Kind::Message(name) => {
-            return Message::named(name).map_or(Ok(()), |table| check(table, path, value, unknown));
+        FieldKind::Message(name) => {
+            return MessageDescriptor::named(name)
+                .map_or(Ok(()), |table| check(table, path, value, unknown));
         }
-        Kind::Bool => (value.is_boolean(), "true or false"),
-        Kind::Double => (value.is_number(), "a number"),
-        Kind::U32 => (whole(value, u64::from(u32::MAX)), "a whole number of 32 bits"),
-        Kind::U64 => (whole(value, u64::MAX), "a whole number of 64 bits"),
-        Kind::Text => (value.is_string(), "text"),
-        Kind::Map => {
+        FieldKind::Bool => (value.is_boolean(), "true or false"),
+        FieldKind::Double => (value.is_number(), "a number"),
+        FieldKind::U32 => (whole(value, u64::from(u32::MAX)), "a whole number of 32 bits"),
+        FieldKind::U64 => (whole(value, u64::MAX), "a whole number of 64 bits"),
+        FieldKind::Text => (value.is_string(), "text"),
+        FieldKind::Map => {
             let texts = value.as_object().is_some_and(|map| map.values().all(Value::is_string));
             (texts, "an object of texts")
         }

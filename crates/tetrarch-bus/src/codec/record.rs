@@ -145,7 +145,7 @@ fn readable(what: impl FnOnce() -> String, needs: u32) -> Result<(), CodecError>
 
 /// A record's message with the stamp of STATE beside its own fields.
 #[derive(Serialize)]
-struct Stored<'a, P> {
+struct StampedRecord<'a, P> {
     #[serde(flatten)]
     record: &'a P,
     #[serde(flatten)]
@@ -158,7 +158,7 @@ fn stored<P: Serialize>(record: &P, ledger_seq: u64) -> Result<Vec<u8>, CodecErr
         schema_version: SCHEMA_VERSION,
         min_reader_version: MIN_READER_VERSION,
     };
-    json::write("record", &Stored { record, stamp })
+    json::write("record", &StampedRecord { record, stamp })
 }
 
 /// Reads a record's value in STATE, and the sequence of the ledger entry it comes from.

@@ -27,7 +27,7 @@ pub fn decode_request(
     payload: &[u8],
     seq: u64,
 ) -> Result<Request, CodecError> {
-    let (Some(asked), Some((from, via))) = (Asked::of(subject), subject.sender()) else {
+    let (Some(asked), Some((from, via))) = (RequestSubject::of(subject), subject.sender()) else {
         return Err(no_request(&subject.to_string()));
     };
     let known = envelope::sender(subject, headers);
@@ -131,8 +131,8 @@ fn digest(subject: &str, payload: &[u8], meaning: Option<&str>) -> String {
 
 /// What a request says that may be decided on, in one spelling, however it was written; none of what is
 /// only answered or reported, which no decision is remembered of.
-fn meaning_of(asked: &Asked<'_>, from: &Principal, mut value: Value) -> Option<String> {
-    if matches!(asked, Asked::Report) {
+fn meaning_of(asked: &RequestSubject<'_>, from: &Principal, mut value: Value) -> Option<String> {
+    if matches!(asked, RequestSubject::Report) {
         return None;
     }
     // A document within it may be written in another order too.
@@ -162,13 +162,13 @@ fn request_id(value: &Value) -> Result<RequestId, CodecError> {
 }
 
 /// What a subject asks for.
-enum Asked<'a> {
+enum RequestSubject<'a> {
     Spawn(EpicId, Option<NodeId>),
     Op(&'a OpName),
     Report,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestSubject<'a> {
     fn of(subject: &'a Subject) -> Option<Self> {
         if let Subject::SpawnRequest { epic, node, .. } = subject {
             return Some(Self::Spawn(*epic, *node));
@@ -208,7 +208,7 @@ fn is_of_plan(error: &CodecError) -> bool {
 }
 
 fn decode_body(
-    asked: &Asked<'_>,
+    asked: &RequestSubject<'_>,
     from: &Principal,
     value: Value,
 ) -> Result<RequestBody, CodecError> {
@@ -220,11 +220,11 @@ fn decode_body(
         }
     }
     match asked {
-        Asked::Spawn(epic, node) => {
+        RequestSubject::Spawn(epic, node) => {
             let message: pb::SpawnRequest = json::request(value)?;
             spawn::placed(message, *epic, *node).map(RequestBody::Spawn)
         }
-        Asked::Op(name) => op::decode(name, value).map(RequestBody::Op),
-        Asked::Report => report::decode(value).map(RequestBody::Report),
+        RequestSubject::Op(name) => op::decode(name, value).map(RequestBody::Op),
+        RequestSubject::Report => report::decode(value).map(RequestBody::Report),
     }
 }

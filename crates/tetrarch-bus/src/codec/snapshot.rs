@@ -14,12 +14,12 @@ use crate::proto::v1 as pb;
 
 /// A part in the making.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct PartBuilder {
     message: pb::SnapshotPart,
     bytes: usize,
 }
 
-impl Part {
+impl PartBuilder {
     /// Adds a record with the sequence of the entry that wrote it.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Part {
 
 /// What a part holds, each with the sequence of the entry that wrote it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Contents {
+pub struct PartContents {
     /// Records.
     pub records: Vec<(Record, u64)>,
     /// Those that this version cannot read.
@@ -62,11 +62,11 @@ pub struct Contents {
 ///
 /// # Errors
 /// What is wrong, with the field.
-pub fn decode_part(payload: &[u8]) -> Result<Contents, CodecError> {
+pub fn decode_part(payload: &[u8]) -> Result<PartContents, CodecError> {
     within("snapshot", payload.len(), ARTIFACT_BYTES_MAX)?;
     let part = pb::SnapshotPart::decode(payload)
         .map_err(|error| CodecError::Protobuf { what: "snapshot", reason: error.to_string() })?;
-    let mut contents = Contents::default();
+    let mut contents = PartContents::default();
     for placed in part.records {
         let record = placed.record.ok_or(CodecError::Missing { field: "record".to_owned() })?;
         match record::read_or_held(record)? {

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_of_before_the_overseer_begins_with_what_is_known_of_it() {
+    fn assignment_before_overseer_is_upgraded_with_defaults() {
         for (status, consumed) in [("dispatched", false), ("active", true)] {
             let R::Assignment(read) = upgraded(assignment(status), 0) else { panic!("a kind") };
             let told = read.recovery.clone().unwrap_or_default();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_this_version_or_a_later_one_is_left_as_it_is() {
+    fn current_or_later_record_is_left_unchanged() {
         for version in [SCHEMA_VERSION, SCHEMA_VERSION + 1, u32::MAX] {
             assert_eq!(upgraded(assignment("active"), version), assignment("active"));
         }

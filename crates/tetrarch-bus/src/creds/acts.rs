@@ -17,7 +17,7 @@ const ENDING: &str = "json";
 
 /// One act, as its file has it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredAct {
     what: String,
     about: String,
     by: Option<String>,
@@ -37,7 +37,7 @@ pub(super) fn keep(
     let now = BusTime(now_secs().saturating_mul(1_000));
     let id = RequestId::derive(now, user, what, 0);
     let path = dir(keys).join(format!("{id}.{ENDING}"));
-    let kept = Kept { what: what.to_owned(), about, by: by.map(ToString::to_string) };
+    let kept = StoredAct { what: what.to_owned(), about, by: by.map(ToString::to_string) };
     private_file::private_dir(&dir(keys))
         .and_then(|()| Ok(serde_json::to_vec(&kept)?))
         .and_then(|bytes| private_file::replace(&path, &bytes))
@@ -75,7 +75,7 @@ pub fn unrecorded(data_dir: &Path) -> Result<Vec<CredentialAct>, CredsError> {
 }
 
 fn read(path: &Path, bytes: &[u8]) -> Result<CredentialAct, io::Error> {
-    let Kept { what, about, by } = serde_json::from_slice(bytes)?;
+    let StoredAct { what, about, by } = serde_json::from_slice(bytes)?;
     let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().parse();
     let by = by.as_deref().map(HumanName::new).transpose().map_err(io::Error::other)?;
     Ok(CredentialAct {

@@ -9,15 +9,15 @@ use nkeys::KeyPair;
 
 use super::jwt::UserFacts;
 use super::revoked::{Revoked, now_secs};
-use super::{Authority, CredsError, Party, jwt, role_of};
-use crate::subject::pattern::policy::{Person, Role};
+use super::{Authority, CredentialHolder, CredsError, jwt, role_of};
+use crate::subject::pattern::policy::{CredentialRole, Person};
 
 /// How long a credential is good unless said.
 pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// How it is with a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CredentialStatus {
     /// A server takes it.
     Valid,
     /// Its time is over.
@@ -26,7 +26,7 @@ pub enum Standing {
     Revoked,
 }
 
-impl Standing {
+impl CredentialStatus {
     /// As people see it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -44,7 +44,7 @@ pub struct Credential {
     /// The user's name, which stands in its subjects.
     pub name: String,
     /// What kind of party it is for.
-    pub role: Role,
+    pub role: CredentialRole,
     /// The user's public key.
     pub user: String,
     /// When it was made, in seconds since 1970.
@@ -52,7 +52,7 @@ pub struct Credential {
     /// When its time is over; none when it never is.
     pub expires: Option<u64>,
     /// How it is with it now.
-    pub standing: Standing,
+    pub standing: CredentialStatus,
     /// The file.
     pub path: PathBuf,
 }
@@ -81,11 +81,11 @@ impl Authority {
         let Some(facts) = self.own(&path)? else { return Ok(None) };
         let Some(role) = facts.role else { return Ok(None) };
         let standing = if revoked.contains(&facts.user) {
-            Standing::Revoked
+            CredentialStatus::Revoked
         } else if facts.expires.is_some_and(|at| at <= now_secs()) {
-            Standing::Expired
+            CredentialStatus::Expired
         } else {
-            Standing::Valid
+            CredentialStatus::Valid
         };
         let UserFacts { name, user, issued, expires, .. } = facts;
         Ok(Some(Credential { name, role, user, issued, expires, standing, path }))
@@ -106,7 +106,7 @@ impl Authority {
     /// As [`Authority::mint`], it is no person who is to have a role, or another's name differs in capitals alone.
     pub fn issue(
         &self,
-        party: &Party,
+        party: &CredentialHolder,
         role: Option<Person>,
         lifetime: Duration,
     ) -> Result<PathBuf, CredsError> {
@@ -117,7 +117,7 @@ impl Authority {
         if held.is_none() {
             self.no_other_spelling(party)?;
         }
-        if held.is_none_or(|held| held.standing != Standing::Valid) {
+        if held.is_none_or(|held| held.standing != CredentialStatus::Valid) {
             let (whose, user) = ((role, &*party.user_name()), KeyPair::new_user());
             self.write("creds.issue", &path, whose, (user, lifetime))?;
         }
@@ -125,11 +125,11 @@ impl Authority {
     }
 
     /// Two people or programs whose names differ in capitals alone are taken for one by whoever reads them.
-    fn no_other_spelling(&self, party: &Party) -> Result<(), CredsError> {
+    fn no_other_spelling(&self, party: &CredentialHolder) -> Result<(), CredsError> {
         let own = party.file_name();
         let same = |held: &Credential| {
             let file = held.path.file_name().and_then(|name| name.to_str());
-            held.standing != Standing::Revoked
+            held.standing != CredentialStatus::Revoked
                 && file.is_some_and(|file| file != own && file.eq_ignore_ascii_case(&own))
         };
         let Some(held) = self.credentials()?.into_iter().find(same) else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Authority {
     /// The party has none, it is no person who is to have a role, or a file cannot be written.
     pub fn rotate(
         &self,
-        party: &Party,
+        party: &CredentialHolder,
         role: Option<Person>,
         lifetime: Duration,
     ) -> Result<PathBuf, CredsError> {
@@ -161,7 +161,7 @@ impl Authority {
     ///
     /// # Errors
     /// The party has none, or the file cannot be written.
-    pub fn revoke(&self, party: &Party) -> Result<(), CredsError> {
+    pub fn revoke(&self, party: &CredentialHolder) -> Result<(), CredsError> {
         party.check()?;
         let none = || CredsError::NotIssued { name: party.to_string() };
         let credential = self.credential(party)?.ok_or_else(none)?;
@@ -174,7 +174,7 @@ impl Authority {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn credential(&self, party: &Party) -> Result<Option<Credential>, CredsError> {
+    pub fn credential(&self, party: &CredentialHolder) -> Result<Option<Credential>, CredsError> {
         self.held(self.creds_dir.join(party.file_name()), &self.revoked()?)
     }
 
@@ -191,7 +191,7 @@ impl Authority {
                 .is_none_or(|facts| facts.account != self.account(role).public_key());
             let lifetime =
                 expires.map_or(LIFETIME, |at| Duration::from_secs(at.saturating_sub(issued)));
-            if standing == Standing::Valid && (old || elsewhere) {
+            if standing == CredentialStatus::Valid && (old || elsewhere) {
                 let user = if elsewhere { KeyPair::new_user() } else { key_of(&path)? };
                 self.write("creds.renew", &path, (role, &name), (user, lifetime))?;
             }
@@ -228,10 +228,10 @@ mod tests {
     use super::*;
 
     /// A person of each role, and what their credential says.
-    fn each(check: impl Fn(&Authority, &Party, &dyn Fn(&str))) {
+    fn each(check: impl Fn(&Authority, &CredentialHolder, &dyn Fn(&str))) {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        let party = Party::Human("ada".parse().unwrap());
+        let party = CredentialHolder::Human("ada".parse().unwrap());
         for person in Person::ALL {
             match authority.credential(&party).unwrap() {
                 None => authority.issue(&party, Some(person), LIFETIME).unwrap(),
@@ -239,7 +239,7 @@ mod tests {
             };
             let kept = |what: &str| {
                 let held = authority.credential(&party).unwrap().unwrap();
-                let wanted = (Role::Human(person), Standing::Valid);
+                let wanted = (CredentialRole::Human(person), CredentialStatus::Valid);
                 assert_eq!((held.role, held.standing), wanted, "{what}");
             };
             kept("as it was said");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_whose_credential_is_replaced_keeps_the_role() {
+    fn replaced_person_credential_keeps_its_role() {
         each(|authority, party, kept| {
             authority.issue(party, None, LIFETIME).unwrap();
             kept("a valid one stays");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_whose_credential_is_renewed_keeps_the_role() {
+    fn renewed_person_credential_keeps_its_role() {
         each(|authority, party, kept| {
             let held = authority.credential(party).unwrap().unwrap();
             let (signer, user) = (authority.signer(held.role).unwrap(), KeyPair::new_user());
@@ -284,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn only_people_have_roles_of_people() {
+    fn only_people_have_person_roles() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        for party in [Party::Control, Party::Host("h1".parse().unwrap())] {
+        for party in [CredentialHolder::Control, CredentialHolder::Host("h1".parse().unwrap())] {
             authority.mint(&party).unwrap();
             let before = authority.credential(&party).unwrap();
             let refused = authority.rotate(&party, Some(Person::Admin), LIFETIME);

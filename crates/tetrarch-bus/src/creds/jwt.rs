@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha512_256};
 
 use super::revoked::{Revoked, now_secs};
-use crate::subject::pattern::policy::{self, Crossing, Role};
+use crate::subject::pattern::policy::{self, CredentialRole, Crossing};
 use crate::subject::pattern::{API, FLEET_API};
 
 const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
@@ -81,7 +81,7 @@ pub(super) fn system_account(
 pub(super) fn control_account(
     operator: &KeyPair,
     account: &KeyPair,
-    roles: &[(Role, &KeyPair)],
+    roles: &[(CredentialRole, &KeyPair)],
 ) -> Result<String, nkeys::error::Error> {
     let mut claims = account_claims(UNLIMITED, &scopes(roles));
     let exports = policy::crossings().into_iter().map(|(crossing, subject)| {
@@ -100,7 +100,7 @@ pub(super) fn control_account(
 pub(super) fn fleet_account(
     operator: &KeyPair,
     (account, control): (&KeyPair, &KeyPair),
-    roles: &[(Role, &KeyPair)],
+    roles: &[(CredentialRole, &KeyPair)],
     revoked: &Revoked,
 ) -> Result<String, nkeys::error::Error> {
     let mut claims = account_claims(0, &scopes(roles));
@@ -146,7 +146,7 @@ fn kind(crossing: Crossing) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn scopes(roles: &[(Role, &KeyPair)]) -> Vec<Value> {
+fn scopes(roles: &[(CredentialRole, &KeyPair)]) -> Vec<Value> {
     roles.iter().map(|(role, key)| scope(*role, key)).collect()
 }
 
@@ -166,12 +166,12 @@ fn account_claims(jetstream: i64, scopes: &[Value]) -> Value {
     })
 }
 
-fn scope(role: Role, key: &KeyPair) -> Value {
+fn scope(role: CredentialRole, key: &KeyPair) -> Value {
     let grant = policy::grant(role);
     let subscriptions = match role {
         // They have some for each agent.
-        Role::Control | Role::Host => UNLIMITED,
-        Role::External | Role::Human(_) => SUBSCRIPTIONS_MAX,
+        CredentialRole::Control | CredentialRole::Host => UNLIMITED,
+        CredentialRole::External | CredentialRole::Human(_) => SUBSCRIPTIONS_MAX,
     };
     json!({
         "kind": "user_scope",
@@ -188,7 +188,7 @@ fn scope(role: Role, key: &KeyPair) -> Value {
 /// A user's token under a role's signing key. It carries no permissions of its own: the scope of
 /// the key holds them, so changing the role changes all its users.
 pub(super) fn user(
-    role: Role,
+    role: CredentialRole,
     (signer, account): (&KeyPair, &KeyPair),
     user: &KeyPair,
     name: &str,
@@ -222,7 +222,7 @@ pub(crate) struct UserFacts {
     pub(crate) issuer: String,
     pub(crate) account: String,
     pub(crate) name: String,
-    pub(crate) role: Option<Role>,
+    pub(crate) role: Option<CredentialRole>,
     pub(crate) user: String,
     /// In seconds since 1970.
     pub(crate) issued: u64,
@@ -238,7 +238,7 @@ pub(crate) fn user_facts(creds: &str) -> Option<UserFacts> {
     let tags = claims.pointer("/nats/tags").and_then(Value::as_array);
     let role = tags.into_iter().flatten().filter_map(Value::as_str).find_map(|tag| {
         let text = tag.strip_prefix(ROLE_TAG)?;
-        Role::ALL.into_iter().find(|role| role.as_str() == text)
+        CredentialRole::ALL.into_iter().find(|role| role.as_str() == text)
     });
     Some(UserFacts {
         issuer: claims.get("iss")?.as_str()?.to_owned(),

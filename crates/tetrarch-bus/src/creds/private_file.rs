@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_text_stays_and_is_private() {
+    fn first_writer_wins_and_file_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         assert_eq!(keep_first(&path, "one").unwrap(), "one");

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Step;
+use super::FollowStep;
 use crate::client::{Bus, RawMessage};
 use crate::error::ReadError;
 use crate::subject::pattern::{self, matches};
@@ -30,7 +30,7 @@ const ANY: &str = ">";
 const PENDING: &str = "Nats-Num-Pending";
 
 /// A reader's batches and hints.
-pub(super) struct Reading {
+pub(super) struct BatchReader {
     stream: &'static str,
     filters: Vec<String>,
     hints: SelectAll<Subscriber>,
@@ -46,13 +46,13 @@ pub(super) struct Reading {
     passed: u64,
 }
 
-impl std::fmt::Debug for Reading {
+impl std::fmt::Debug for BatchReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reading").field("ready", &self.ready.len()).finish_non_exhaustive()
     }
 }
 
-impl Reading {
+impl BatchReader {
     /// Listens to what the stream takes, or to the filters.
     ///
     /// # Errors
@@ -90,17 +90,20 @@ impl Reading {
     ///
     /// # Errors
     /// See [`ReadError`].
-    pub(super) async fn step(&mut self, bus: &Bus, from: u64) -> Result<Step, ReadError> {
+    pub(super) async fn step(&mut self, bus: &Bus, from: u64) -> Result<FollowStep, ReadError> {
         loop {
             if let Some(message) = self.ready.pop_front() {
                 let behind = message.header(PENDING).and_then(|count| count.parse().ok());
                 let waiting = u64::try_from(self.ready.len()).unwrap_or(u64::MAX);
-                return Ok(Step::Message { pending: behind.unwrap_or(0).max(waiting), message });
+                return Ok(FollowStep::Message {
+                    pending: behind.unwrap_or(0).max(waiting),
+                    message,
+                });
             }
             if self.at_end {
                 if !self.told {
                     self.told = true;
-                    return Ok(Step::Nothing);
+                    return Ok(FollowStep::Nothing);
                 }
                 self.wait().await;
                 self.at_end = false;

@@ -12,7 +12,7 @@ use async_nats::{HeaderMap, Message};
 use tokio::time::Instant;
 
 use crate::client::{Bus, RawMessage};
-use crate::envelope::Place;
+use crate::envelope::LedgerPosition;
 use crate::error::ReadError;
 use crate::stamp;
 use crate::subject::Subject;
@@ -37,7 +37,7 @@ pub(super) struct LaneReader {
     owner_subject: String,
     position: u64,
     /// The highest place of owner mail so far; none until it is found out.
-    owner_seen: Option<Option<Place>>,
+    owner_seen: Option<Option<LedgerPosition>>,
     ready: VecDeque<RawMessage>,
     due: bool,
     announced: Vec<u64>,
@@ -162,7 +162,7 @@ impl LaneReader {
 
     /// The highest place among the owner's messages up to the position: what an earlier life of
     /// this reader has had.
-    async fn highest_before(&self, bus: &Bus) -> Result<Option<Place>, ReadError> {
+    async fn highest_before(&self, bus: &Bus) -> Result<Option<LedgerPosition>, ReadError> {
         let mut highest = None;
         let mut next = 1;
         loop {

@@ -36,7 +36,7 @@ pub struct Openings {
 /// What one asks for. `after` is the position behind which it begins: what the reader has stored.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "lane", deny_unknown_fields, rename_all = "lowercase")]
-enum Wanted {
+enum ConsumerRequest {
     Ctl {
         #[serde(default)]
         after: u64,
@@ -60,7 +60,7 @@ struct Consumer {
 
 /// Why there is no consumer.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum ConsumerRefused {
     #[error("`{0}` is neither an agent nor a person")]
     Name(String),
     #[error("`{0}` has no inbox here; people read theirs with `tetrarch mail list`")]
@@ -112,19 +112,19 @@ impl Openings {
     }
 
     /// Makes the consumer anew, so that what a session took and did not store comes again at once.
-    async fn open(&self, subject: &str, payload: &[u8]) -> Result<Consumer, Refused> {
+    async fn open(&self, subject: &str, payload: &[u8]) -> Result<Consumer, ConsumerRefused> {
         let name = subject.rsplit('.').next().unwrap_or_default();
-        let who: Principal = name.parse().map_err(|_| Refused::Name(name.to_owned()))?;
+        let who: Principal = name.parse().map_err(|_| ConsumerRefused::Name(name.to_owned()))?;
         let made = match serde_json::from_slice(payload)? {
-            Wanted::Ctl { after } => inbox(Lane::Ctl, who, after)?,
-            Wanted::Mail { after } => inbox(Lane::Mail, who, after)?,
-            Wanted::Plan { after, epic, version } => {
-                let parsed = |text: String| text.parse().map_err(|_| Refused::Epic(text));
+            ConsumerRequest::Ctl { after } => inbox(Lane::Ctl, who, after)?,
+            ConsumerRequest::Mail { after } => inbox(Lane::Mail, who, after)?,
+            ConsumerRequest::Plan { after, epic, version } => {
+                let parsed = |text: String| text.parse().map_err(|_| ConsumerRefused::Epic(text));
                 let epic: Option<EpicId> = epic.map(parsed).transpose()?;
                 let after = match (after, epic, version) {
                     (after, _, None) => after.unwrap_or(0),
                     (None, Some(epic), Some(version)) => self.behind(epic, version).await?,
-                    (_, _, Some(_)) => return Err(Refused::Position),
+                    (_, _, Some(_)) => return Err(ConsumerRefused::Position),
                 };
                 let filter = epic.map_or(EVERY_PLAN_EVENT.to_owned(), Subject::plan_events);
                 Consumer { stream: PLANS, name: format!("plan-{who}"), filter, after }
@@ -140,7 +140,7 @@ impl Openings {
             inactive_threshold: ABANDONED,
             ..pull::Config::default()
         };
-        let failed = |error: &dyn std::error::Error| Refused::Bus(error.to_string());
+        let failed = |error: &dyn std::error::Error| ConsumerRefused::Bus(error.to_string());
         let stream = self.bus.js.get_stream_no_info(made.stream).await;
         let stream = stream.map_err(|error| failed(&error))?;
         // There may be none; that one is there and stays shows when it is made.
@@ -151,7 +151,7 @@ impl Openings {
 
     /// The position before the first event of an epic that is newer than a version. Versions grow with positions,
     /// so it takes as many reads as the stream's length has binary digits.
-    async fn behind(&self, epic: EpicId, version: u32) -> Result<u64, Refused> {
+    async fn behind(&self, epic: EpicId, version: u32) -> Result<u64, ConsumerRefused> {
         // Version 1 has a subject of its own; whoever has none begins with it.
         if version == 0 {
             return Ok(0);
@@ -172,8 +172,8 @@ impl Openings {
     }
 }
 
-fn inbox(lane: Lane, who: Principal, after: u64) -> Result<Consumer, Refused> {
-    let Principal::Agent(agent) = &who else { return Err(Refused::Person(who)) };
+fn inbox(lane: Lane, who: Principal, after: u64) -> Result<Consumer, ConsumerRefused> {
+    let Principal::Agent(agent) = &who else { return Err(ConsumerRefused::Person(who)) };
     let name = consumer_name(lane, agent);
     Ok(Consumer { stream: MAIL, name, filter: Subject::inbox(lane, &who), after })
 }

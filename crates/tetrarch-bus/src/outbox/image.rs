@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::client::{Bus, RawMessage};
 use crate::codec::CodecError;
 use crate::error::PublishError;
-use crate::state::Meta;
+use crate::state::OwnerMeta;
 use crate::subject::Subject;
 use crate::subject::key::key_subject;
 use crate::subject::pattern::STATE;
@@ -22,7 +22,7 @@ use super::OutboxError;
 
 /// What one key of STATE is to hold.
 #[derive(Debug)]
-pub(super) struct Image {
+pub(super) struct StateImage {
     pub(super) subject: String,
     ledger: u64,
     headers: HeaderMap,
@@ -30,7 +30,7 @@ pub(super) struct Image {
 }
 
 /// The newest image of every key these entries touch; a dropped one leaves a deletion marker.
-pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Image>, OutboxError> {
+pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<StateImage>, OutboxError> {
     let mut newest: BTreeMap<RecordKey, (u64, Option<&Record>)> = BTreeMap::new();
     for (ledger, entry) in entries {
         for record in &entry.records {
@@ -49,7 +49,7 @@ pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Image>, Outbox
             }
             None => (stamp::dropped(&subject, ledger), Vec::new()),
         };
-        Ok(Image { subject: subject.to_string(), ledger, headers, payload: payload.into() })
+        Ok(StateImage { subject: subject.to_string(), ledger, headers, payload: payload.into() })
     });
     let held = entries
         .iter()
@@ -58,15 +58,15 @@ pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Image>, Outbox
 }
 
 /// What says that the ledger has a record which this version cannot write.
-fn marker(held: &Held, ledger: u64) -> Result<Image, OutboxError> {
+fn marker(held: &Held, ledger: u64) -> Result<StateImage, OutboxError> {
     let headers = stamp::of_entry(ledger).headers(&Subject::StateMeta);
     let payload = codec::held_json(held, ledger)?.into();
-    Ok(Image { subject: key_subject(&held.name), ledger, headers, payload })
+    Ok(StateImage { subject: key_subject(&held.name), ledger, headers, payload })
 }
 
 /// The record that says how far the outbox got.
-pub(super) fn meta(meta: &Meta) -> Image {
-    Image {
+pub(super) fn meta(meta: &OwnerMeta) -> StateImage {
+    StateImage {
         subject: Subject::StateMeta.to_string(),
         ledger: meta.outbox_through,
         headers: stamp::of_entry(meta.outbox_through).headers(&Subject::StateMeta),
@@ -80,16 +80,16 @@ fn is_sound(found: &RawMessage) -> bool {
     stamp::is_dropped(found)
         || matches!(read(), Ok(_) | Err(CodecError::TooNew { .. }))
         || found.subject == Subject::StateMeta.to_string()
-            && Meta::from_json(&found.payload).is_ok()
+            && OwnerMeta::from_json(&found.payload).is_ok()
 }
 
 /// Writes one image unless what is stored is as new; gives the key's revision.
 pub(super) async fn put(
     bus: Bus,
-    image: Image,
+    image: StateImage,
     mut expect: u64,
 ) -> Result<(String, u64), OutboxError> {
-    let Image { subject, ledger, headers, payload } = image;
+    let StateImage { subject, ledger, headers, payload } = image;
     loop {
         match surely::publish(&bus, &subject, &headers, &payload, Some(expect)).await {
             Ok(revision) => return Ok((subject, revision)),
@@ -137,10 +137,10 @@ pub(super) async fn mend(
 /// Writes an image over what stands there at a revision.
 pub(super) async fn over(
     bus: &Bus,
-    image: Image,
+    image: StateImage,
     revision: u64,
 ) -> Result<(String, u64), OutboxError> {
-    let Image { subject, headers, payload, .. } = image;
+    let StateImage { subject, headers, payload, .. } = image;
     let stored = surely::publish(bus, &subject, &headers, &payload, Some(revision)).await?;
     Ok((subject, stored))
 }

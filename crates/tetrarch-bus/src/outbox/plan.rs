@@ -33,7 +33,7 @@ pub(super) struct Tip {
 
 /// A plan event on its way.
 #[derive(Debug)]
-pub(super) struct Notice {
+pub(super) struct PlanMessage {
     pub(super) epic: EpicId,
     pub(super) subject: String,
     ledger: u64,
@@ -72,13 +72,13 @@ impl PlanTips {
 }
 
 /// The plan events of these entries, in order.
-pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, OutboxError> {
+pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<PlanMessage>, OutboxError> {
     let mut notices = Vec::new();
     for (ledger, entry) in entries {
         for event in &entry.plans {
             let subject = subject_of(event);
             let envelope = Envelope { trace: event.trace.clone(), ..stamp::of_entry(*ledger) };
-            notices.push(Notice {
+            notices.push(PlanMessage {
                 epic: event.epic,
                 subject: subject.to_string(),
                 ledger: *ledger,
@@ -89,7 +89,7 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, Outb
         for review in &entry.reviews {
             let subject = Subject::PlanReviewNeeded(review.epic);
             let envelope = Envelope { trace: review.trace.clone(), ..stamp::of_entry(*ledger) };
-            notices.push(Notice {
+            notices.push(PlanMessage {
                 epic: review.epic,
                 subject: subject.to_string(),
                 ledger: *ledger,
@@ -112,7 +112,7 @@ pub(super) fn subjects(epic: EpicId) -> [String; 3] {
 /// `known` is what is cached for each of them.
 pub(super) async fn publish_line(
     bus: Bus,
-    notices: Vec<Notice>,
+    notices: Vec<PlanMessage>,
     known: Vec<Option<Tip>>,
 ) -> Result<Vec<(String, Tip)>, OutboxError> {
     let mut tips: Vec<(String, Tip)> = Vec::new();
@@ -128,7 +128,7 @@ pub(super) async fn publish_line(
     Ok(tips)
 }
 
-async fn publish(bus: &Bus, notice: &Notice, mut tip: Tip) -> Result<Tip, OutboxError> {
+async fn publish(bus: &Bus, notice: &PlanMessage, mut tip: Tip) -> Result<Tip, OutboxError> {
     while notice.ledger > tip.ledger {
         let sent =
             surely::publish(bus, &notice.subject, &notice.headers, &notice.payload, Some(tip.seq));

@@ -7,7 +7,7 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::client::Bus;
-use crate::envelope::{Envelope, Place, own_msg_id};
+use crate::envelope::{Envelope, LedgerPosition, own_msg_id};
 use crate::{codec, send, surely};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::Entry;
@@ -17,7 +17,7 @@ use super::OutboxError;
 
 /// One message on its way.
 #[derive(Debug)]
-pub(super) struct Letter {
+pub(super) struct OutboxMessage {
     /// Names recipient and lane, as the sender is always the owner.
     pub(super) subject: String,
     headers: HeaderMap,
@@ -25,18 +25,18 @@ pub(super) struct Letter {
 }
 
 /// The mail of these entries, in order.
-pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, OutboxError> {
+pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<OutboxMessage>, OutboxError> {
     let mut letters = Vec::new();
     for (ledger, entry) in entries {
         for (index, mail) in (0u32..).zip(&entry.mail) {
             let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
-            let place = Place { ledger_seq: *ledger, index };
+            let place = LedgerPosition { ledger_seq: *ledger, index };
             // The commit's id cannot be guessed, so nobody can take the message's id before it.
             let envelope = Envelope {
                 msg_id: Some(format!("{}.{index}", entry.commit)),
                 ..Envelope::of_owner(place, entry.epoch, mail.trace.clone())
             };
-            letters.push(Letter {
+            letters.push(OutboxMessage {
                 subject: subject.to_string(),
                 headers: envelope.headers(&subject),
                 payload: codec::encode_mail(mail)?.into(),
@@ -48,7 +48,7 @@ pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, Outb
 
 /// An answer that stands in no entry: it has no place in the ledger, and is known again by the sequence of
 /// its request in REQUESTS. Who asks again is answered again.
-pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<Letter, OutboxError> {
+pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<OutboxMessage, OutboxError> {
     let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
     let envelope = Envelope {
         msg_id: Some(own_msg_id(&format!("{}-{asked}", mail.to))),
@@ -56,7 +56,7 @@ pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<Letter, Outb
         trace: mail.trace.clone(),
         ..Envelope::default()
     };
-    Ok(Letter {
+    Ok(OutboxMessage {
         subject: subject.to_string(),
         headers: envelope.headers(&subject),
         payload: codec::encode_mail(mail)?.into(),
@@ -64,7 +64,7 @@ pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<Letter, Outb
 }
 
 /// Sends one until it is stored; a repetition within the stream's window is known again by its id.
-pub(super) async fn send(bus: &Bus, letter: &Letter) -> Result<(), OutboxError> {
+pub(super) async fn send(bus: &Bus, letter: &OutboxMessage) -> Result<(), OutboxError> {
     surely::publish(bus, &letter.subject, &letter.headers, &letter.payload, None).await?;
     Ok(())
 }

@@ -3,24 +3,24 @@
 
 /// A message.
 #[derive(Debug)]
-pub struct Message {
+pub struct MessageDescriptor {
     /// Its name, without the package.
     pub name: &'static str,
     /// The comment in the proto file.
     pub about: &'static str,
     /// Its fields, in the file's order.
-    pub fields: &'static [Field],
+    pub fields: &'static [FieldDescriptor],
 }
 
 /// A field.
 #[derive(Debug)]
-pub struct Field {
+pub struct FieldDescriptor {
     /// Its name in the proto file.
     pub name: &'static str,
     /// Its name in canonical JSON.
     pub json: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// Whether it is a list.
     pub repeated: bool,
     /// The comment in the proto file.
@@ -29,7 +29,7 @@ pub struct Field {
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// `true` or `false`.
     Bool,
     /// A number.
@@ -48,7 +48,7 @@ pub enum Kind {
 
 include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 
-impl Message {
+impl MessageDescriptor {
     /// Every message, by name.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         MESSAGES.iter()
@@ -63,7 +63,7 @@ impl Message {
 
     /// The field that JSON calls by either of its names.
     #[must_use]
-    pub fn field(&self, key: &str) -> Option<&'static Field> {
+    pub fn field(&self, key: &str) -> Option<&'static FieldDescriptor> {
         self.fields.iter().find(|field| field.json == key || field.name == key)
     }
 }

@@ -51,14 +51,14 @@ const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where the binary is looked for besides the data directory.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places {
+pub(super) struct BinaryLocations {
     /// The search path.
     pub(super) path: Option<OsString>,
     /// Where fetched ones are kept for every data directory of this user; none without a home.
     pub(super) cache: Option<PathBuf>,
 }
 
-impl Places {
+impl BinaryLocations {
     /// What the environment says.
     pub(super) fn of_environment() -> Self {
         let dir = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty());
@@ -73,7 +73,7 @@ impl Places {
 pub(super) async fn find(
     data_dir: &Path,
     asked: Option<&Path>,
-    places: &Places,
+    places: &BinaryLocations,
 ) -> Result<PathBuf, ServerError> {
     if let Some(path) = asked {
         return match version(path).await {
@@ -214,24 +214,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_asked_for_is_used_or_refused() {
+    async fn requested_binary_is_used_or_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine");
-        let error = find(dir.path(), Some(&path), &Places::default()).await.unwrap_err();
+        let error = find(dir.path(), Some(&path), &BinaryLocations::default()).await.unwrap_err();
         assert!(matches!(error, ServerError::Binary { .. }), "{error}");
         script(&path, "2.10.7");
-        let error = find(dir.path(), Some(&path), &Places::default()).await.unwrap_err();
+        let error = find(dir.path(), Some(&path), &BinaryLocations::default()).await.unwrap_err();
         let words = error.to_string();
         assert!(words.contains("2.10.7") && words.contains("2.14.5"), "{words}");
         script(&path, "2.14.5");
-        assert_eq!(find(dir.path(), Some(&path), &Places::default()).await.unwrap(), path);
+        assert_eq!(find(dir.path(), Some(&path), &BinaryLocations::default()).await.unwrap(), path);
     }
 
     #[tokio::test]
-    async fn the_data_directory_comes_before_the_search_path_and_old_ones_are_passed_by() {
+    async fn data_directory_binary_precedes_path_and_old_ones_are_skipped() {
         let data = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
-        let search = Places { path: Some(other.path().as_os_str().to_owned()), cache: None };
+        let search =
+            BinaryLocations { path: Some(other.path().as_os_str().to_owned()), cache: None };
         script(&other.path().join("nats-server"), "2.15.1");
         let found = find(data.path(), None, &search).await.unwrap();
         assert_eq!(found, other.path().join("nats-server"));
@@ -248,7 +249,7 @@ mod tests {
     async fn cached_binary_serves_every_data_directory_after_the_search_path() {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = tempfile::tempdir().unwrap();
-        let places = Places {
+        let places = BinaryLocations {
             path: Some(path.path().as_os_str().to_owned()),
             cache: Some(cache.path().to_owned()),
         };
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_is_used_only_with_its_known_name_and_sum() {
+    fn wheel_requires_known_name_and_checksum() {
         let dir = tempfile::tempdir().unwrap();
         assert!(checked_wheel(dir.path(), &WHEELS).unwrap_err().contains("no wheel"));
         fs::write(dir.path().join("x.whl"), b"abc").unwrap();

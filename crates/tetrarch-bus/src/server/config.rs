@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::tls::{Listen, Tls};
-use super::{Durability, Files};
+use super::{Durability, ServerFiles};
 use crate::creds::{Authority, CredsError, Trusted};
 use crate::topology::STORE_BYTES;
 
@@ -66,7 +66,7 @@ pub fn own_config(server: &OwnServer, authority: &Authority) -> Result<String, C
 
 /// The configuration for a server of these files at this address, which is of loopback unless there is TLS.
 pub(super) fn text(
-    files: &Files,
+    files: &ServerFiles,
     address: SocketAddr,
     tls: Option<(&Listen, &Tls)>,
     durability: Durability,

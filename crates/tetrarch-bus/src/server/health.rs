@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use async_nats::HeaderMap;
 use bytes::Bytes;
 
-use super::room::{Room, room};
+use super::room::{FreeSpace, room};
 use super::{ManagedServer, ServerError};
 use crate::client::{Bus, ConnectOptions};
-use crate::creds::{Authority, Party};
+use crate::creds::{Authority, CredentialHolder};
 use crate::subject::Subject;
 
 /// Between two looks at the room, which cost nothing.
@@ -29,7 +29,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(20);
 pub struct Health {
     options: ConnectOptions,
     data_dir: PathBuf,
-    signs: Signs,
+    signs: HealthState,
 }
 
 impl Health {
@@ -43,11 +43,11 @@ impl Health {
         authority: &Authority,
     ) -> Result<Self, ServerError> {
         let options = ConnectOptions {
-            credentials: Some(authority.mint(&Party::Control)?),
+            credentials: Some(authority.mint(&CredentialHolder::Control)?),
             name: "tetrarch-health".to_owned(),
             ..server.reached()
         };
-        let signs = Signs { stored_at: Instant::now(), low: false };
+        let signs = HealthState { stored_at: Instant::now(), low: false };
         Ok(Self { options, data_dir: data_dir.to_owned(), signs })
     }
 
@@ -65,13 +65,13 @@ impl Health {
             let room = room(&self.data_dir);
             let room = room.as_ref();
             match self.signs.judge(began, stored, room) {
-                Finding::Well => {}
-                Finding::RoomIsLow => {
+                HealthStatus::Well => {}
+                HealthStatus::RoomIsLow => {
                     if let Some(room) = room {
                         tracing::error!(free = room.free, "no new work is taken: {room}");
                     }
                 }
-                Finding::Stuck(why) => return why,
+                HealthStatus::Stuck(why) => return why,
             }
         }
         "nobody looks at it any more"
@@ -92,7 +92,7 @@ impl Health {
 
 /// What a look came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Finding {
+enum HealthStatus {
     Well,
     RoomIsLow,
     Stuck(&'static str),
@@ -100,37 +100,42 @@ enum Finding {
 
 /// What was seen so far.
 #[derive(Debug, Clone, Copy)]
-struct Signs {
+struct HealthState {
     /// When the last write began that was stored.
     stored_at: Instant,
     low: bool,
 }
 
-impl Signs {
+impl HealthState {
     /// A full disk is no reason to start the server again before there is room: it still gives what
     /// it has. After that it is one, always: a stream that met the end of the disk stays stuck, and
     /// it need not be the one that is written here.
-    fn judge(&mut self, began: Instant, stored: Option<bool>, room: Option<&Room>) -> Finding {
+    fn judge(
+        &mut self,
+        began: Instant,
+        stored: Option<bool>,
+        room: Option<&FreeSpace>,
+    ) -> HealthStatus {
         if stored == Some(true) {
             self.stored_at = began;
         }
         if let Some(room) = room {
             if room.is_low() && !self.low {
                 self.low = true;
-                return Finding::RoomIsLow;
+                return HealthStatus::RoomIsLow;
             }
             if self.low && !room.is_enough() {
-                return Finding::Well;
+                return HealthStatus::Well;
             }
             if self.low {
                 self.low = false;
-                return Finding::Stuck("its disk was full, and there is room again");
+                return HealthStatus::Stuck("its disk was full, and there is room again");
             }
         }
         if stored == Some(false) && began.duration_since(self.stored_at) >= STUCK_AFTER {
-            return Finding::Stuck("it stored nothing any more");
+            return HealthStatus::Stuck("it stored nothing any more");
         }
-        Finding::Well
+        HealthStatus::Well
     }
 }
 
@@ -140,40 +145,48 @@ mod tests {
 
     const MIB: u64 = 1024 * 1024;
 
-    fn mib(free: u64) -> Option<Room> {
-        Some(Room { path: PathBuf::from("store"), free: free * MIB })
+    fn mib(free: u64) -> Option<FreeSpace> {
+        Some(FreeSpace { path: PathBuf::from("store"), free: free * MIB })
     }
 
-    fn signs(at: Instant) -> Signs {
-        Signs { stored_at: at, low: false }
+    fn signs(at: Instant) -> HealthState {
+        HealthState { stored_at: at, low: false }
     }
 
     #[test]
-    fn a_server_that_stores_nothing_for_long_is_stuck() {
+    fn server_that_stores_nothing_for_long_is_stuck() {
         let at = Instant::now();
         let mut signs = signs(at);
         let room = mib(1_000);
         let short = at + STUCK_AFTER - Duration::from_millis(1);
-        assert_eq!(signs.judge(short, Some(false), room.as_ref()), Finding::Well);
-        assert_eq!(signs.judge(short, Some(true), room.as_ref()), Finding::Well);
+        assert_eq!(signs.judge(short, Some(false), room.as_ref()), HealthStatus::Well);
+        assert_eq!(signs.judge(short, Some(true), room.as_ref()), HealthStatus::Well);
         let long = short + STUCK_AFTER;
-        assert_eq!(signs.judge(long, None, room.as_ref()), Finding::Well, "nothing was written");
-        assert!(matches!(signs.judge(long, Some(false), room.as_ref()), Finding::Stuck(_)));
+        assert_eq!(
+            signs.judge(long, None, room.as_ref()),
+            HealthStatus::Well,
+            "nothing was written"
+        );
+        assert!(matches!(signs.judge(long, Some(false), room.as_ref()), HealthStatus::Stuck(_)));
     }
 
     #[test]
-    fn a_full_disk_is_waited_for_however_long_and_then_ends_the_server() {
+    fn full_disk_is_reported_once_and_server_is_stuck_when_freed() {
         let at = Instant::now();
         let mut signs = signs(at);
-        assert_eq!(signs.judge(at, Some(true), mib(8).as_ref()), Finding::RoomIsLow);
+        assert_eq!(signs.judge(at, Some(true), mib(8).as_ref()), HealthStatus::RoomIsLow);
         let late = at + STUCK_AFTER * 3;
-        assert_eq!(signs.judge(late, Some(false), mib(0).as_ref()), Finding::Well, "told once");
+        assert_eq!(
+            signs.judge(late, Some(false), mib(0).as_ref()),
+            HealthStatus::Well,
+            "told once"
+        );
         assert_eq!(
             signs.judge(late, Some(true), mib(20).as_ref()),
-            Finding::Well,
+            HealthStatus::Well,
             "not enough yet"
         );
         let freed = signs.judge(late, Some(true), mib(1_000).as_ref());
-        assert!(matches!(freed, Finding::Stuck(_)), "whatever met the end of it stays stuck");
+        assert!(matches!(freed, HealthStatus::Stuck(_)), "whatever met the end of it stays stuck");
     }
 }

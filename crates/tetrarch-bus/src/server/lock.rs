@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_told_who_holds_it() {
+    fn second_holder_is_told_who_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let held = DataDirLock::acquire(dir.path()).unwrap();
         let error = DataDirLock::acquire(dir.path()).unwrap_err();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_waits_for_the_one_before_it() {
+    async fn reader_lock_waits_for_the_previous_reader() {
         let dir = tempfile::tempdir().unwrap();
         let first = ReaderLock::wait(dir.path(), Duration::ZERO).await.unwrap();
         let refused = ReaderLock::wait(dir.path(), Duration::from_millis(5)).await;

@@ -9,14 +9,14 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::process::{Child, Command};
 
-use super::{Files, ServerError};
+use super::{ServerError, ServerFiles};
 
 /// Lines of the log shown in an error.
 const TAIL_LINES: usize = 20;
 
 /// Starts the server. It gets a process group of its own, so an interrupt typed at a terminal
 /// reaches its supervisor and not the server, which is stopped last.
-pub(super) fn spawn(binary: &Path, files: &Files) -> Result<(Child, u32), ServerError> {
+pub(super) fn spawn(binary: &Path, files: &ServerFiles) -> Result<(Child, u32), ServerError> {
     forget(files)?;
     let path = files.stderr();
     let stderr =
@@ -37,7 +37,7 @@ pub(super) fn spawn(binary: &Path, files: &Files) -> Result<(Child, u32), Server
 }
 
 /// Removes what an earlier server left: its process id and its log.
-fn forget(files: &Files) -> Result<(), ServerError> {
+fn forget(files: &ServerFiles) -> Result<(), ServerError> {
     for path in [files.pid(), files.log()] {
         match std::fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -50,12 +50,12 @@ fn forget(files: &Files) -> Result<(), ServerError> {
 }
 
 /// The process id of this data directory's server, none when it does not run.
-pub(super) fn running(files: &Files) -> Option<u32> {
+pub(super) fn running(files: &ServerFiles) -> Option<u32> {
     let pid: u32 = std::fs::read_to_string(files.pid()).ok()?.trim().parse().ok()?;
     is_ours(pid, files).then_some(pid)
 }
 
-fn is_ours(pid: u32, files: &Files) -> bool {
+fn is_ours(pid: u32, files: &ServerFiles) -> bool {
     let own = Path::new("/proc/self/cmdline");
     if own.exists() {
         let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
@@ -90,7 +90,7 @@ pub(super) fn kill(pid: u32) -> io::Result<()> {
 }
 
 /// The last lines of what the server said.
-pub(super) fn log_tail(files: &Files) -> String {
+pub(super) fn log_tail(files: &ServerFiles) -> String {
     let mut lines: Vec<String> = Vec::new();
     for path in [files.log(), files.stderr()] {
         let text = std::fs::read(&path).unwrap_or_default();

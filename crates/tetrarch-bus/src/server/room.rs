@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::Files;
+use super::ServerFiles;
 
 const MIB: u64 = 1024 * 1024;
 /// Less room than this, and nothing new is begun: what is left is for what runs.
@@ -16,14 +16,14 @@ const NONE: u64 = MIB;
 
 /// How much room there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Where.
     pub path: PathBuf,
     /// Bytes that this user may still write there.
     pub free: u64,
 }
 
-impl Room {
+impl FreeSpace {
     /// Whether nothing new should be begun.
     #[must_use]
     pub fn is_low(&self) -> bool {
@@ -43,7 +43,7 @@ impl Room {
     }
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for FreeSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -57,29 +57,29 @@ impl fmt::Display for Room {
 /// The room of a data directory's managed server; none when there never was one, or the system
 /// does not tell.
 #[must_use]
-pub fn room(data_dir: &Path) -> Option<Room> {
-    let path = Files { dir: data_dir.join("nats") }.store();
+pub fn room(data_dir: &Path) -> Option<FreeSpace> {
+    let path = ServerFiles { dir: data_dir.join("nats") }.store();
     let found = rustix::fs::statvfs(&path).ok()?;
-    Some(Room { path, free: found.f_bavail.saturating_mul(found.f_frsize) })
+    Some(FreeSpace { path, free: found.f_bavail.saturating_mul(found.f_frsize) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(free: u64) -> Room {
-        Room { path: PathBuf::from("store"), free }
+    fn of(free: u64) -> FreeSpace {
+        FreeSpace { path: PathBuf::from("store"), free }
     }
 
     #[test]
-    fn bounds_are_told_apart_at_both_ends() {
+    fn low_space_bound_is_exact_on_both_sides() {
         assert!(of(LOW - 1).is_low() && !of(LOW).is_low());
         assert!(of(NONE - 1).is_none() && !of(NONE).is_none());
         assert!(of(ENOUGH).is_enough() && !of(ENOUGH - 1).is_enough());
     }
 
     #[test]
-    fn a_directory_that_never_had_a_server_tells_nothing() {
+    fn directory_without_a_server_reports_no_space() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(room(dir.path()), None);
         std::fs::create_dir_all(dir.path().join("nats/store")).unwrap();

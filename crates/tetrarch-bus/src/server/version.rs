@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_servers_say() {
+    fn server_version_texts_are_parsed() {
         for text in ["2.15.1", "v2.15.1", "nats-server: v2.15.1\n", "2.15.1-RC.2"] {
             let version: Version = text.parse().unwrap();
             assert_eq!(version.to_string(), "2.15.1", "{text}");
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_by_number_not_by_text() {
+    fn versions_are_ordered_numerically() {
         let version = |text: &str| text.parse::<Version>().unwrap();
         assert!(version("2.9.30") < MIN_VERSION);
         assert!(version("2.14.4") < MIN_VERSION);

@@ -2,7 +2,7 @@
 
 /// One form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
+pub struct SubjectForm {
     /// The subject, with `<names>` for its parts.
     pub subject: &'static str,
     /// Who publishes it.
@@ -18,15 +18,15 @@ const fn form(
     publisher: &'static str,
     stream: &'static str,
     body: &'static str,
-) -> Form {
-    Form { subject, publisher, stream, body }
+) -> SubjectForm {
+    SubjectForm { subject, publisher, stream, body }
 }
 
 const OUTSIDE: &str = "external agents, humans";
 const VIA: &str = "the HO of `<host>`, for agents it hosts";
 
 /// Every form, in the order of the contract.
-pub const FORMS: [Form; 23] = [
+pub const FORMS: [SubjectForm; 23] = [
     form("spawn.request.<epic>.<node>.<from>", OUTSIDE, "REQUESTS", "`SpawnRequest`, JSON"),
     form("spawn.request.<epic>.<node>.<from>.<host>", VIA, "REQUESTS", "`SpawnRequest`, JSON"),
     form("op.<name>.<from>", OUTSIDE, "REQUESTS", "one message each, JSON"),
@@ -62,7 +62,7 @@ pub const FORMS: [Form; 23] = [
 pub fn table() -> String {
     let mut text = String::from("| subject | publisher | stream | body |\n|---|---|---|---|\n");
     for form in FORMS {
-        let Form { subject, publisher, stream, body } = form;
+        let SubjectForm { subject, publisher, stream, body } = form;
         text.push_str(&format!("| `{subject}` | {publisher} | `{stream}` | {body} |\n"));
     }
     text

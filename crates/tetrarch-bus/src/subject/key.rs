@@ -4,7 +4,7 @@
 use tetrarch_core::id::{AgentId, EpicId, NodeId};
 use tetrarch_core::ledger::RecordKey;
 
-use super::token::{SubjectError, Tokens};
+use super::token::{SubjectError, SubjectTokens};
 
 /// What a key's subject begins with.
 pub(super) const STATE_PREFIX: &str = "$KV.STATE.";
@@ -171,7 +171,7 @@ pub(super) fn node_token(node: Option<NodeId>) -> String {
 const NODE: &str = "a node id with _ for its dots, or -";
 
 pub(super) fn parse_node(
-    tokens: &Tokens<'_>,
+    tokens: &SubjectTokens<'_>,
     index: usize,
 ) -> Result<Option<NodeId>, SubjectError> {
     match tokens.word(index) {
@@ -180,7 +180,11 @@ pub(super) fn parse_node(
     }
 }
 
-fn parse_some_node(tokens: &Tokens<'_>, index: usize, word: &str) -> Result<NodeId, SubjectError> {
+fn parse_some_node(
+    tokens: &SubjectTokens<'_>,
+    index: usize,
+    word: &str,
+) -> Result<NodeId, SubjectError> {
     if word.contains('-') {
         return Err(tokens.wrong(index, NODE));
     }
@@ -191,7 +195,7 @@ fn agent_token(agent: &AgentId) -> String {
     agent.to_string().replace('@', "=").replace(':', "/")
 }
 
-fn parse_agent(tokens: &Tokens<'_>, index: usize) -> Result<AgentId, SubjectError> {
+fn parse_agent(tokens: &SubjectTokens<'_>, index: usize) -> Result<AgentId, SubjectError> {
     let word = tokens.word(index);
     let expected = "an agent's identity with = for @ and / for :";
     if word.contains(['@', ':']) {
@@ -272,7 +276,7 @@ pub(super) fn parse_at(
     key: &str,
     skipped: usize,
 ) -> Result<RecordKey, SubjectError> {
-    let tokens = Tokens::part(subject, key, skipped);
+    let tokens = SubjectTokens::part(subject, key, skipped);
     let kind = KeyKind::ALL.into_iter().find(|kind| kind.as_str() == tokens.word(0));
     let kind = kind.ok_or_else(|| tokens.wrong(0, "a kind of record"))?;
     let epic = |index| tokens.parse(index, "an epic's id, goal_<ulid>");

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn denied_subject_is_read_from_the_servers_words() {
+    fn denied_subject_is_parsed_from_server_error() {
         let text = "Permissions Violation for Publish to \"ledger.main\"";
         assert_eq!(denied_publish(text), Some("ledger.main"));
         assert_eq!(denied_publish("Permissions Violation for Subscription to \"x\""), None);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_matches_as_the_server_says() {
+    fn pattern_matching_agrees_with_the_server() {
         for (pattern, subject, expected) in [
             ("a.b", "a.b", true),
             ("a.b", "a.c", false),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn object_names_are_encoded_as_the_object_store_does() {
+    fn object_names_are_encoded_like_the_object_store() {
         assert_eq!(object_meta("ab"), "$O.ARTIFACTS.M.YWI=");
     }
 }

@@ -66,7 +66,7 @@ fn samples() -> Vec<(usize, String)> {
 }
 
 #[test]
-fn every_form_is_built_as_it_is_read() {
+fn every_subject_form_round_trips() {
     let mut seen = [false; FORMS.len()];
     for (row, text) in samples() {
         let subject: Subject = text.parse().unwrap();
@@ -93,7 +93,7 @@ fn every_form_is_built_as_it_is_read() {
 }
 
 #[test]
-fn parts_are_what_they_say() {
+fn subject_parts_are_what_they_say() {
     let text = format!("spawn.request.goal_{U}.S1_2_3.S:api:{U}.h1");
     let Subject::SpawnRequest { node, from, via, .. } = text.parse().unwrap() else {
         panic!("{text} is a spawn request");
@@ -116,7 +116,7 @@ fn parts_are_what_they_say() {
 }
 
 #[test]
-fn a_wrong_token_is_named_with_its_position() {
+fn wrong_token_is_named_with_its_position() {
     let cases = [
         ("", 1),
         ("nothing.here", 1),
@@ -159,7 +159,7 @@ fn a_wrong_token_is_named_with_its_position() {
 }
 
 #[test]
-fn the_sender_of_a_wrong_request_is_still_read() {
+fn sender_of_a_wrong_request_is_still_parsed() {
     let read = |text: &str| WrongRequest::of(text).map(|found| (found.from.to_string(), found.via));
     let plain = |from: &str| Some((from.to_owned(), None));
     assert_eq!(read("spawn.request.epic-1.-.PO-demo"), plain("PO-demo"));
@@ -171,7 +171,7 @@ fn the_sender_of_a_wrong_request_is_still_read() {
 }
 
 #[test]
-fn patterns_take_what_they_name() {
+fn patterns_match_the_subjects_they_name() {
     let ada: Principal = "human:ada".parse().unwrap();
     assert_eq!(Subject::inbox(Lane::Mail, &ada), "mail.human:ada.>");
     assert_eq!(Subject::inbox(Lane::Ctl, &AgentId::Go.into()), "ctl.GO.>");
@@ -182,7 +182,7 @@ fn patterns_take_what_they_name() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_subject_with_that_one_text_or_is_refused(
+    fn any_text_is_a_round_tripping_subject_or_refused(
         text in "(spawn\\.request|op|report|mail|ctl|plan|hb|\\$KV\\.STATE|.{0,8})(\\.[A-Za-z0-9:@=/_>*-]{0,30}){0,6}"
     ) {
         if let Ok(subject) = text.parse::<Subject>() {
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_key_or_is_refused(text in ".{0,60}") {
+    fn any_text_is_a_key_or_refused(text in ".{0,60}") {
         if let Ok(key) = parse_record_key(&text) {
             prop_assert_eq!(record_key(&key), text);
         }
@@ -199,7 +199,7 @@ proptest! {
 }
 
 #[test]
-fn a_host_speaks_for_nobody_who_has_a_credential_of_their_own() {
+fn host_may_not_speak_for_holders_of_own_credentials() {
     let forms = ["op.goal.cancel.{}.h1", "report.{}.h1", "mail.PO-demo.{}.h1", "ctl.PO-demo.{}.h1"];
     let spawn = format!("spawn.request.goal_{U}.-.{{}}.h1");
     for form in forms.into_iter().chain([spawn.as_str()]) {

@@ -31,14 +31,14 @@ pub enum SubjectError {
 }
 
 /// The tokens of a subject, or of a key that is part of one.
-pub(super) struct Tokens<'a> {
+pub(super) struct SubjectTokens<'a> {
     subject: &'a str,
     words: Vec<&'a str>,
     /// Tokens of the subject before the first of these.
     skipped: usize,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> SubjectTokens<'a> {
     pub(super) fn of(text: &'a str, skipped: usize) -> Self {
         Self { subject: text, words: text.split('.').collect(), skipped }
     }

@@ -8,7 +8,7 @@ use tetrarch_core::request::work::{WorkOp, WorkVerb};
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row};
+use crate::output::{self, Cell, Column, Listing, TableRow};
 
 /// What `advise` is told.
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliEr
     Ok(())
 }
 
-fn row(best: Value) -> Row {
+fn row(best: Value) -> TableRow {
     let text = |name: &str| best[name].as_str().unwrap_or_default().to_owned();
     let part = |name: &str| number(&best["parts"][name]);
     let ready = best["ready"].as_bool().unwrap_or_default();
@@ -82,7 +82,7 @@ fn row(best: Value) -> Row {
         part("freshness"),
         text("title").into(),
     ];
-    Row { cells, record: best }
+    TableRow { cells, record: best }
 }
 
 fn number(value: &Value) -> Cell {

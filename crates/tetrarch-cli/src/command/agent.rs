@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_core::agent::Mode;
 use tetrarch_core::id::{AgentId, Principal, ProjectName, SessionId};
@@ -13,10 +13,10 @@ use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
 use crate::command::creds;
-use crate::command::get::{self, Filter, GetArgs, Kind};
-use crate::command::project::{BudgetArgs, mode, report};
-use crate::confirm::Sure;
-use crate::context::{Context, Desk, new_id};
+use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
+use crate::command::project::{BudgetLimitArgs, mode, report};
+use crate::confirm::ConfirmArgs;
+use crate::context::{Context, HumanClient, new_id};
 use crate::exit::{CliError, Code};
 use crate::output;
 
@@ -32,9 +32,9 @@ Examples:
   tetrarch agent retire PO-demo --reason 'moved elsewhere' --yes")]
 pub(crate) enum AgentCommand {
     /// List agents, as `tetrarch get agents` does.
-    List(Filter),
+    List(ListFilter),
     /// Add an agent that is a program of your own and speaks NATS itself.
-    Add(AddArgs),
+    Add(AgentAddArgs),
     /// Replace an agent's session: the present one is killed, the next goes on from the last checkpoint.
     #[command(after_help = REPLACE_HELP)]
     Replace {
@@ -69,7 +69,7 @@ pub(crate) enum AgentCommand {
         reason: String,
         /// Retire it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
     },
 }
 
@@ -86,7 +86,7 @@ Exits with 3 when there is no such agent, and with 5 when it has no session that
 
 /// What `agent add` is told.
 #[derive(Debug, clap::Args)]
-pub(crate) struct AddArgs {
+pub(crate) struct AgentAddArgs {
     /// Its name, such as PO-demo.
     name: AgentId,
     /// It connects to the bus by itself.
@@ -100,7 +100,7 @@ pub(crate) struct AddArgs {
     tools: Vec<String>,
     /// What its project may spend.
     #[command(flatten)]
-    budget: BudgetArgs,
+    budget: BudgetLimitArgs,
 }
 
 /// Runs the command.
@@ -109,7 +109,9 @@ pub(crate) struct AddArgs {
 /// The name cannot be added; the owner refuses, or does not answer.
 pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), CliError> {
     match command {
-        AgentCommand::List(filter) => get::run(context, GetArgs::of(Kind::Agents, filter)).await,
+        AgentCommand::List(filter) => {
+            get::run(context, GetArgs::of(ResourceKind::Agents, filter)).await
+        }
         AgentCommand::Add(args) => add(context, args).await,
         AgentCommand::Replace { name, session, give_up, reason } => {
             let desk = context.desk().await?;
@@ -139,7 +141,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
 }
 
 /// The session that an agent has now.
-async fn present(desk: &Desk, agent: &AgentId) -> Result<SessionId, CliError> {
+async fn present(desk: &HumanClient, agent: &AgentId) -> Result<SessionId, CliError> {
     let reply = desk.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
     reply.session.ok_or_else(|| {
         let what = format!("{agent} has not begun a session yet");
@@ -148,8 +150,8 @@ async fn present(desk: &Desk, agent: &AgentId) -> Result<SessionId, CliError> {
 }
 
 /// The project of an agent that can be added.
-fn addable(args: &AddArgs) -> Result<ProjectName, CliError> {
-    let AddArgs { name, external, .. } = args;
+fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
+    let AgentAddArgs { name, external, .. } = args;
     let refused = |what: String, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
     let project = match name {
         AgentId::Po(project) => project.clone(),
@@ -177,7 +179,7 @@ fn addable(args: &AddArgs) -> Result<ProjectName, CliError> {
     Ok(project)
 }
 
-async fn add(context: &Context, args: AddArgs) -> Result<(), CliError> {
+async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
     let project = addable(&args)?;
     if let Some(file) = &context.config.bus.credentials {
         let what = format!(
@@ -199,7 +201,7 @@ async fn add(context: &Context, args: AddArgs) -> Result<(), CliError> {
     });
     let name = args.name;
     let reply = context.desk().await?.operate(&op).await?;
-    let file = creds::issued(context, &Party::External(name.clone()))?;
+    let file = creds::issued(context, &CredentialHolder::External(name.clone()))?;
     let url = context.urls()?.join(",");
     let ca = context.tls_ca();
     let lines = first_lines(&name, &url, &file, ca.as_deref());
@@ -246,18 +248,18 @@ fn first_lines(name: &AgentId, url: &str, file: &Path, ca: Option<&Path>) -> Vec
 mod tests {
     use super::*;
 
-    fn args(name: &str, external: bool) -> AddArgs {
-        AddArgs {
+    fn args(name: &str, external: bool) -> AgentAddArgs {
+        AgentAddArgs {
             name: name.parse().unwrap(),
             external,
             mode: None,
             tools: Vec::new(),
-            budget: BudgetArgs::default(),
+            budget: BudgetLimitArgs::default(),
         }
     }
 
     #[test]
-    fn only_projects_orchestrators_are_added() {
+    fn only_project_orchestrators_are_added() {
         assert_eq!(addable(&args("PO-demo", true)).unwrap().as_str(), "demo");
         for (name, external) in [
             ("GO", true),
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_lines_use_the_agents_own_subjects() {
+    fn printed_example_uses_the_agents_own_subjects() {
         let lines = first_lines(&"PO-demo".parse().unwrap(), "nats://x:1", Path::new("/c"), None);
         for (line, words) in lines.iter().zip(["sub", "register", "hb"]) {
             assert!(line.contains(words) && line.contains("PO-demo"), "{line}");

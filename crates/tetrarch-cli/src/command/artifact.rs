@@ -16,8 +16,8 @@ use tetrarch_core::time::BusTime;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::Digest;
-use crate::output::{self, Column, Listing, Row, age, now};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Column, Listing, TableRow, age, now};
+use crate::snapshot::StateSnapshot;
 
 /// Lists and gets artifacts.
 #[derive(Debug, clap::Subcommand)]
@@ -76,7 +76,7 @@ async fn list(
 ) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let kinds = [KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal].map(Select::Kind);
-    let records = Snapshot::read(&bus, &kinds).await?.records;
+    let records = StateSnapshot::read(&bus, &kinds).await?.records;
     let mut rows = Vec::new();
     for status in records.run_status.values() {
         let Some(run) = records.runs.get(&status.id) else { continue };
@@ -100,8 +100,8 @@ async fn list(
     Ok(())
 }
 
-fn row(file: &Artifact, run: &Run, since: BusTime) -> Row {
-    Row {
+fn row(file: &Artifact, run: &Run, since: BusTime) -> TableRow {
+    TableRow {
         cells: vec![
             file.sha256.as_str().into(),
             file.name.as_str().into(),

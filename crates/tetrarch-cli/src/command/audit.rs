@@ -18,7 +18,9 @@ use tetrarch_core::ledger::Entry;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history::{self, Since};
-use crate::output::{self, Cell, Column, Listing, Reader, Row, Tone, now, one_line, say, stamp};
+use crate::output::{
+    self, Cell, Column, Listing, StdoutReader, TableRow, Tone, now, one_line, say, stamp,
+};
 
 /// What `audit` is told.
 #[derive(Debug, clap::Args)]
@@ -36,7 +38,7 @@ It goes as far back as the ledger is kept (retention.ledger); what is to be kept
 pub(crate) struct AuditArgs {
     /// Which acts.
     #[command(flatten)]
-    filter: Filter,
+    filter: AuditFilter,
     /// What else to do.
     #[command(subcommand)]
     command: Option<AuditCommand>,
@@ -51,7 +53,7 @@ enum AuditCommand {
         file: PathBuf,
         /// Which acts.
         #[command(flatten)]
-        filter: Filter,
+        filter: AuditFilter,
     },
     /// Check that an exported file is whole, and is what the ledger has when a bus runs.
     Verify {
@@ -65,7 +67,7 @@ enum AuditCommand {
 
 /// Which acts are wanted.
 #[derive(Debug, clap::Args)]
-struct Filter {
+struct AuditFilter {
     /// From so long ago (10m, 2h), from this moment (RFC 3339) or from this ledger sequence on.
     #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
     since: Option<Since>,
@@ -107,7 +109,7 @@ pub(crate) async fn run(context: &Context, args: AuditArgs) -> Result<(), CliErr
     }
 }
 
-async fn list(context: &Context, filter: &Filter) -> Result<(), CliError> {
+async fn list(context: &Context, filter: &AuditFilter) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let range = filter.range(&bus).await?;
     let mut rows = Vec::new();
@@ -135,7 +137,7 @@ fn tell_waiting(context: &Context) -> Result<(), CliError> {
     Ok(())
 }
 
-impl Filter {
+impl AuditFilter {
     /// The sequences of the ledger that are meant, both included.
     async fn range(&self, bus: &Bus) -> Result<(u64, u64), CliError> {
         let extent = bus.stream_extent(LEDGER).await?;
@@ -165,7 +167,7 @@ async fn read(
             || it.act.credential.as_ref().is_some_and(|user| who.is_match(user))
     };
     history::each(bus, range, 0, |item| {
-        let Ok(entry) = &item.entry else { return Ok(Reader::There) };
+        let Ok(entry) = &item.entry else { return Ok(StdoutReader::There) };
         for it in acts_of(entry) {
             let wanted = who.is_none_or(|who| is_by(&it, who))
                 && what.is_none_or(|what| what.is_match(&it.act.what));
@@ -173,7 +175,7 @@ async fn read(
                 see(item, &it, record(item, entry, &it));
             }
         }
-        Ok(Reader::There)
+        Ok(StdoutReader::There)
     })
     .await
     .map(drop)
@@ -199,7 +201,7 @@ fn record(item: &LedgerItem, entry: &Entry, it: &Audited) -> Value {
     })
 }
 
-fn row(item: &LedgerItem, it: &Audited, record: Value) -> Row {
+fn row(item: &LedgerItem, it: &Audited, record: Value) -> TableRow {
     let tone = if it.refused.is_some() { Tone::Bad } else { Tone::Plain };
     let about = match &it.refused {
         Some(why) => format!("{} ({why})", it.act.about),
@@ -215,10 +217,10 @@ fn row(item: &LedgerItem, it: &Audited, record: Value) -> Row {
         Cell::some(it.act.credential.clone()),
         Cell::some(it.request.map(|request| request.to_string())),
     ];
-    Row { cells, record }
+    TableRow { cells, record }
 }
 
-async fn export(context: &Context, file: &Path, filter: &Filter) -> Result<(), CliError> {
+async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let (first, last) = filter.range(&bus).await?;
     let glob = |it: &Option<GlobMatcher>| it.as_ref().map(|it| it.glob().glob().to_owned());

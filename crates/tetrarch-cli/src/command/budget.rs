@@ -21,7 +21,7 @@ use tetrarch_core::time::BusTime;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, now};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What is drawn for an amount of tokens in a minute, from none to the most there is.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: BudgetArgs) -> Result<(), CliEr
 
 async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
+    let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
     let agents = &snapshot.records.agents;
     if let Some(id) = &args.agent
         && !agents.contains_key(id)
@@ -88,7 +88,7 @@ async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
     }
     let living =
         if args.live { listen(&bus, context.config.liveness.window).await? } else { Living::new() };
-    let tree = Tree { agents, all: args.all, living, now: now() };
+    let tree = BudgetTree { agents, all: args.all, living, now: now() };
     let roots = args.agent.map_or_else(|| tree.roots(), |id| agents.get(&id).into_iter().collect());
     let whole = Value::Array(roots.iter().map(|root| tree.json(root)).collect());
     output::record(context.output, &whole, || tree.table(&roots, is_coloured()))?;
@@ -111,14 +111,14 @@ async fn listen(bus: &Bus, window: Duration) -> Result<Living, CliError> {
 }
 
 /// The agents, by parent.
-struct Tree<'a> {
+struct BudgetTree<'a> {
     agents: &'a BTreeMap<AgentId, Agent>,
     all: bool,
     living: Living,
     now: BusTime,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> BudgetTree<'a> {
     fn roots(&self) -> Vec<&'a Agent> {
         let spends = |agent: &&Agent| {
             let role = Role::of(&agent.id);
@@ -283,7 +283,8 @@ mod tests {
     #[test]
     fn grants_are_shown_down_the_tree() {
         let agents = fleet();
-        let tree = Tree { agents: &agents, all: false, living: Living::new(), now: BusTime(0) };
+        let tree =
+            BudgetTree { agents: &agents, all: false, living: Living::new(), now: BusTime(0) };
         let text = tree.table(&tree.roots(), false);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_minute_is_a_full_bar_and_the_smallest_is_seen() {
+    fn highest_minute_is_a_full_bar_and_smallest_is_visible() {
         let burnt = [0, 1, 50, 100].map(|tokens| Spend { tokens, ..Spend::default() });
         assert_eq!(bars(&burnt), " ▁▄█");
         assert_eq!(bars(&burnt[..1]), "");

@@ -18,12 +18,12 @@ use tetrarch_core::request::{GateOp, GateVerdict, Op};
 use super::artifact::explained;
 use super::plan::drafts;
 use super::project::report;
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::output::{
-    self, Cell, Column, Listing, Row, Sheet, age, is_coloured, now, stamp, unmixed, visible,
+    self, Cell, Column, Listing, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible,
 };
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// Time between two looks at a change that is being merged.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -83,7 +83,7 @@ Examples:
 An approval is for exactly what was looked at, counts once and for a day. A change is merged by
 `tetrarch apply`, when as many people as people.approvals says have approved it; a draft of a plan at
 once. Exits with 5 when it is not what it was any more.")]
-pub(crate) struct ApproveArgs {
+pub(crate) struct ChangeApproveArgs {
     /// The change or draft, as `tetrarch inbox` shows it.
     id: Decidable,
     /// The digest of the change that you looked at; what is there now unless said.
@@ -103,7 +103,7 @@ pub(crate) struct ApproveArgs {
 Examples:
   tetrarch deny chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it breaks the old format'
   tetrarch deny drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
-pub(crate) struct DenyArgs {
+pub(crate) struct ChangeDenyArgs {
     /// The change or draft, as `tetrarch inbox` shows it.
     id: Decidable,
     /// Why, for whoever made it.
@@ -119,7 +119,7 @@ Examples:
   tetrarch apply chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --no-wait
 
 Exits with 5 when it is not approved, or conflicts with its branch, which then stays as it was.")]
-pub(crate) struct ApplyArgs {
+pub(crate) struct ChangeApplyArgs {
     /// The change, approved.
     change: ChangeId,
     /// Do not wait until it is merged.
@@ -153,14 +153,14 @@ pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(),
     }
 }
 
-async fn list(context: &Context, desk: &Desk, closed: bool) -> Result<(), CliError> {
-    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await?;
+async fn list(context: &Context, desk: &HumanClient, closed: bool) -> Result<(), CliError> {
+    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await?;
     let all = snapshot.records.changes.values();
     let mut shown: Vec<&Change> =
         all.filter(|change| closed || !change.status.is_terminal()).collect();
     shown.sort_by_key(|change| (change.status, change.proposed, change.id));
     let rows = shown.into_iter().map(|change| row(&snapshot, change));
-    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
         &Listing {
@@ -172,9 +172,9 @@ async fn list(context: &Context, desk: &Desk, closed: bool) -> Result<(), CliErr
     Ok(())
 }
 
-fn row(snapshot: &Snapshot, change: &Change) -> Result<Row, CliError> {
+fn row(snapshot: &StateSnapshot, change: &Change) -> Result<TableRow, CliError> {
     let action = &change.made.action;
-    Ok(Row {
+    Ok(TableRow {
         cells: vec![
             change.id.to_string().into(),
             age(now(), change.proposed).into(),
@@ -196,8 +196,8 @@ fn lines(change: &Change) -> String {
     format!("+{} -{}", change.made.additions, change.made.deletions)
 }
 
-async fn read(desk: &Desk, id: ChangeId) -> Result<(Snapshot, Change), CliError> {
-    let snapshot = Snapshot::read(&desk.bus, &[Select::One(RecordKey::Change(id))]).await?;
+async fn read(desk: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Change), CliError> {
+    let snapshot = StateSnapshot::read(&desk.bus, &[Select::One(RecordKey::Change(id))]).await?;
     let found = snapshot.records.changes.get(&id).cloned();
     let change = found.ok_or_else(|| {
         CliError::new(Code::NotFound, format!("there is no change {id}"))
@@ -206,7 +206,7 @@ async fn read(desk: &Desk, id: ChangeId) -> Result<(Snapshot, Change), CliError>
     Ok((snapshot, change))
 }
 
-async fn show(context: &Context, desk: &Desk, id: ChangeId) -> Result<(), CliError> {
+async fn show(context: &Context, desk: &HumanClient, id: ChangeId) -> Result<(), CliError> {
     let (snapshot, change) = read(desk, id).await?;
     let diff = Artifacts::new(&desk.bus).get_bytes(&change.made.action.diff).await;
     let diff = diff.map_err(explained)?;
@@ -267,8 +267,8 @@ fn shown(diff: &str) -> String {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<(), CliError> {
-    let ApproveArgs { id, digest, apply, reason } = args;
+pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Result<(), CliError> {
+    let ChangeApproveArgs { id, digest, apply, reason } = args;
     let desk = context.desk().await?;
     let change = match id {
         Decidable::Draft(draft) => {
@@ -291,7 +291,7 @@ pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<(), 
     let verdict = GateVerdict::Approve { digest };
     let reply = desk.operate(&Op::Gate(GateOp::Decide { change, verdict, reason })).await?;
     if apply {
-        return merge(context, &desk, ApplyArgs { change, no_wait: false }).await;
+        return merge(context, &desk, ChangeApplyArgs { change, no_wait: false }).await;
     }
     report(context, &reply, &format!("{said}; {}", reply.detail))
 }
@@ -300,8 +300,8 @@ pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<(), 
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn deny(context: &Context, args: DenyArgs) -> Result<(), CliError> {
-    let DenyArgs { id, reason } = args;
+pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), CliError> {
+    let ChangeDenyArgs { id, reason } = args;
     let desk = context.desk().await?;
     match id {
         Decidable::Draft(draft) => {
@@ -319,13 +319,17 @@ pub(crate) async fn deny(context: &Context, args: DenyArgs) -> Result<(), CliErr
 ///
 /// # Errors
 /// The owner refuses, or does not answer; it cannot be merged.
-pub(crate) async fn apply(context: &Context, args: ApplyArgs) -> Result<(), CliError> {
+pub(crate) async fn apply(context: &Context, args: ChangeApplyArgs) -> Result<(), CliError> {
     let desk = context.desk().await?;
     merge(context, &desk, args).await
 }
 
-async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), CliError> {
-    let ApplyArgs { change: id, no_wait } = args;
+async fn merge(
+    context: &Context,
+    desk: &HumanClient,
+    args: ChangeApplyArgs,
+) -> Result<(), CliError> {
+    let ChangeApplyArgs { change: id, no_wait } = args;
     // Read before the order is sent: what it causes comes after this entry.
     let last = desk.bus.stream_last_seq(LEDGER).await?;
     let reply = desk.operate(&Op::Gate(GateOp::Apply { change: id })).await?;
@@ -362,7 +366,7 @@ async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), Cl
 }
 
 /// Waits until a change that is to be applied is no longer that.
-async fn settlement(desk: &Desk, from: u64, id: ChangeId) -> Change {
+async fn settlement(desk: &HumanClient, from: u64, id: ChangeId) -> Change {
     let mut written = std::pin::pin!(desk.written_from(from));
     loop {
         let Some(Record::Change(change)) = written.next().await else { continue };
@@ -387,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diff_moves_no_cursor_and_hides_no_line() {
+    fn printed_diff_escapes_cursor_moves_and_hides_no_line() {
         let diff = "+a\x1b[2Jb\r\n+\tc\n+\u{202e}d\n";
         assert_eq!(shown(diff), "+a\\u{1b}[2Jb\\r\n+    c\n+\\u{202e}d\n");
         assert_eq!(shown("+pass\u{200b}w\u{43e}rd\n"), "+pass\\u{200b}w\\u{43e}rd\n");
@@ -397,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_on_is_told_by_its_name() {
+    fn decidable_kind_is_derived_from_its_id() {
         let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
         assert!(matches!(format!("chg_{ulid}").parse(), Ok(Decidable::Change(_))));
         assert!(matches!(format!("drf_{ulid}").parse(), Ok(Decidable::Draft(_))));

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 
-use crate::args::{GlobalArgs, Output, command_line};
+use crate::args::{GlobalArgs, OutputFormat, command_line};
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::name::{self, Kind};
+use crate::name::{self, NameKind};
 
 /// The variable by which a shell says that it wants to complete.
 const VARIABLE: &str = "TETRARCH_COMPLETE";
@@ -76,7 +76,7 @@ pub(crate) fn answer() {
 }
 
 /// The names of a kind that there are now, with what people know them by; none when no fleet answers.
-fn live(kind: Kind) -> Vec<(String, String)> {
+fn live(kind: NameKind) -> Vec<(String, String)> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
@@ -89,7 +89,7 @@ fn live(kind: Kind) -> Vec<(String, String)> {
     found
 }
 
-async fn read(kind: Kind) -> Result<Vec<(String, String)>, CliError> {
+async fn read(kind: NameKind) -> Result<Vec<(String, String)>, CliError> {
     let desk = Context::load(&global(std::env::args_os()))?.desk().await?;
     let mut all = name::candidates(&desk.bus, &desk.human, kind).await?;
     all.sort_by_key(|one| (!one.is_open, std::cmp::Reverse(one.made)));
@@ -112,7 +112,7 @@ fn global(line: impl Iterator<Item = OsString>) -> GlobalArgs {
         tls_ca: option("--tls-ca").map(PathBuf::from),
         operator_key: option("--operator-key").map(PathBuf::from),
         human: option("--as"),
-        output: Output::Table,
+        output: OutputFormat::Table,
         log: None,
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_where_its_installation_is() {
+    fn completion_reads_the_data_directory_from_the_line() {
         let line =
             ["tetrarch", "--", "tetrarch", "--data-dir", "d", "--as=ada", "goal", "show", ""];
         let global = global(line.map(OsString::from).into_iter());

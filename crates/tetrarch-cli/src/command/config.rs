@@ -8,7 +8,7 @@ use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 use crate::config::{KeyDefault, Setting};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Reader, Row, Tone};
+use crate::output::{self, Cell, Column, Listing, StdoutReader, TableRow, Tone};
 
 /// What is said of a key that this version reads and checks but does not act on.
 const IDLE: &str = "not used yet";
@@ -116,7 +116,7 @@ fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
         empty: "",
     };
     let reader = output::listing(context.output, &listing)?;
-    if !output::is_for_programs(context.output) && reader == Reader::There {
+    if !output::is_for_programs(context.output) && reader == StdoutReader::There {
         let files = context.config.settings.search_path();
         let files = files.map(|(path, there)| {
             format!("  {}{}\n", path.display(), if there { "" } else { " (not there)" })
@@ -134,7 +134,7 @@ fn is_within(name: &str, asked: &str) -> bool {
     name.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn row(setting: &Setting) -> Row {
+fn row(setting: &Setting) -> TableRow {
     let Setting { key, value, from } = setting;
     let (from, allowed, variable) = (from.to_string(), key.kind.allowed(), key.variable());
     let note = match key.default {
@@ -143,7 +143,7 @@ fn row(setting: &Setting) -> Row {
         KeyDefault::Follows(_) | KeyDefault::Is(_) => "",
     };
     let tone = if setting.is_set() { Tone::Plain } else { Tone::Faint };
-    Row {
+    TableRow {
         cells: vec![
             key.name.into(),
             Cell::from(value.to_string()),
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_holds_its_keys_and_no_others() {
+    fn section_lists_exactly_its_own_keys() {
         assert!(is_within("bus.url", "bus.url"));
         assert!(is_within("overseer.backoff.base", "overseer"));
         assert!(is_within("overseer.backoff.base", "overseer.backoff"));

@@ -5,16 +5,18 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Credential, CredsError, LIFETIME, Party, Standing};
+use tetrarch_bus::creds::{
+    Authority, Credential, CredentialHolder, CredentialStatus, CredsError, LIFETIME,
+};
 use tetrarch_bus::server::{ClaimsError, tell_revoked};
-use tetrarch_bus::subject::pattern::policy::{Person, Role};
+use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::confirm::Sure;
+use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, stamp};
+use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
 
 /// What `creds` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -49,7 +51,7 @@ pub(crate) enum CredsCommand {
         name: Principal,
         /// Revoke it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
     },
 }
 
@@ -158,12 +160,12 @@ async fn issue(
     terms: Terms,
 ) -> Result<(), CliError> {
     let party = party(name)?;
-    if terms.role.is_some() && !matches!(party, Party::Human(_)) {
+    if terms.role.is_some() && !matches!(party, CredentialHolder::Human(_)) {
         return Err(failed(CredsError::NoPerson { name: party.to_string() }));
     }
     let held = authority.credential(&party).map_err(failed)?;
-    if let Some(held) = held.filter(|held| held.standing == Standing::Valid) {
-        let other = terms.role.is_some_and(|role| Role::Human(role) != held.role);
+    if let Some(held) = held.filter(|held| held.standing == CredentialStatus::Valid) {
+        let other = terms.role.is_some_and(|role| CredentialRole::Human(role) != held.role);
         if terms.expires.is_some() || other {
             let what = format!("{party} has a valid credential of the role {}", role_of(&held));
             let options = terms.options();
@@ -194,7 +196,7 @@ fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
 ///
 /// # Errors
 /// The keys cannot be used, or the party may not have one.
-pub(super) fn issued(context: &Context, party: &Party) -> Result<PathBuf, CliError> {
+pub(super) fn issued(context: &Context, party: &CredentialHolder) -> Result<PathBuf, CliError> {
     context.authority()?.issue(party, None, LIFETIME).map_err(failed)
 }
 
@@ -202,7 +204,7 @@ pub(super) fn issued(context: &Context, party: &Party) -> Result<PathBuf, CliErr
 ///
 /// # Errors
 /// As [`issued`], or it is revoked.
-pub(super) fn kept(context: &Context, party: &Party) -> Result<PathBuf, CliError> {
+pub(super) fn kept(context: &Context, party: &CredentialHolder) -> Result<PathBuf, CliError> {
     context.authority()?.mint(party).map_err(failed)
 }
 
@@ -214,7 +216,7 @@ pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), Cli
     if !Authority::is_kept(&context.config.bus.data_dir) {
         return Ok(());
     }
-    let (authority, party) = (context.authority()?, Party::External(agent));
+    let (authority, party) = (context.authority()?, CredentialHolder::External(agent));
     match authority.revoke(&party) {
         Ok(()) => tell(context, &authority).await,
         Err(CredsError::NotIssued { .. } | CredsError::NotExternal { .. }) => Ok(()),
@@ -222,15 +224,15 @@ pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), Cli
     }
 }
 
-fn party(name: Principal) -> Result<Party, CliError> {
+fn party(name: Principal) -> Result<CredentialHolder, CliError> {
     match name {
-        Principal::Human(human) => Ok(Party::Human(human)),
-        Principal::Agent(AgentId::Ho(host)) => Ok(Party::Host(host)),
+        Principal::Human(human) => Ok(CredentialHolder::Human(human)),
+        Principal::Agent(AgentId::Ho(host)) => Ok(CredentialHolder::Host(host)),
         Principal::Agent(AgentId::Go) => {
             let what = "GO is the control plane: its credential stays with the owner";
             Err(CliError::new(Code::Usage, what))
         }
-        Principal::Agent(agent @ AgentId::Po(_)) => Ok(Party::External(agent)),
+        Principal::Agent(agent @ AgentId::Po(_)) => Ok(CredentialHolder::External(agent)),
         Principal::Agent(agent) => {
             let what = format!("{agent} is run by a host and needs no credential");
             let hint = "a project's orchestrator (PO-demo) may be a program of your own";
@@ -277,17 +279,19 @@ async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> 
 fn name_of(credential: &Credential) -> String {
     let name = &credential.name;
     match credential.role {
-        Role::Control | Role::External => name.clone(),
-        Role::Host => format!("HO@{name}"),
-        Role::Human(_) => format!("human:{name}"),
+        CredentialRole::Control | CredentialRole::External => name.clone(),
+        CredentialRole::Host => format!("HO@{name}"),
+        CredentialRole::Human(_) => format!("human:{name}"),
     }
 }
 
 /// A credential's role as people say it.
 fn role_of(credential: &Credential) -> &'static str {
     match credential.role {
-        Role::Human(person) => person.as_str(),
-        role @ (Role::Control | Role::Host | Role::External) => role.as_str(),
+        CredentialRole::Human(person) => person.as_str(),
+        role @ (CredentialRole::Control | CredentialRole::Host | CredentialRole::External) => {
+            role.as_str()
+        }
     }
 }
 
@@ -309,7 +313,7 @@ fn record(credential: &Credential) -> Value {
 
 fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
     let all = authority.credentials().map_err(failed)?;
-    let row = |credential: &Credential| Row {
+    let row = |credential: &Credential| TableRow {
         cells: vec![
             name_of(credential).into(),
             role_of(credential).into(),

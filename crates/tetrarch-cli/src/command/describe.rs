@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name;
 use crate::output;
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// Entries of a journal that are shown: the last ones.
 const JOURNAL_SHOWN: usize = 20;
@@ -40,23 +40,23 @@ Examples:
 pub(crate) struct DescribeArgs {
     /// An agent, a run, a goal, <goal>/<node>, project/<name> or host/<name>.
     #[arg(value_name = "THING")]
-    thing: name::Thing,
+    thing: name::ResourceName,
 }
 
 impl DescribeArgs {
     /// Those that describe a goal.
     pub(crate) fn of(epic: EpicId) -> Self {
-        Self { thing: name::Thing(epic.to_string()) }
+        Self { thing: name::ResourceName(epic.to_string()) }
     }
 
     /// Those that describe a node of its plan.
     pub(crate) fn of_node(epic: EpicId, node: NodeId) -> Self {
-        Self { thing: name::Thing(format!("{epic}/{node}")) }
+        Self { thing: name::ResourceName(format!("{epic}/{node}")) }
     }
 }
 
 /// What is described.
-enum Thing {
+enum DescribeTarget {
     Agent(AgentId),
     Run(RunId),
     Goal(EpicId),
@@ -65,7 +65,7 @@ enum Thing {
     Host(HostName),
 }
 
-impl Thing {
+impl DescribeTarget {
     fn named(text: &str) -> Result<Self, CliError> {
         let wrong =
             |error: tetrarch_core::id::IdError| CliError::new(Code::Usage, error.to_string());
@@ -148,9 +148,9 @@ impl Thing {
 /// # Errors
 /// The name is none, or of nothing that is known; the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), CliError> {
-    let thing = Thing::named(&args.thing.0)?;
+    let thing = DescribeTarget::named(&args.thing.0)?;
     let bus = context.desk().await?.bus;
-    let mut snapshot = Snapshot::read(&bus, &thing.records()).await?;
+    let mut snapshot = StateSnapshot::read(&bus, &thing.records()).await?;
     if snapshot.sequence(&thing.key()) == 0 {
         let what = format!("nothing is known of {}", args.thing.0);
         return Err(CliError::new(Code::NotFound, what)
@@ -160,12 +160,12 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), Cli
     let journal = journal_of(&bus, &snapshot, &thing).await?;
     let value = whole::value(&snapshot, &thing, &journal)?;
     output::record(context.output, &value, || match &thing {
-        Thing::Agent(id) => sheets::agent(&snapshot, id, &journal),
-        Thing::Run(run) => sheets::run(&snapshot, *run, &journal),
-        Thing::Goal(epic) => sheets::goal(&snapshot, *epic),
-        Thing::Node(epic, node) => handoffs::node(&snapshot, *epic, *node),
-        Thing::Project(name) => sheets::project(&snapshot, name),
-        Thing::Host(host) => sheets::host(&snapshot, host),
+        DescribeTarget::Agent(id) => sheets::agent(&snapshot, id, &journal),
+        DescribeTarget::Run(run) => sheets::run(&snapshot, *run, &journal),
+        DescribeTarget::Goal(epic) => sheets::goal(&snapshot, *epic),
+        DescribeTarget::Node(epic, node) => handoffs::node(&snapshot, *epic, *node),
+        DescribeTarget::Project(name) => sheets::project(&snapshot, name),
+        DescribeTarget::Host(host) => sheets::host(&snapshot, host),
     })?;
     Ok(())
 }
@@ -173,11 +173,11 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), Cli
 /// An agent's run and assignment; a run's agent and assignment.
 async fn add_what_it_points_to(
     bus: &Bus,
-    snapshot: &mut Snapshot,
-    thing: &Thing,
+    snapshot: &mut StateSnapshot,
+    thing: &DescribeTarget,
 ) -> Result<(), CliError> {
     let keys = match thing {
-        Thing::Agent(id) => {
+        DescribeTarget::Agent(id) => {
             let work = snapshot.records.agents.get(id).and_then(|agent| agent.work.clone());
             work.map(|work| {
                 vec![
@@ -187,10 +187,13 @@ async fn add_what_it_points_to(
                 ]
             })
         }
-        Thing::Run(run) => snapshot.records.runs.get(run).map(|run| {
+        DescribeTarget::Run(run) => snapshot.records.runs.get(run).map(|run| {
             vec![RecordKey::Agent(run.agent.clone()), RecordKey::Assignment(run.assignment)]
         }),
-        Thing::Goal(_) | Thing::Node(..) | Thing::Project(_) | Thing::Host(_) => None,
+        DescribeTarget::Goal(_)
+        | DescribeTarget::Node(..)
+        | DescribeTarget::Project(_)
+        | DescribeTarget::Host(_) => None,
     };
     let wanted: Vec<Select> = keys.unwrap_or_default().into_iter().map(Select::One).collect();
     if wanted.is_empty() { Ok(()) } else { snapshot.add(bus, &wanted).await }
@@ -199,16 +202,19 @@ async fn add_what_it_points_to(
 /// The last entries of its run's journal, from where it was kept when the stream has it no more.
 async fn journal_of(
     bus: &Bus,
-    snapshot: &Snapshot,
-    thing: &Thing,
+    snapshot: &StateSnapshot,
+    thing: &DescribeTarget,
 ) -> Result<Vec<Journaled>, CliError> {
     let run = match thing {
-        Thing::Run(run) => Some(*run),
-        Thing::Agent(id) => {
+        DescribeTarget::Run(run) => Some(*run),
+        DescribeTarget::Agent(id) => {
             let agent = snapshot.records.agents.get(id);
             agent.and_then(|agent| agent.work.as_ref()).map(|work| work.run)
         }
-        Thing::Goal(_) | Thing::Node(..) | Thing::Project(_) | Thing::Host(_) => None,
+        DescribeTarget::Goal(_)
+        | DescribeTarget::Node(..)
+        | DescribeTarget::Project(_)
+        | DescribeTarget::Host(_) => None,
     };
     let Some(run) = run.and_then(|run| snapshot.records.runs.get(&run)) else {
         return Ok(Vec::new());

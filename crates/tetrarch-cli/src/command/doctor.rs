@@ -10,9 +10,9 @@ mod machine;
 mod tests;
 
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 
-use crate::confirm::Sure;
+use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured};
@@ -31,7 +31,7 @@ pub(crate) struct DoctorArgs {
     accept_ledger: Option<u64>,
     /// Accept the ledger without asking.
     #[command(flatten)]
-    sure: Sure,
+    sure: ConfirmArgs,
 }
 
 /// Begins the names of checks of layers.
@@ -39,7 +39,7 @@ const LAYER: &str = "isolation: ";
 
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum CheckStatus {
     /// It is well.
     Ok,
     /// It works, but not as well as it could.
@@ -48,7 +48,7 @@ enum Verdict {
     Fail,
 }
 
-impl Verdict {
+impl CheckStatus {
     fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -68,30 +68,30 @@ impl Verdict {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Check {
+struct DoctorCheck {
     name: String,
-    verdict: Verdict,
+    verdict: CheckStatus,
     what: String,
     next: Option<String>,
     /// The state of a layer of isolation and what it stops, where that is what was looked at.
     layer: Option<(&'static str, &'static str)>,
 }
 
-impl Check {
-    fn new(name: &str, verdict: Verdict, what: impl Into<String>) -> Self {
+impl DoctorCheck {
+    fn new(name: &str, verdict: CheckStatus, what: impl Into<String>) -> Self {
         Self { name: name.to_owned(), verdict, what: what.into(), next: None, layer: None }
     }
 
     fn ok(name: &str, what: impl Into<String>) -> Self {
-        Self::new(name, Verdict::Ok, what)
+        Self::new(name, CheckStatus::Ok, what)
     }
 
     fn warn(name: &str, what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { next: Some(next.into()), ..Self::new(name, Verdict::Warn, what) }
+        Self { next: Some(next.into()), ..Self::new(name, CheckStatus::Warn, what) }
     }
 
     fn fail(name: &str, what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { next: Some(next.into()), ..Self::new(name, Verdict::Fail, what) }
+        Self { next: Some(next.into()), ..Self::new(name, CheckStatus::Fail, what) }
     }
 
     fn json(&self) -> Value {
@@ -149,14 +149,14 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
             false
         }
         Err(check) => {
-            let failed = check.verdict == Verdict::Fail;
+            let failed = check.verdict == CheckStatus::Fail;
             checks.push(check);
             failed
         }
     };
-    let all: Vec<Value> = checks.iter().map(Check::json).collect();
+    let all: Vec<Value> = checks.iter().map(DoctorCheck::json).collect();
     let shown = || {
-        let (layers, others): (Vec<&Check>, Vec<&Check>) =
+        let (layers, others): (Vec<&DoctorCheck>, Vec<&DoctorCheck>) =
             checks.iter().partition(|check| check.layer.is_some());
         let lines: Vec<Vec<Cell>> = others.iter().flat_map(|check| check.lines()).collect();
         let head = ["ISOLATION", "STATE", "STOPS", "HERE, OR WHAT TO DO"].map(Cell::from).to_vec();
@@ -166,7 +166,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
     };
     // A reader that went away has seen enough.
     output::record(context.output, &Value::Array(all), shown).map(drop)?;
-    let failed = checks.iter().filter(|check| check.verdict == Verdict::Fail).count();
+    let failed = checks.iter().filter(|check| check.verdict == CheckStatus::Fail).count();
     match (failed, unreachable) {
         (0, _) => Ok(()),
         (_, true) => Err(CliError::new(Code::BusUnreachable, "the bus cannot be reached")),
@@ -176,9 +176,9 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
 
 /// As whom to look: the control plane where its keys are, since people do not see every stream;
 /// elsewhere the human who asks.
-fn party(context: &Context) -> Result<Party, CliError> {
+fn party(context: &Context) -> Result<CredentialHolder, CliError> {
     if context.config.bus.url.is_none() {
-        return Ok(Party::Control);
+        return Ok(CredentialHolder::Control);
     }
-    Ok(Party::Human(context.human()?))
+    Ok(CredentialHolder::Human(context.human()?))
 }

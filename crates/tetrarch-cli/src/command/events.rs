@@ -8,11 +8,11 @@ use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
 
-use crate::args::Output;
+use crate::args::OutputFormat;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history::{self, Since};
-use crate::output::{self, Cell, Reader, Tone, stamp};
+use crate::output::{self, Cell, StdoutReader, Tone, stamp};
 
 /// What `events` is told.
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
     let Some(epoch) = shown.filter(|_| args.follow) else { return Ok(()) };
     let mut items = std::pin::pin!(follow_ledger(&bus, from.max(last + 1), epoch));
     while let Some(item) = items.next().await {
-        if show(context.output, &item, &args)? == Reader::Gone {
+        if show(context.output, &item, &args)? == StdoutReader::Gone {
             break;
         }
     }
@@ -80,7 +80,11 @@ fn is_kind(kind: EventKind, wanted: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn show(output: Output, item: &LedgerItem, args: &EventsArgs) -> Result<Reader, CliError> {
+fn show(
+    output: OutputFormat,
+    item: &LedgerItem,
+    args: &EventsArgs,
+) -> Result<StdoutReader, CliError> {
     let entry = match &item.entry {
         Ok(entry) => entry,
         Err(error) => {
@@ -89,10 +93,10 @@ fn show(output: Output, item: &LedgerItem, args: &EventsArgs) -> Result<Reader, 
                 json!({"time": stamp(item.at), "seq": item.seq, "invalid": error.to_string()});
             let kind = Cell::from("invalid").toned(Tone::Bad);
             let line = history::columns(item, kind, "", &error.to_string());
-            return if all { output::item(output, &value, &line) } else { Ok(Reader::There) };
+            return if all { output::item(output, &value, &line) } else { Ok(StdoutReader::There) };
         }
     };
-    let mut reader = Reader::There;
+    let mut reader = StdoutReader::There;
     for event in entry.events.iter().filter(|event| is_wanted(event, args)) {
         let (line, value) = (history::line(item, event), history::value(item, entry, event));
         reader = output::item(output, &value, &line)?;
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_matched_whole_or_by_family() {
+    fn event_kinds_match_exactly_or_by_family() {
         assert!(is_kind(EventKind::RunState, "run"));
         assert!(is_kind(EventKind::RunState, "run.state"));
         assert!(!is_kind(EventKind::RunState, "run.s"));

@@ -11,8 +11,8 @@ use tetrarch_core::reservation::Reservation;
 use super::project::report;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::output::{self, Column, Listing, Row, now};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Column, Listing, TableRow, now};
+use crate::snapshot::StateSnapshot;
 
 /// What `file` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), C
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
     let desk = context.desk().await?;
     let wanted = [KeyKind::Reservation, KeyKind::Agent].map(Select::Kind);
-    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
     let mut held: Vec<&Reservation> = snapshot
         .records
         .reservations
@@ -74,7 +74,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
         .collect();
     held.sort_by_key(|it| (&it.project, it.fencing));
     let rows = held.into_iter().map(|it| row(&snapshot, it));
-    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
         &Listing {
@@ -86,8 +86,8 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     Ok(())
 }
 
-fn row(snapshot: &Snapshot, held: &Reservation) -> Result<Row, CliError> {
-    Ok(Row {
+fn row(snapshot: &StateSnapshot, held: &Reservation) -> Result<TableRow, CliError> {
+    Ok(TableRow {
         cells: vec![
             held.id.to_string().into(),
             held.project.to_string().into(),

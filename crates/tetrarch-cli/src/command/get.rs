@@ -13,12 +13,12 @@ use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{EpicId, ProjectName};
 
-use crate::args::Output;
-use crate::command::get::rows::{Look, RowKey};
+use crate::args::OutputFormat;
+use crate::command::get::rows::{RowKey, RowOptions};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Listing, Reader, Row, is_coloured, now};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Listing, StdoutReader, TableRow, is_coloured, now};
+use crate::snapshot::StateSnapshot;
 
 /// What `get` is told.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ Examples:
 pub(crate) struct GetArgs {
     /// What to list.
     #[arg(value_enum)]
-    kind: Kind,
+    kind: ResourceKind,
     /// Only the one of this name.
     name: Option<String>,
     /// Only those of this goal.
@@ -41,12 +41,12 @@ pub(crate) struct GetArgs {
     epic: Option<EpicId>,
     /// Which of them.
     #[command(flatten)]
-    filter: Filter,
+    filter: ListFilter,
 }
 
 /// Which things are listed.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Filter {
+pub(crate) struct ListFilter {
     /// Only those of this project.
     #[arg(long)]
     project: Option<ProjectName>,
@@ -64,31 +64,31 @@ pub(crate) struct Filter {
 impl GetArgs {
     /// Whether something that is there may be left out.
     fn is_filtered(&self) -> bool {
-        let Filter { project, state, .. } = &self.filter;
+        let ListFilter { project, state, .. } = &self.filter;
         self.name.is_some() || self.epic.is_some() || project.is_some() || state.is_some()
     }
 
     /// Those that list things of a kind.
-    pub(crate) fn of(kind: Kind, filter: Filter) -> Self {
+    pub(crate) fn of(kind: ResourceKind, filter: ListFilter) -> Self {
         Self { kind, name: None, epic: None, filter }
     }
 
     /// Those that list the nodes of a goal's plan.
     pub(crate) fn nodes(epic: EpicId, state: Option<String>) -> Self {
-        let filter = Filter { state, ..Filter::default() };
-        Self { epic: Some(epic), ..Self::of(Kind::Nodes, filter) }
+        let filter = ListFilter { state, ..ListFilter::default() };
+        Self { epic: Some(epic), ..Self::of(ResourceKind::Nodes, filter) }
     }
 
     /// Whether goals that are archived are left out.
     fn hides(&self, state: &str) -> bool {
         let wanted = self.filter.all || self.name.is_some() || self.filter.state.is_some();
-        self.kind == Kind::Goals && !wanted && state == GoalStatus::Archived.as_str()
+        self.kind == ResourceKind::Goals && !wanted && state == GoalStatus::Archived.as_str()
     }
 }
 
 /// What can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum ResourceKind {
     /// Agents: GO, hosts' and projects' orchestrators, specialists, reviewers, workers.
     #[value(alias = "agent")]
     Agents,
@@ -106,13 +106,15 @@ pub(crate) enum Kind {
     Nodes,
 }
 
-impl Kind {
+impl ResourceKind {
     /// The records that its rows are made of. Goals tell whose project an epic is.
-    fn records(self, args: &GetArgs, output: Output) -> Vec<Select> {
+    fn records(self, args: &GetArgs, output: OutputFormat) -> Vec<Select> {
         let all = |kinds: &[KeyKind]| kinds.iter().copied().map(Select::Kind).collect::<Vec<_>>();
         match self {
             // Only the wide table shows an agent's run: it takes as long to read as the agents.
-            Self::Agents if output == Output::Wide => all(&[KeyKind::Agent, KeyKind::RunStatus]),
+            Self::Agents if output == OutputFormat::Wide => {
+                all(&[KeyKind::Agent, KeyKind::RunStatus])
+            }
             Self::Agents => all(&[KeyKind::Agent]),
             Self::Hosts => all(&[KeyKind::Host, KeyKind::Agent]),
             Self::Runs => all(&[KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal]),
@@ -181,7 +183,7 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
     let bus = context.desk().await?.bus;
     // Read before the records: what is newer than this is in the ledger from there on.
     let from = if args.filter.watch { next_entry(&bus).await? } else { 0 };
-    let snapshot = Snapshot::read(&bus, &args.kind.records(&args, context.output)).await?;
+    let snapshot = StateSnapshot::read(&bus, &args.kind.records(&args, context.output)).await?;
     let whole = output::is_for_programs(context.output);
     let rows = matching(&snapshot, &args, whole)?;
     if let (Some(name), true, false) = (&args.name, rows.is_empty(), args.filter.watch) {
@@ -225,10 +227,10 @@ async fn next_entry(bus: &Bus) -> Result<u64, CliError> {
     Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
 }
 
-type Rows = BTreeMap<RowKey, Row>;
+type RowsByKey = BTreeMap<RowKey, TableRow>;
 
-fn matching(snapshot: &Snapshot, args: &GetArgs, whole: bool) -> Result<Rows, CliError> {
-    let mut found = Rows::new();
+fn matching(snapshot: &StateSnapshot, args: &GetArgs, whole: bool) -> Result<RowsByKey, CliError> {
+    let mut found = RowsByKey::new();
     for key in rows::keys(snapshot, args.kind) {
         if let Some(row) = row_if_wanted(snapshot, args, &key, whole)? {
             found.insert(key, row);
@@ -238,11 +240,11 @@ fn matching(snapshot: &Snapshot, args: &GetArgs, whole: bool) -> Result<Rows, Cl
 }
 
 fn row_if_wanted(
-    snapshot: &Snapshot,
+    snapshot: &StateSnapshot,
     args: &GetArgs,
     key: &RowKey,
     whole: bool,
-) -> Result<Option<Row>, CliError> {
+) -> Result<Option<TableRow>, CliError> {
     let facts = rows::facts(snapshot, key);
     let named = args.name.as_ref().is_none_or(|name| key.is_named(name));
     let project = args.filter.project.as_ref().is_none_or(|project| facts.project == Some(project));
@@ -251,33 +253,33 @@ fn row_if_wanted(
     if !(named && project && epic && state) || args.hides(facts.state) {
         return Ok(None);
     }
-    rows::row(snapshot, key, Look { now: now(), whole })
+    rows::row(snapshot, key, RowOptions { now: now(), whole })
 }
 
 /// Prints the rows and then every row that changes.
 async fn watch(
-    output: Output,
+    output: OutputFormat,
     bus: &Bus,
     from: u64,
-    mut snapshot: Snapshot,
-    mut shown: Rows,
+    mut snapshot: StateSnapshot,
+    mut shown: RowsByKey,
     args: &GetArgs,
 ) -> Result<(), CliError> {
     let whole = output::is_for_programs(output);
     let columns = rows::columns(args.kind);
     let mut printed = 0;
-    let mut show = |rows: Vec<Row>| -> Result<Reader, CliError> {
-        let mut reader = Reader::There;
+    let mut show = |rows: Vec<TableRow>| -> Result<StdoutReader, CliError> {
+        let mut reader = StdoutReader::There;
         match output {
-            Output::Table | Output::Wide => {
+            OutputFormat::Table | OutputFormat::Wide => {
                 let listing = Listing { columns: columns.clone(), rows, empty: "" };
-                let table = listing.table(output == Output::Wide, is_coloured());
+                let table = listing.table(output == OutputFormat::Wide, is_coloured());
                 let skipped = usize::from(printed > 0);
                 let lines: Vec<&str> = table.lines().skip(skipped).collect();
                 reader = output::text(&lines.join("\n"))?;
                 printed += 1;
             }
-            Output::Json | Output::Yaml => {
+            OutputFormat::Json | OutputFormat::Yaml => {
                 for row in rows {
                     reader = output::item(output, &row.record, "")?;
                 }
@@ -287,7 +289,7 @@ async fn watch(
     };
     let mut reader = show(shown.values().cloned().collect())?;
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
-    while reader == Reader::There {
+    while reader == StdoutReader::There {
         let Some(item) = entries.next().await else { break };
         let Ok(entry) = item.entry else { continue };
         let mut changed = Vec::new();

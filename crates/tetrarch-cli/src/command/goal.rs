@@ -9,10 +9,10 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::goals::{GoalOp, GoalVerb};
 
 use super::describe::{self, DescribeArgs};
-use super::get::{self, Filter, GetArgs, Kind};
+use super::get::{self, GetArgs, ListFilter, ResourceKind};
 use super::project::report;
 use super::run::{create_project, give_goal, prepared, project_name};
-use crate::confirm::Sure;
+use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::CliError;
 
@@ -31,36 +31,36 @@ While a goal is paused nothing new begins, and what runs goes on. A cancelled go
 asked to stop; `tetrarch run` follows a goal from its beginning to its end.")]
 pub(crate) enum GoalCommand {
     /// Create a goal and give it to a project.
-    Create(CreateArgs),
+    Create(GoalCreateArgs),
     /// List goals; archived ones with --all.
-    List(Filter),
+    List(ListFilter),
     /// Show everything about a goal.
     Show {
         /// The goal.
         epic: EpicId,
     },
     /// Pause a goal: nothing new begins for it.
-    Pause(MoveArgs),
+    Pause(GoalMoveArgs),
     /// Resume a paused goal.
-    Resume(MoveArgs),
+    Resume(GoalMoveArgs),
     /// Cancel a goal and stop what runs for it.
     Cancel {
         /// Which goal, and why.
         #[command(flatten)]
-        goal: MoveArgs,
+        goal: GoalMoveArgs,
         /// Cancel it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
     },
     /// Archive a closed goal: lists leave it out.
-    Archive(MoveArgs),
+    Archive(GoalMoveArgs),
     /// Set how urgent a goal is.
     Priority {
         /// The goal.
         epic: EpicId,
         /// 0 to 100, low, normal, high, urgent, or none to take it back.
         #[arg(value_parser = priority)]
-        priority: Said,
+        priority: PriorityChange,
         /// Why.
         #[arg(long, default_value = "")]
         reason: String,
@@ -69,7 +69,7 @@ pub(crate) enum GoalCommand {
 
 /// What `goal create` is told.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct GoalCreateArgs {
     /// What is to be done.
     #[command(flatten)]
     pub(super) work: WorkArgs,
@@ -97,7 +97,7 @@ pub(crate) struct WorkArgs {
 
 /// Which goal, and why.
 #[derive(Debug, clap::Args)]
-pub(crate) struct MoveArgs {
+pub(crate) struct GoalMoveArgs {
     /// The goal.
     epic: EpicId,
     /// Why.
@@ -107,18 +107,18 @@ pub(crate) struct MoveArgs {
 
 /// A priority, or that nothing is said any more.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Said(pub(super) Option<Priority>);
+pub(crate) struct PriorityChange(pub(super) Option<Priority>);
 
 /// Reads a priority, or `none`.
 ///
 /// # Errors
 /// What is allowed.
-pub(super) fn priority(text: &str) -> Result<Said, String> {
+pub(super) fn priority(text: &str) -> Result<PriorityChange, String> {
     if text == "none" {
-        return Ok(Said(None));
+        return Ok(PriorityChange(None));
     }
     let read = text.parse().map_err(|error| format!("{error}, none"));
-    read.map(|priority| Said(Some(priority)))
+    read.map(|priority| PriorityChange(Some(priority)))
 }
 
 /// Runs the command.
@@ -128,7 +128,9 @@ pub(super) fn priority(text: &str) -> Result<Said, String> {
 pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), CliError> {
     match command {
         GoalCommand::Create(args) => create(context, args).await,
-        GoalCommand::List(filter) => get::run(context, GetArgs::of(Kind::Goals, filter)).await,
+        GoalCommand::List(filter) => {
+            get::run(context, GetArgs::of(ResourceKind::Goals, filter)).await
+        }
         GoalCommand::Show { epic } => describe::run(context, DescribeArgs::of(epic)).await,
         GoalCommand::Pause(args) => decide(context, args, GoalVerb::Pause).await,
         GoalCommand::Resume(args) => decide(context, args, GoalVerb::Resume).await,
@@ -137,13 +139,13 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
             decide(context, goal, GoalVerb::Cancel).await
         }
         GoalCommand::Archive(args) => decide(context, args, GoalVerb::Archive).await,
-        GoalCommand::Priority { epic, priority: Said(said), reason } => {
-            decide(context, MoveArgs { epic, reason }, GoalVerb::Prioritise(said)).await
+        GoalCommand::Priority { epic, priority: PriorityChange(said), reason } => {
+            decide(context, GoalMoveArgs { epic, reason }, GoalVerb::Prioritise(said)).await
         }
     }
 }
 
-async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
+async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError> {
     let WorkArgs { plan, title, project, profiles, arguments } = args.work;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
@@ -155,8 +157,8 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
     report(context, &reply, &epic)
 }
 
-async fn decide(context: &Context, args: MoveArgs, verb: GoalVerb) -> Result<(), CliError> {
-    let MoveArgs { epic, reason } = args;
+async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> Result<(), CliError> {
+    let GoalMoveArgs { epic, reason } = args;
     let desk = context.desk().await?;
     let reply = desk.operate(&Op::Goal(GoalOp { epic, verb, reason })).await?;
     let said = format!("{epic}: {}", reply.detail);

@@ -4,24 +4,24 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_core::request::{HostDrain, Op};
 use tetrarch_engine::{HostConfig, serve_host};
 use tetrarch_runner::{
-    Beat, Containment, Guard, GuardConfig, HostLife, Launcher, RunnerConfig, clear_earlier_lives,
-    freeze_time, keep_guard,
+    Containment, GuardConfig, GuardProcess, HostLife, Launcher, LeaseUpdate, RunnerConfig,
+    clear_earlier_lives, freeze_time, keep_guard,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::LAUNCH;
 use crate::command::creds;
-use crate::command::get::{self, Filter, GetArgs, Kind};
+use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project::report;
 use crate::config::check_freezing;
-use crate::confirm::Sure;
+use crate::confirm::ConfirmArgs;
 use crate::context::{Context, new_ulid};
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
@@ -61,7 +61,7 @@ pub(crate) struct HostArgs {
 #[derive(Debug, clap::Subcommand)]
 enum HostCommand {
     /// List hosts, as `tetrarch get hosts` does.
-    List(Filter),
+    List(ListFilter),
     /// Make the credential with which a host on another machine joins this installation.
     #[command(
         after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable by the user that runs the host alone, and name it there with\n--credentials or bus.credentials; the address with --url or bus.url. A bus that `tetrarch up` started\nwith --listen needs tls/ca.pem of its data directory there too, with --tls-ca or bus.tls_ca. Whoever holds it can act as that host."
@@ -83,7 +83,7 @@ enum HostCommand {
         reason: String,
         /// Drain it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
     },
     /// Forget a host that is gone for good.
     #[command(after_help = FORGET_HELP)]
@@ -95,7 +95,7 @@ enum HostCommand {
         reason: String,
         /// Forget it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
     },
 }
 
@@ -137,7 +137,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
 
 /// Makes a host's credential and prints its file.
 fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
-    let path = creds::kept(context, &Party::Host(name))?;
+    let path = creds::kept(context, &CredentialHolder::Host(name))?;
     // What it needs besides is said where it does not mix with the file's name.
     if let Some(ca) = context.tls_ca() {
         let url = context.urls()?.join(",");
@@ -151,7 +151,9 @@ fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
 
 async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
     match command {
-        HostCommand::List(filter) => get::run(context, GetArgs::of(Kind::Hosts, filter)).await,
+        HostCommand::List(filter) => {
+            get::run(context, GetArgs::of(ResourceKind::Hosts, filter)).await
+        }
         HostCommand::Credential { name } => credential(context, name),
         HostCommand::Drain { name, undo, reason, sure } => {
             if !undo {
@@ -190,7 +192,7 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
     check_freezing(&context.config.settings, freeze_time(&mark))?;
     let guard = guard(context, &mark).await?;
     let runner = runner_config(context, &name, mark)?;
-    let bus = context.connect(&Party::Host(name.clone()), &format!("HO@{name}")).await?;
+    let bus = context.connect(&CredentialHolder::Host(name.clone()), &format!("HO@{name}")).await?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let default = CAPACITY_PER_CORE.saturating_mul(u32::try_from(cores).unwrap_or(u32::MAX));
     let config = HostConfig {
@@ -224,11 +226,11 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
     if ended.is_err() || outcome.is_err() {
         // What the runner could not end may not outlive the lease, nor the guard.
         let (done, killed) = oneshot::channel();
-        if beats.send(Beat::Kill(done)).await.is_ok() {
+        if beats.send(LeaseUpdate::Kill(done)).await.is_ok() {
             let _unanswered = killed.await;
         }
     }
-    if beats.send(Beat::End).await.is_err() {
+    if beats.send(LeaseUpdate::End).await.is_err() {
         tracing::error!("nobody kept the guard");
     }
     if let Err(error) = guarding.await {
@@ -242,12 +244,12 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
 async fn beat(
     mut renewals: watch::Receiver<Option<Instant>>,
     window: Duration,
-    beats: mpsc::Sender<Beat>,
+    beats: mpsc::Sender<LeaseUpdate>,
 ) {
     while renewals.changed().await.is_ok() {
         let sent = *renewals.borrow_and_update();
         if let Some(sent) = sent
-            && beats.send(Beat::Until(sent + FREEZE_WINDOWS * window)).await.is_err()
+            && beats.send(LeaseUpdate::Until(sent + FREEZE_WINDOWS * window)).await.is_err()
         {
             return;
         }
@@ -282,7 +284,7 @@ fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
 }
 
 /// Starts the guard: without one nothing would run here.
-async fn guard(context: &Context, life: &HostLife) -> Result<Guard, CliError> {
+async fn guard(context: &Context, life: &HostLife) -> Result<GuardProcess, CliError> {
     let config = GuardConfig {
         program: std::env::current_exe()?,
         args: vec!["guard".into()],
@@ -295,7 +297,7 @@ async fn guard(context: &Context, life: &HostLife) -> Result<Guard, CliError> {
         CliError::new(Code::Failed, format!("the guard of this host does not start: {error}"))
             .hint("check the host's limits for processes and memory")
     };
-    Guard::start(config).await.map_err(failed)
+    GuardProcess::start(config).await.map_err(failed)
 }
 
 /// Where a host keeps the worktrees of its runs.

@@ -19,8 +19,8 @@ use tetrarch_core::time::BusTime;
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::obstacles;
-use crate::output::{self, Cell, Column, Listing, Row, Tone, age, now};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, TableRow, Tone, age, now};
+use crate::snapshot::StateSnapshot;
 
 /// What `inbox` is told.
 #[derive(Debug, clap::Args)]
@@ -84,7 +84,7 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
     };
     items.sort_by_key(|item| (!item.is_open(), place(item), item.since()));
     let rows = items.iter().map(|item| item.row(context, &snapshot, item.obstacle(&obstacles)));
-    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     let next = next(&rows);
     output::listing(
         context.output,
@@ -101,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
 }
 
 /// The commands of each item, below its id.
-fn next(rows: &[Row]) -> Vec<Vec<Cell>> {
+fn next(rows: &[TableRow]) -> Vec<Vec<Cell>> {
     let mut lines = Vec::new();
     for row in rows {
         let commands = row.record["commands"].as_array().into_iter().flatten();
@@ -113,7 +113,7 @@ fn next(rows: &[Row]) -> Vec<Vec<Cell>> {
     lines
 }
 
-fn items<'s>(snapshot: &'s Snapshot, obstacles: &'s [Obstacle]) -> Vec<Item<'s>> {
+fn items<'s>(snapshot: &'s StateSnapshot, obstacles: &'s [Obstacle]) -> Vec<Item<'s>> {
     let records = &snapshot.records;
     let questions = records.questions.values().map(Item::Question);
     // What expired and is still to be merged is an obstacle.
@@ -196,9 +196,9 @@ impl Item<'_> {
     fn row(
         &self,
         context: &Context,
-        snapshot: &Snapshot,
+        snapshot: &StateSnapshot,
         obstacle: Option<&Obstacle>,
-    ) -> Result<Row, CliError> {
+    ) -> Result<TableRow, CliError> {
         let held = obstacle.map_or(0, |it| it.holds_up);
         let commands = match self {
             Self::Draft(draft, _) if self.is_open() => {
@@ -219,14 +219,14 @@ impl Item<'_> {
         let to = Cell::some(self.to(&snapshot.records));
         let held = held.to_string().into();
         let cells = vec![id, age.into(), state, from, node, to, held, options, answer, asks];
-        Ok(Row { cells, record })
+        Ok(TableRow { cells, record })
     }
 
     /// Its kind, its cells that are its own, and its record.
     fn shown(
         &self,
         context: &Context,
-        snapshot: &Snapshot,
+        snapshot: &StateSnapshot,
     ) -> Result<(&'static str, [Cell; 7], Value), CliError> {
         Ok(match self {
             Self::Question(question) => (

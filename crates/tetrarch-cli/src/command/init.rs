@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_for_any_directory_is_valid() {
+    fn generated_plan_is_valid_for_any_directory() {
         let kinds = TOOLS.iter().map(|(_, build, test)| (*build, *test)).chain([NOTHING]);
         for (build, test) in kinds {
             for name in ["site", "my site", "", "...", "--x", &"long".repeat(40)] {

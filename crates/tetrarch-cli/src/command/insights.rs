@@ -13,7 +13,7 @@ use super::plan::missing;
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::output::{self, Cell, Sheet, is_coloured};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What `insights` is told.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), Cli
         Select::OfEpic(KeyKind::Node, epic),
         Select::OfEpic(KeyKind::NodeState, epic),
     ];
-    let snapshot = Snapshot::read(&bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&bus, &wanted).await?;
     let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(missing(epic)) };
     let states = snapshot.records.node_states.get(&epic).into_iter().flatten();
     let found = of_plan(nodes, &states.map(|(id, state)| (*id, state.status)).collect());
@@ -74,7 +74,7 @@ fn json(epic: EpicId, found: &Insights<NodeId>) -> Value {
     })
 }
 
-fn sheet(snapshot: &Snapshot, epic: EpicId, found: &Insights<NodeId>) -> String {
+fn sheet(snapshot: &StateSnapshot, epic: EpicId, found: &Insights<NodeId>) -> String {
     let records = &snapshot.records;
     let title = records.goals.get(&epic).map_or("plan", |goal| goal.title.as_str());
     let list = |ids: &[NodeId]| texts(ids).join(" ");

@@ -19,12 +19,12 @@ use tetrarch_core::ledger::RecordKey;
 
 use super::artifact::explained;
 use super::describe::journal;
-use crate::args::Output;
+use crate::args::OutputFormat;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::name::{Journal, Place};
-use crate::output::{self, Reader};
-use crate::snapshot::Snapshot;
+use crate::name::{Journal, NodePath};
+use crate::output::{self, StdoutReader};
+use crate::snapshot::StateSnapshot;
 
 /// What `logs` is told.
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub(crate) struct LogsArgs {
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let LogsArgs { name: Journal(name), follow, tail } = args;
-    let (output, mut shown) = (context.output, Shown::new(context.output, tail));
+    let (output, mut shown) = (context.output, LogPrinter::new(context.output, tail));
     let is_archive = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (run, kept) = if is_archive {
         (None, Some(name.to_ascii_lowercase()))
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
     shown.pour(Entries::stored(&bus, &run, begins)).await?;
     if begins > 1 && shown.lacks() {
         // Its places do not say where its end begins.
-        shown = Shown::new(output, tail);
+        shown = LogPrinter::new(output, tail);
         shown.pour(Entries::stored(&bus, &run, 1)).await?;
     }
     shown.end()?;
@@ -88,7 +88,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
     }
     let mut coming = std::pin::pin!(follow_journal(&bus, &run, seen + 1));
     while let Some(entry) = coming.next().await {
-        if show(output, &entry)? == Reader::Gone || is_end(&entry) {
+        if show(output, &entry)? == StdoutReader::Gone || is_end(&entry) {
             return Ok(());
         }
     }
@@ -149,8 +149,8 @@ impl Entries {
 }
 
 /// What is shown: each entry as it is read, or the last ones once all are.
-struct Shown {
-    output: Output,
+struct LogPrinter {
+    output: OutputFormat,
     tail: Option<usize>,
     last: VecDeque<Journaled>,
     /// The sequence of the last entry that was read.
@@ -161,8 +161,8 @@ struct Shown {
     gone: bool,
 }
 
-impl Shown {
-    fn new(output: Output, tail: Option<usize>) -> Self {
+impl LogPrinter {
+    fn new(output: OutputFormat, tail: Option<usize>) -> Self {
         Self { output, tail, last: VecDeque::new(), seen: 0, ended: false, gone: false }
     }
 
@@ -172,7 +172,7 @@ impl Shown {
         {
             (self.seen, self.ended) = (entry.seq, is_end(&entry));
             let Some(tail) = self.tail else {
-                self.gone = show(self.output, &entry)? == Reader::Gone;
+                self.gone = show(self.output, &entry)? == StdoutReader::Gone;
                 continue;
             };
             self.last.push_back(entry);
@@ -191,7 +191,7 @@ impl Shown {
     fn end(&self) -> Result<(), CliError> {
         let skipped = self.last.len().saturating_sub(self.tail.unwrap_or_default());
         for entry in self.last.iter().skip(skipped) {
-            if show(self.output, entry)? == Reader::Gone {
+            if show(self.output, entry)? == StdoutReader::Gone {
                 break;
             }
         }
@@ -221,14 +221,15 @@ async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), C
     };
     let run = if name.starts_with("run_") {
         name.parse().map_err(wrong)?
-    } else if let Ok(place) = name.parse::<Place>() {
-        let runs = Snapshot::read(bus, &[Select::Kind(KeyKind::Run)]).await?.records.runs;
+    } else if let Ok(place) = name.parse::<NodePath>() {
+        let runs = StateSnapshot::read(bus, &[Select::Kind(KeyKind::Run)]).await?.records.runs;
         let of = runs.values().filter(|run| run.epic == place.epic && run.node == place.node);
         let latest = of.max_by_key(|run| (run.created, run.id)).map(|run| run.id);
         latest.ok_or_else(|| missing(format!("{name} has had no run yet")))?
     } else {
         let agent: AgentId = name.parse().map_err(wrong)?;
-        let known = Snapshot::read(bus, &[Select::One(RecordKey::Agent(agent.clone()))]).await?;
+        let known =
+            StateSnapshot::read(bus, &[Select::One(RecordKey::Agent(agent.clone()))]).await?;
         let Some(known) = known.records.agents.get(&agent) else {
             return Err(missing(format!("there is no {agent}")));
         };
@@ -239,7 +240,7 @@ async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), C
         })?
     };
     let wanted = [RecordKey::Run(run), RecordKey::RunStatus(run)].map(Select::One);
-    let known = Snapshot::read(bus, &wanted).await?.records;
+    let known = StateSnapshot::read(bus, &wanted).await?.records;
     let (Some(made), Some(status)) = (known.runs.get(&run), known.run_status.get(&run)) else {
         return Err(missing(format!("there is no {run}")));
     };
@@ -250,7 +251,7 @@ fn is_end(stored: &Journaled) -> bool {
     stored.entry.as_ref().is_ok_and(|entry| matches!(entry.event, JournalEvent::Ended { .. }))
 }
 
-fn show(output: Output, entry: &Journaled) -> Result<Reader, CliError> {
+fn show(output: OutputFormat, entry: &Journaled) -> Result<StdoutReader, CliError> {
     let value = journal::value(entry)?;
     output::item(output, &value, &output::visible(&journal::line(entry)))
 }

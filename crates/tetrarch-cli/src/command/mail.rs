@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec::mail_body_message;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::intake::read_dead;
-use tetrarch_bus::mailbox::{self, Letter};
+use tetrarch_bus::mailbox::{self, MailMessage};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::Origin;
@@ -20,12 +20,12 @@ use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
 
-use crate::context::{Context, Desk, new_ulid};
+use crate::context::{Context, HumanClient, new_ulid};
 use crate::exit::{CliError, Code};
-use crate::history::{Place, Since};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, Tone, is_coloured, stamp};
-use crate::snapshot::Snapshot;
-use tracking::Fate;
+use crate::history::{Since, StreamPosition};
+use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, Tone, is_coloured, stamp};
+use crate::snapshot::StateSnapshot;
+use tracking::MailStatus;
 
 /// How long the bus may take to store a message.
 const SENT_WITHIN: Duration = Duration::from_secs(15);
@@ -129,7 +129,7 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
     let seq = sent.map_err(|error| desk.unsent("mail", error))?;
     let fate = match (replies, wait) {
         (Some(replies), Some(wait)) => tracking::follow(&desk, replies, seq, wait).await?,
-        (_, _) => Fate::default(),
+        (_, _) => MailStatus::default(),
     };
     let value = json!({
         "seq": seq,
@@ -145,9 +145,9 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
 }
 
 /// Refuses mail that nobody would read.
-async fn check_reads(desk: &Desk, agent: &AgentId) -> Result<(), CliError> {
+async fn check_reads(desk: &HumanClient, agent: &AgentId) -> Result<(), CliError> {
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
-    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
     match snapshot.records.agents.get(agent) {
         None => Err(CliError::new(Code::NotFound, format!("there is no agent {agent}"))
             .hint("list agents with `tetrarch get agents`")),
@@ -160,7 +160,7 @@ async fn check_reads(desk: &Desk, agent: &AgentId) -> Result<(), CliError> {
 }
 
 /// What is kept of somebody's mail, one's own unless said.
-async fn letters(context: &Context, who: Option<Principal>) -> Result<Vec<Letter>, CliError> {
+async fn letters(context: &Context, who: Option<Principal>) -> Result<Vec<MailMessage>, CliError> {
     let desk = context.desk().await?;
     Ok(mailbox::read(&desk.bus, &who.unwrap_or(desk.human)).await?)
 }
@@ -172,15 +172,15 @@ async fn of_owner(context: &Context, wanted: &str) -> Result<Bus, CliError> {
         return Err(CliError::new(Code::Denied, what)
             .hint("read it on the machine that runs `tetrarch up`"));
     }
-    context.connect(&Party::Control, "tetrarch mail").await
+    context.connect(&CredentialHolder::Control, "tetrarch mail").await
 }
 
 async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
     let bus = of_owner(context, "dead letters").await?;
     let mut letters = read_dead(&bus, Origin::Mail).await?;
     match since.map(Since::place) {
-        Some(Place::Seq(seq)) => letters.retain(|(_, letter)| letter.seq >= seq),
-        Some(Place::Moment(from)) => letters.retain(|(at, _)| *at >= from),
+        Some(StreamPosition::Seq(seq)) => letters.retain(|(_, letter)| letter.seq >= seq),
+        Some(StreamPosition::Moment(from)) => letters.retain(|(at, _)| *at >= from),
         None => {}
     }
     let columns = vec![
@@ -203,7 +203,7 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
             "reason": letter.reason,
             "mail": said(&letter.payload),
         });
-        Row { cells, record }
+        TableRow { cells, record }
     });
     output::listing(
         context.output,
@@ -232,8 +232,8 @@ async fn list(
     let mut letters = letters(context, who).await?;
     letters.retain(|letter| replies || !own || !answers_a_command(letter));
     match since.map(Since::place) {
-        Some(Place::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
-        Some(Place::Moment(from)) => letters.retain(|letter| letter.at >= from),
+        Some(StreamPosition::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
+        Some(StreamPosition::Moment(from)) => letters.retain(|letter| letter.at >= from),
         None => {}
     }
     let columns = vec![
@@ -257,14 +257,14 @@ async fn list(
 }
 
 /// Whether it is what the owner answered to a command, which the command has shown.
-fn answers_a_command(letter: &Letter) -> bool {
+fn answers_a_command(letter: &MailMessage) -> bool {
     letter
         .content
         .as_ref()
         .is_ok_and(|(mail, _)| matches!(mail.body, MailBody::Reply(_) | MailBody::SpawnAnswer(_)))
 }
 
-fn row(letter: &Letter) -> Row {
+fn row(letter: &MailMessage) -> TableRow {
     let (from, topic, epic) = match &letter.content {
         Ok((mail, sender)) => {
             (sender.from.to_string(), Cell::from(mail.body.topic()), Cell::some(mail.epic))
@@ -280,11 +280,11 @@ fn row(letter: &Letter) -> Row {
         says.into(),
         epic,
     ];
-    Row { cells, record: value(letter) }
+    TableRow { cells, record: value(letter) }
 }
 
 /// A message in one line of words.
-fn says(letter: &Letter) -> String {
+fn says(letter: &MailMessage) -> String {
     let mail = match &letter.content {
         Ok((mail, _)) => mail,
         Err(error) => return error.to_string(),
@@ -341,7 +341,7 @@ fn says(letter: &Letter) -> String {
 }
 
 /// A message that was sent, with where it stands.
-fn value(letter: &Letter) -> Value {
+fn value(letter: &MailMessage) -> Value {
     let mut mail = said(&letter.payload);
     if let Ok((read, _)) = &letter.content {
         mail = output::plain("Mail", mail);
@@ -361,7 +361,7 @@ fn value(letter: &Letter) -> Value {
 
 async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Result<(), CliError> {
     let letters = letters(context, of).await?;
-    let chosen: Vec<&Letter> = if wanted.is_empty() {
+    let chosen: Vec<&MailMessage> = if wanted.is_empty() {
         letters.last().into_iter().collect()
     } else {
         letters.iter().filter(|letter| wanted.contains(&letter.seq)).collect()
@@ -382,7 +382,7 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Resul
     Ok(())
 }
 
-fn sheet(letter: &Letter) -> String {
+fn sheet(letter: &MailMessage) -> String {
     let mut sheet = Sheet::new(&format!("message {}", letter.seq), is_coloured());
     sheet.field("time", stamp(letter.at));
     match &letter.content {

@@ -23,11 +23,11 @@ use tetrarch_core::plan::graph::dependencies;
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, PlanEvent};
 
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::obstacles;
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, now, stamp};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, now, stamp};
+use crate::snapshot::StateSnapshot;
 
 /// What `plan` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -54,7 +54,7 @@ pub(crate) enum PlanCommand {
         epic: EpicId,
     },
     /// Check plan files and say everything that is wrong with them; a bus is needed only for --project.
-    Check(check::CheckArgs),
+    Check(check::PlanCheckArgs),
     /// Ask the planner configured here for a plan and print it; nothing is changed.
     Propose {
         /// The epic for whose goal it is.
@@ -75,25 +75,25 @@ pub(crate) enum PlanCommand {
         epic: EpicId,
     },
     /// Show what lies between two versions of a plan.
-    Diff(diff::DiffArgs),
+    Diff(diff::PlanDiffArgs),
     /// Change a plan to what a file says.
-    Apply(change::ApplyArgs),
+    Apply(change::PlanApplyArgs),
     /// Propose what a file says, and leave it to others to decide.
-    Draft(change::DraftArgs),
+    Draft(change::PlanDraftArgs),
     /// Add a task to a phase, or a subtask to a task.
-    Add(change::AddArgs),
+    Add(change::PlanAddArgs),
     /// Give a task subtasks.
-    Split(change::SplitArgs),
+    Split(change::PlanSplitArgs),
     /// Make several leaves one.
-    Merge(change::MergeArgs),
+    Merge(change::PlanMergeArgs),
     /// List what was proposed.
     Drafts(drafts::DraftsArgs),
     /// Apply what was proposed.
-    Approve(drafts::ApproveArgs),
+    Approve(drafts::DraftApproveArgs),
     /// Leave a proposal open and tell its author what to change.
-    Refine(drafts::DecideArgs),
+    Refine(drafts::DraftDecideArgs),
     /// Turn a proposal down.
-    Reject(drafts::DecideArgs),
+    Reject(drafts::DraftDecideArgs),
 }
 
 /// Runs the command.
@@ -133,7 +133,7 @@ pub(super) fn missing(epic: EpicId) -> CliError {
         .hint("list goals with `tetrarch get goals`")
 }
 
-async fn show(context: &Context, desk: &Desk, epic: EpicId) -> Result<(), CliError> {
+async fn show(context: &Context, desk: &HumanClient, epic: EpicId) -> Result<(), CliError> {
     let (snapshot, obstacles) = obstacles::look(desk, Some(epic)).await?;
     let Some(plan) = snapshot.records.plans.get(&epic) else { return Err(missing(epic)) };
     let nodes: Result<Vec<Value>, CliError> = nodes(&snapshot, epic)
@@ -168,7 +168,10 @@ fn on(obstacles: &[Obstacle], epic: EpicId, node: NodeId) -> impl Iterator<Item 
     obstacles.iter().filter(move |it| it.nodes.contains(&(epic, node)))
 }
 
-fn nodes(snapshot: &Snapshot, epic: EpicId) -> impl Iterator<Item = (&Node, Option<&NodeState>)> {
+fn nodes(
+    snapshot: &StateSnapshot,
+    epic: EpicId,
+) -> impl Iterator<Item = (&Node, Option<&NodeState>)> {
     let states = snapshot.records.node_states.get(&epic);
     let nodes = snapshot.records.nodes.get(&epic).into_iter().flatten();
     nodes.map(move |(id, node)| (node, states.and_then(|states| states.get(id))))
@@ -176,7 +179,7 @@ fn nodes(snapshot: &Snapshot, epic: EpicId) -> impl Iterator<Item = (&Node, Opti
 
 /// What a node that has not begun waits for: nodes that it, its task or its phase depends on and that
 /// are not done.
-pub(super) fn waits_for(snapshot: &Snapshot, epic: EpicId, node: NodeId) -> Vec<String> {
+pub(super) fn waits_for(snapshot: &StateSnapshot, epic: EpicId, node: NodeId) -> Vec<String> {
     let nodes = snapshot.records.nodes.get(&epic);
     let Some(nodes) = nodes.filter(|_| snapshot.node_status(epic, node) == NodeStatus::Todo) else {
         return Vec::new();
@@ -185,7 +188,7 @@ pub(super) fn waits_for(snapshot: &Snapshot, epic: EpicId, node: NodeId) -> Vec<
     dependencies(nodes, node).into_iter().filter(open).map(|id| id.to_string()).collect()
 }
 
-fn sheet(snapshot: &Snapshot, epic: EpicId, obstacles: &[Obstacle]) -> Sheet {
+fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Sheet {
     let records = &snapshot.records;
     let goal = records.goals.get(&epic);
     let state = records.goal_states.get(&epic);
@@ -250,7 +253,7 @@ async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
 
 async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
     let whole = output::is_for_programs(context.output);
-    let rows: Result<Vec<Row>, CliError> =
+    let rows: Result<Vec<TableRow>, CliError> =
         versions(bus, epic).await?.iter().map(|event| row(event, whole)).collect();
     let columns = vec![
         Column::always("VERSION"),
@@ -277,7 +280,7 @@ fn record(event: &PlanEvent) -> Result<Value, CliError> {
 }
 
 /// A version in the list; its record too when it is printed `whole`.
-fn row(event: &PlanEvent, whole: bool) -> Result<Row, CliError> {
+fn row(event: &PlanEvent, whole: bool) -> Result<TableRow, CliError> {
     let changes: Vec<String> = event
         .changes
         .iter()
@@ -299,5 +302,5 @@ fn row(event: &PlanEvent, whole: bool) -> Result<Row, CliError> {
         Cell::state(event.goal.as_str()),
         whys.join("; ").into(),
     ];
-    Ok(Row { cells, record })
+    Ok(TableRow { cells, record })
 }

@@ -18,8 +18,8 @@ use crate::command::project::reply_json;
 use crate::context::Context;
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
+use crate::snapshot::StateSnapshot;
 
 mod ready;
 
@@ -111,12 +111,12 @@ fn executes(profile: &Profile) -> String {
 
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.records.profiles.iter();
     let shown = all.filter(|((of, _), _)| project.is_none_or(|project| of == project));
     let row = |((of, _), profile): (&(ProjectName, ProfileName), &Profile)| {
         let tools: Vec<String> = profile.tools.names().map(|name| name.to_string()).collect();
-        Ok(Row {
+        Ok(TableRow {
             cells: vec![
                 of.to_string().into(),
                 profile.name.to_string().into(),
@@ -128,7 +128,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
             record: snapshot.json(&Record::Profile(of.clone(), Box::new(profile.clone())))?,
         })
     };
-    let rows = shown.map(row).collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
         &Listing {
@@ -146,7 +146,7 @@ async fn show(
     name: &ProfileName,
 ) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let Some(profile) = snapshot.records.profiles.get(&(project.clone(), name.clone())) else {
         let what = format!("project {project} has no profile {name}");
         return Err(CliError::new(Code::NotFound, what)
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_read_from_its_file() {
+    fn profile_is_read_from_its_file() {
         let text = "name = 'coder'\nargv = ['agent', '--stdio']\nwall = '30m'\n[env]\nA = 'b'\n";
         let profile = written(text).unwrap();
         assert_eq!(profile.name.as_str(), "coder");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_file_place_and_what_is_allowed() {
+    fn invalid_profile_is_reported_with_position_and_allowed_values() {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
         for part in ["coder.toml:2:1: runner: ", "allowed: process, echo, llm", "args"] {

@@ -11,11 +11,11 @@ use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
-use crate::confirm::Sure;
+use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::output::{self, Cell, Column, Listing, Row, age, now};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
+use crate::snapshot::StateSnapshot;
 
 /// What `project` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -33,7 +33,7 @@ pub(crate) enum ProjectCommand {
         all: bool,
     },
     /// Create a project: its orchestrator is started on a host.
-    Create(CreateArgs),
+    Create(ProjectCreateArgs),
     /// Set how a project delegates.
     Mode {
         /// The project.
@@ -48,13 +48,13 @@ pub(crate) enum ProjectCommand {
         name: ProjectName,
         /// Retire it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
     },
 }
 
 /// What `project create` is told.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct ProjectCreateArgs {
     /// Its name.
     name: ProjectName,
     /// How it delegates: solo, tight or orchestrator; the configured mode unless said.
@@ -65,7 +65,7 @@ pub(crate) struct CreateArgs {
     tools: Vec<String>,
     /// What it may spend.
     #[command(flatten)]
-    budget: BudgetArgs,
+    budget: BudgetLimitArgs,
     /// The host its orchestrator runs on.
     #[arg(long)]
     host: Option<HostName>,
@@ -76,7 +76,7 @@ pub(crate) struct CreateArgs {
 
 /// What may be spent; what is not said is not limited by itself.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub(crate) struct BudgetArgs {
+pub(crate) struct BudgetLimitArgs {
     /// Model tokens.
     #[arg(long)]
     tokens: Option<u64>,
@@ -98,9 +98,9 @@ impl From<MicroUsd> for u64 {
     }
 }
 
-impl From<BudgetArgs> for Limits {
-    fn from(args: BudgetArgs) -> Self {
-        let BudgetArgs { tokens, cost_usd, turns } = args;
+impl From<BudgetLimitArgs> for Limits {
+    fn from(args: BudgetLimitArgs) -> Self {
+        let BudgetLimitArgs { tokens, cost_usd, turns } = args;
         Self { tokens, cost_micro: cost_usd.map(|MicroUsd(micro)| micro), turns }
     }
 }
@@ -162,10 +162,10 @@ const COLUMNS: &[Column] = &[
 async fn list(context: &Context, all: bool) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let kinds = [KeyKind::Project, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind);
-    let snapshot = Snapshot::read(&bus, &kinds).await?;
+    let snapshot = StateSnapshot::read(&bus, &kinds).await?;
     let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);
     let rows = shown.map(|project| row(&snapshot, project));
-    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
         &Listing {
@@ -177,7 +177,7 @@ async fn list(context: &Context, all: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn row(snapshot: &Snapshot, project: &Project) -> Result<Row, CliError> {
+fn row(snapshot: &StateSnapshot, project: &Project) -> Result<TableRow, CliError> {
     let records = &snapshot.records;
     let open = records.goals.values().filter(|goal| goal.project == project.name).filter(|goal| {
         records.goal_states.get(&goal.id).is_some_and(|state| !state.status.is_closed())
@@ -191,10 +191,10 @@ fn row(snapshot: &Snapshot, project: &Project) -> Result<Row, CliError> {
         project.created_by.to_string().into(),
         AgentId::Po(project.name.clone()).to_string().into(),
     ];
-    Ok(Row { cells, record: snapshot.json(&Record::Project(project.clone()))? })
+    Ok(TableRow { cells, record: snapshot.json(&Record::Project(project.clone()))? })
 }
 
-fn creation(context: &Context, args: CreateArgs) -> ProjectCreate {
+fn creation(context: &Context, args: ProjectCreateArgs) -> ProjectCreate {
     ProjectCreate {
         project: args.name,
         mode: args.mode.unwrap_or(context.config.limits.mode),
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dollars_are_read_exactly() {
+    fn dollars_are_parsed_exactly() {
         for (text, micro) in
             [("2.50", 2_500_000), ("0.000001", 1), ("3", 3_000_000), ("0.1", 100_000)]
         {

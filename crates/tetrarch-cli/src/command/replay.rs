@@ -12,9 +12,9 @@ use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::history::{self, Place, Since};
-use crate::output::{self, Cell, Reader, Sheet, is_coloured, stamp};
-use crate::snapshot::Snapshot;
+use crate::history::{self, Since, StreamPosition};
+use crate::output::{self, Cell, Sheet, StdoutReader, is_coloured, stamp};
+use crate::snapshot::StateSnapshot;
 
 use super::tree::{self, TreeOptions};
 
@@ -44,8 +44,8 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
     let bus = context.desk().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
     let through = match args.at.place() {
-        Place::Seq(seq) => seq,
-        Place::Moment(_) => args.at.first(&bus, last).await?.saturating_sub(1),
+        StreamPosition::Seq(seq) => seq,
+        StreamPosition::Moment(_) => args.at.first(&bus, last).await?.saturating_sub(1),
     };
     check(through, last)?;
     let base = snapshot::base_before(&bus, through).await?;
@@ -56,14 +56,14 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
             Ok(entry) => restart.add(item.seq, entry),
             Err(_) => restart.skip(item.seq),
         }
-        Ok(Reader::There)
+        Ok(StdoutReader::There)
     })
     .await?;
     let stored = bus.get_seq(LEDGER, through).await?;
     // The entry that a snapshot ends with may be trimmed.
     let at = stored.map_or_else(BusTime::default, |message| BusTime(message.time_unix_ms));
-    let snapshot = Snapshot::past(&restart.images);
-    let then = Then { through, at, images: restart.images, snapshot, all: args.all };
+    let snapshot = StateSnapshot::past(&restart.images);
+    let then = PastFleet { through, at, images: restart.images, snapshot, all: args.all };
     let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
     output::record(context.output, &value, || then.sheet())?;
     Ok(())
@@ -82,15 +82,15 @@ fn check(through: u64, last: u64) -> Result<(), CliError> {
 }
 
 /// The fleet as it was.
-struct Then {
+struct PastFleet {
     through: u64,
     at: BusTime,
     images: Images,
-    snapshot: Snapshot,
+    snapshot: StateSnapshot,
     all: bool,
 }
 
-impl Then {
+impl PastFleet {
     fn json(&self) -> Result<Value, CliError> {
         let images = self.images.iter();
         let records: Result<Map<String, Value>, CliError> = images

@@ -29,12 +29,12 @@ use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::{Op, ProjectCreate};
 use tetrarch_telemetry::{invoke_workflow, trace};
 
-use crate::context::{Context, Desk, new_id};
+use crate::context::{Context, HumanClient, new_id};
 use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{self, say, visible};
-use crate::snapshot::Snapshot;
-use follow::{Ending, Follower};
+use crate::snapshot::StateSnapshot;
+use follow::{FollowOutcome, GoalFollower};
 pub(super) use prepare::{Prepared, prepared};
 pub(super) use profiles::of_project;
 
@@ -132,13 +132,13 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
     let AttachArgs { goal, wait, quiet } = args;
     let (desk, started) = (context.desk().await?, Instant::now());
     let key = RecordKey::Goal(goal);
-    let snapshot = Snapshot::read(&desk.bus, &[Select::One(key.clone())]).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &[Select::One(key.clone())]).await?;
     let Some(known) = snapshot.records.goals.get(&goal) else {
         return Err(CliError::new(Code::NotFound, format!("there is no goal {goal}"))
             .hint("`tetrarch goal list --all` lists goals"));
     };
     let from = snapshot.sequence(&key).saturating_sub(1);
-    let given = Given { epic: goal, from, started, is_own: false };
+    let given = StartedGoal { epic: goal, from, started, is_own: false };
     name_it(context, goal, &known.title, quiet)?;
     follow(context, &desk, &given, wait, quiet).await
 }
@@ -169,7 +169,7 @@ async fn detached(
 }
 
 /// A goal that was given.
-struct Given {
+struct StartedGoal {
     epic: EpicId,
     /// The ledger's last sequence before.
     from: u64,
@@ -208,7 +208,7 @@ pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> Result<Proje
 
 async fn execute(
     context: &Context,
-    desk: &Desk,
+    desk: &HumanClient,
     is_own: bool,
     args: &RunArgs,
     prepared: &Prepared,
@@ -223,7 +223,7 @@ async fn execute(
     let reply = give_goal(desk, &prepared.document.value, project, trace).await?;
     let epic = named(&reply)?;
     name_it(context, epic, &prepared.plan.title, args.quiet)?;
-    let given = Given { epic, from, started, is_own };
+    let given = StartedGoal { epic, from, started, is_own };
     let outcome = follow(context, desk, &given, args.wait, args.quiet).await;
     drop(span);
     outcome
@@ -232,19 +232,19 @@ async fn execute(
 /// Follows a goal to its end, prints what it came to, and exits by it.
 async fn follow(
     context: &Context,
-    desk: &Desk,
-    given: &Given,
+    desk: &HumanClient,
+    given: &StartedGoal,
     wait: bool,
     quiet: bool,
 ) -> Result<(), CliError> {
-    let Given { epic, from, started, is_own } = *given;
-    let mut follower = Follower::new(quiet, started, context.output);
+    let StartedGoal { epic, from, started, is_own } = *given;
+    let mut follower = GoalFollower::new(quiet, started, context.output);
     let ending = follower.follow(context, desk, epic, wait).await?;
     let report = follower.result().cloned();
     drop(follower);
     let report = report.as_ref();
     let summary = summary::print(context, desk, epic, from, started.elapsed(), report, quiet);
-    if matches!(ending, Ending::Interrupted) {
+    if matches!(ending, FollowOutcome::Interrupted) {
         // Whoever gives up waiting does not wait for a bus that is away.
         let _incomplete = tokio::time::timeout(PARTING, summary).await;
     } else {
@@ -252,17 +252,17 @@ async fn follow(
     }
     let mut undecided = Vec::new();
     let (outcome, ended) = match ending {
-        Ending::Completed(waiting) => {
+        FollowOutcome::Completed(waiting) => {
             undecided = waiting;
             ("completed", Ok(()))
         }
-        Ending::Cancelled => {
+        FollowOutcome::Cancelled => {
             ("cancelled", Err(CliError::new(Code::Failed, "the goal was cancelled")))
         }
-        Ending::Stuck(list, present) => {
+        FollowOutcome::Stuck(list, present) => {
             ("stuck", Err(stuck(context, epic, is_own, &list, &present)))
         }
-        Ending::Interrupted => {
+        FollowOutcome::Interrupted => {
             let shown = format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`");
             let interrupted = CliError::new(Code::Interrupted, "interrupted");
             ("interrupted", Err(interrupted.hint(shown)))
@@ -327,14 +327,14 @@ fn stuck(
 /// # Errors
 /// A profile is missing; the owner refuses, or does not answer.
 pub(super) async fn create_project(
-    desk: &Desk,
+    desk: &HumanClient,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
     profiles::require(Some(desk), plan, project).await?;
     // Not everybody who may give goals may make projects.
     let wanted = [Select::One(RecordKey::Agent(AgentId::Po(project.clone())))];
-    let agents = Snapshot::read(&desk.bus, &wanted).await?.records.agents;
+    let agents = StateSnapshot::read(&desk.bus, &wanted).await?.records.agents;
     if agents.values().any(|orchestrator| orchestrator.liveness != Liveness::Terminated) {
         return profiles::apply_changed(desk, plan, project).await;
     }
@@ -363,7 +363,7 @@ pub(super) async fn create_project(
 /// # Errors
 /// The owner refuses, or does not answer.
 pub(super) async fn give_goal(
-    desk: &Desk,
+    desk: &HumanClient,
     document: &Value,
     project: &ProjectName,
     trace: Option<String>,

@@ -13,10 +13,10 @@ use tetrarch_core::time::Millis;
 use super::goal::WorkArgs;
 use super::project::report;
 use super::run::{create_project, prepared, project_name};
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, stamp};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
+use crate::snapshot::StateSnapshot;
 
 /// What `schedule` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -32,7 +32,7 @@ A time that the clocks skip in spring is due when they have, one that comes twic
 time. What was missed while nothing ran begins once.")]
 pub(crate) enum ScheduleCommand {
     /// Have a goal or mail begin at set times.
-    Create(Box<CreateArgs>),
+    Create(Box<ScheduleCreateArgs>),
     /// List what begins at set times.
     List,
     /// Show everything about one of them.
@@ -51,7 +51,7 @@ pub(crate) enum ScheduleCommand {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("when").required(true).args(["cron", "every"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["plan", "title", "mail_to"]))]
-pub(crate) struct CreateArgs {
+pub(crate) struct ScheduleCreateArgs {
     /// Minute, hour, day of month, month, day of week.
     #[arg(long)]
     cron: Option<String>,
@@ -104,8 +104,8 @@ pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(
     }
 }
 
-async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
-    let CreateArgs { cron, zone, every, mail_to, text, goal } = args;
+async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliError> {
+    let ScheduleCreateArgs { cron, zone, every, mail_to, text, goal } = args;
     let rhythm = match (cron, every) {
         (Some(expression), _) => Rhythm::Cron { expression, zone },
         (None, Some(every)) => Rhythm::Every(every),
@@ -122,7 +122,7 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
     report(context, &reply, &said)
 }
 
-async fn goal_of(desk: &Desk, goal: WorkArgs) -> Result<Deed, CliError> {
+async fn goal_of(desk: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError> {
     let WorkArgs { plan, title, project, profiles, arguments } = goal;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
@@ -133,9 +133,9 @@ async fn goal_of(desk: &Desk, goal: WorkArgs) -> Result<Deed, CliError> {
 
 async fn list(context: &Context) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
+    let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
     let rows = snapshot.records.schedules.values().map(|schedule| row(&snapshot, schedule));
-    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
         &Listing {
@@ -147,11 +147,11 @@ async fn list(context: &Context) -> Result<(), CliError> {
     Ok(())
 }
 
-fn json(snapshot: &Snapshot, schedule: &Schedule) -> Result<Value, CliError> {
+fn json(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<Value, CliError> {
     snapshot.json(&Record::Schedule(Box::new(schedule.clone())))
 }
 
-fn row(snapshot: &Snapshot, schedule: &Schedule) -> Result<Row, CliError> {
+fn row(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<TableRow, CliError> {
     let cells = vec![
         schedule.id.to_string().into(),
         schedule.rhythm.in_words().into(),
@@ -162,7 +162,7 @@ fn row(snapshot: &Snapshot, schedule: &Schedule) -> Result<Row, CliError> {
         schedule.owner.to_string().into(),
         schedule.outcome.as_str().into(),
     ];
-    Ok(Row { cells, record: json(snapshot, schedule)? })
+    Ok(TableRow { cells, record: json(snapshot, schedule)? })
 }
 
 fn what(schedule: &Schedule) -> String {
@@ -178,7 +178,7 @@ fn what(schedule: &Schedule) -> String {
 
 async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let snapshot = Snapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
+    let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
     let Some(schedule) = snapshot.records.schedules.get(&id) else {
         return Err(CliError::new(Code::NotFound, format!("no schedule {id}"))
             .hint("list them with `tetrarch schedule list`"));

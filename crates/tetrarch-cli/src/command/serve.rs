@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::server::room;
 use tetrarch_core::owner::{Kept, Policy};
 use tetrarch_core::time::Millis;
@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         return Err(CliError::new(Code::Usage, "there is nothing to serve without --global")
             .hint("tetrarch serve --global"));
     }
-    let bus = context.connect(&Party::Control, "owner").await?;
+    let bus = context.connect(&CredentialHolder::Control, "owner").await?;
     let kept = Instance::kept(&context.config.bus.data_dir, "global")?;
     let instance = kept.unwrap_or_else(Instance::fresh);
     let window = context.config.liveness.window;

@@ -14,7 +14,7 @@ use tetrarch_core::request::{SpawnRequest, SubagentWish, TaskWish};
 use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
-use crate::command::project::BudgetArgs;
+use crate::command::project::BudgetLimitArgs;
 use crate::context::{Context, new_id};
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, align, is_coloured};
@@ -67,7 +67,7 @@ pub(crate) struct SpawnArgs {
     wall: Option<Millis>,
     /// What they may spend.
     #[command(flatten)]
-    budget: BudgetArgs,
+    budget: BudgetLimitArgs,
     /// Why, for the log.
     #[arg(long, default_value = "a human asked")]
     reason: String,
@@ -231,7 +231,7 @@ mod tests {
     use tetrarch_core::mail::Denied;
 
     #[test]
-    fn a_denial_says_why_and_what_to_do() {
+    fn denial_shows_cause_and_next_step() {
         let denied = Denied {
             index: 0,
             role: Role::Worker,

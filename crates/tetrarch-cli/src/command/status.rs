@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
-use tetrarch_bus::state::{Meta, load_meta};
+use tetrarch_bus::state::{OwnerMeta, load_meta};
 use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::agent::{Agent, Project};
@@ -19,7 +19,7 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
@@ -43,13 +43,13 @@ pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliE
 
 /// Who holds a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Holder {
+struct LeaseHolder {
     address: String,
     epoch: u64,
     since: BusTime,
 }
 
-impl Holder {
+impl LeaseHolder {
     async fn of(bus: &Bus, key: &LeaseKey) -> Result<Option<Self>, CliError> {
         let seen = Lease::look(bus, key).await?;
         Ok(seen.and_then(|seen| seen.holder).map(|holder| Self {
@@ -69,21 +69,21 @@ impl Holder {
 struct Status {
     url: String,
     version: String,
-    owner: Option<Holder>,
-    hosts: Vec<(HostName, Option<Holder>)>,
+    owner: Option<LeaseHolder>,
+    hosts: Vec<(HostName, Option<LeaseHolder>)>,
     records: Records,
-    meta: Meta,
+    meta: OwnerMeta,
     last: u64,
     dead: BTreeMap<Origin, u64>,
     obstacles: Vec<Obstacle>,
 }
 
 impl Status {
-    async fn look(desk: &Desk) -> Result<Self, CliError> {
+    async fn look(desk: &HumanClient) -> Result<Self, CliError> {
         let bus = &desk.bus;
         let (found, owner, meta, last, dead) = tokio::join!(
             obstacles::look(desk, None),
-            Holder::of(bus, &LeaseKey::Go),
+            LeaseHolder::of(bus, &LeaseKey::Go),
             load_meta(bus),
             bus.stream_last_seq(LEDGER),
             dead_letters(bus),
@@ -91,7 +91,7 @@ impl Status {
         let (snapshot, obstacles) = found?;
         let records = snapshot.records;
         let hosts = records.hosts.keys().map(async |host| {
-            let holder = Holder::of(bus, &LeaseKey::Host(host.clone())).await?;
+            let holder = LeaseHolder::of(bus, &LeaseKey::Host(host.clone())).await?;
             Ok::<_, CliError>((host.clone(), holder))
         });
         let server = bus.client().server_info();
@@ -123,13 +123,13 @@ impl Status {
     }
 
     /// Goals that are not settled.
-    fn open(&self) -> Vec<Open<'_>> {
+    fn open(&self) -> Vec<OpenGoal<'_>> {
         let states = self.records.goal_states.values();
         let open =
             states.filter(|state| matches!(state.status, GoalStatus::Active | GoalStatus::Paused));
         open.map(|state| {
             let goal = self.records.goals.get(&state.id);
-            Open {
+            OpenGoal {
                 epic: state.id.to_string(),
                 project: goal.map_or("", |goal| goal.project.as_str()),
                 title: goal.map_or("", |goal| &goal.title),
@@ -161,7 +161,7 @@ impl Status {
                 "agents": agents,
                 "placesTaken": busy,
                 "capacity": self.records.hosts.get(host).map(|host| host.capacity),
-                "lease": holder.as_ref().map(Holder::json),
+                "lease": holder.as_ref().map(LeaseHolder::json),
             })
         });
         let goals = self.open().into_iter().map(|goal| {
@@ -175,7 +175,7 @@ impl Status {
         });
         json!({
             "bus": {"url": self.url, "version": self.version},
-            "owner": self.owner.as_ref().map(Holder::json),
+            "owner": self.owner.as_ref().map(LeaseHolder::json),
             "hosts": hosts.collect::<Vec<_>>(),
             "projects": self.projects().map(|project| {
                 json!({"name": project.name.as_str(), "mode": project.mode.as_str()})
@@ -225,7 +225,7 @@ impl Status {
 
     fn owner_cell(&self, now: BusTime) -> Cell {
         match &self.owner {
-            Some(Holder { address, epoch, since }) => {
+            Some(LeaseHolder { address, epoch, since }) => {
                 format!("{address}, epoch {epoch}, for {}", age(now, *since)).into()
             }
             None => {
@@ -251,7 +251,7 @@ impl Status {
         if self.dead.contains_key(&Origin::Ledger) { cell.toned(Tone::Bad) } else { cell }
     }
 
-    fn host_line(&self, host: &HostName, holder: &Option<Holder>, now: BusTime) -> Vec<Cell> {
+    fn host_line(&self, host: &HostName, holder: &Option<LeaseHolder>, now: BusTime) -> Vec<Cell> {
         let (liveness, _, busy) = self.host(host);
         let capacity = self.records.hosts.get(host).map_or(0, |host| host.capacity);
         let lease = match holder {
@@ -269,7 +269,7 @@ impl Status {
 
 /// A goal that is not settled.
 #[derive(Debug)]
-struct Open<'a> {
+struct OpenGoal<'a> {
     epic: String,
     project: &'a str,
     title: &'a str,

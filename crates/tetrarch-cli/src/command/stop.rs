@@ -16,10 +16,10 @@ use tetrarch_core::request::Op;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::output;
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// How long the owner may take to say that it is over, besides the kill ladder.
 const TOLD_WITHIN: Millis = Millis::from_secs(25);
@@ -83,9 +83,9 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
 }
 
 /// The agent, if there is anything to stop.
-async fn current(desk: &Desk, id: &AgentId) -> Result<Agent, CliError> {
+async fn current(desk: &HumanClient, id: &AgentId) -> Result<Agent, CliError> {
     let wanted = [Select::One(RecordKey::Agent(id.clone()))];
-    let mut snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let mut snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
     let Some(agent) = snapshot.records.agents.remove(id) else {
         return Err(CliError::new(Code::NotFound, format!("there is no agent {id}"))
             .hint("list agents with `tetrarch get agents`"));
@@ -98,7 +98,7 @@ async fn current(desk: &Desk, id: &AgentId) -> Result<Agent, CliError> {
 }
 
 /// Asks the owner: it knows what is below, and ends what nobody hears any more.
-async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError> {
+async fn order(desk: &HumanClient, agent: &Agent, reason: &str) -> Result<(), CliError> {
     match Role::of(&agent.id) {
         Role::Global | Role::Host => {
             let what = format!("{} ends with its process", agent.id);
@@ -113,7 +113,7 @@ async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError>
 }
 
 /// Waits until this session is over: terminated, or replaced by the next one.
-async fn ending(desk: &Desk, from: u64, agent: &Agent) -> Agent {
+async fn ending(desk: &HumanClient, from: u64, agent: &Agent) -> Agent {
     let mut written = std::pin::pin!(desk.written_from(from));
     loop {
         if let Some(Record::Agent(found)) = written.next().await

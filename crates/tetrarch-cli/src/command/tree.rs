@@ -18,7 +18,7 @@ use crate::command::get::rows::place_of;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What `tree` is told.
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ impl TreeOptions {
 pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
-    let snapshot = Snapshot::read(&bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&bus, &wanted).await?;
     let TreeArgs { project, epic, all } = args;
     let options = TreeOptions { project, epic, all, ..TreeOptions::suiting_output() };
     let agents: Vec<Agent> = snapshot.records.agents.values().cloned().collect();
@@ -253,7 +253,7 @@ fn line(
     ]
 }
 
-fn nested(snapshot: &Snapshot, forest: &Forest<'_>, agent: &Agent) -> Result<Value, CliError> {
+fn nested(snapshot: &StateSnapshot, forest: &Forest<'_>, agent: &Agent) -> Result<Value, CliError> {
     let children: Result<Vec<Value>, CliError> =
         forest.below(&agent.id).iter().map(|child| nested(snapshot, forest, child)).collect();
     let run = agent.work.as_ref().and_then(|work| snapshot.records.run_status.get(&work.run));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ended_tree_of_an_epic_has_outcome_and_duration() {
+    fn ended_tree_shows_outcome_and_duration() {
         let (agents, runs) = fleet();
         let epic = Some(EpicId(Ulid::from_parts(1, 7)));
         let text = render(&agents, &runs, &TreeOptions { epic, ..options() });
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_join_children_to_their_parents() {
+    fn tree_lines_join_children_to_parents() {
         let (agents, runs) = fleet();
         let text = render(&agents, &runs, &TreeOptions { drawn: true, all: false, ..options() });
         let names: Vec<&str> = text.lines().map(|line| line.split("  ").next().unwrap()).collect();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_of_a_parent_that_is_not_known_are_shown_too() {
+    fn orphaned_agents_are_shown() {
         let (mut agents, runs) = fleet();
         agents.retain(|agent| agent.id != AgentId::Go);
         let text = render(&agents, &runs, &options());

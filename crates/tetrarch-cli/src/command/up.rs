@@ -143,21 +143,21 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
         ..ServerConfig::new(&data_dir)
     };
     let bus = ManagedServer::start(&server, &context.authority()?).await?;
-    let mut fleet = Fleet { launcher: Launcher { context, args: &args }, server, bus };
+    let mut fleet = FleetStart { launcher: FleetLauncher { context, args: &args }, server, bus };
     let outcome = fleet.supervise(stop, started).await;
     fleet.bus.stop().await?;
     outcome
 }
 
-struct Fleet<'a> {
-    launcher: Launcher<'a>,
+struct FleetStart<'a> {
+    launcher: FleetLauncher<'a>,
     server: ServerConfig,
     bus: ManagedServer,
 }
 
 /// Starts owners and hosts.
 #[derive(Clone, Copy)]
-struct Launcher<'a> {
+struct FleetLauncher<'a> {
     context: &'a Context,
     args: &'a UpArgs,
 }
@@ -171,7 +171,7 @@ struct Supervised {
     retry: Retry,
 }
 
-impl Fleet<'_> {
+impl FleetStart<'_> {
     async fn supervise(
         &mut self,
         mut stop: watch::Receiver<bool>,
@@ -314,7 +314,7 @@ async fn keep_bus(
     }
 }
 
-impl Launcher<'_> {
+impl FleetLauncher<'_> {
     /// Starts a child again whenever it ends.
     async fn keep(self, supervised: &mut Supervised) {
         loop {

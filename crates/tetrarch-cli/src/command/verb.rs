@@ -17,9 +17,9 @@ use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Receipt, Stage, Wanted};
 
-use crate::context::{Context, Desk, new_id};
+use crate::context::{Context, HumanClient, new_id};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Reader, stamp};
+use crate::output::{self, StdoutReader, stamp};
 
 /// Until when to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,7 +34,7 @@ pub(crate) enum Until {
 
 /// How long a verb's receipts are waited for.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Waiting {
+pub(crate) struct VerbWaitArgs {
     /// Until when to wait.
     #[arg(long, value_enum, default_value_t = Until::Effective)]
     wait: Until,
@@ -65,7 +65,7 @@ pub(crate) struct SteerArgs {
     text: String,
     /// How long to wait for receipts.
     #[command(flatten)]
-    waiting: Waiting,
+    waiting: VerbWaitArgs,
 }
 
 /// What `interrupt` is told.
@@ -86,7 +86,7 @@ pub(crate) struct InterruptArgs {
     reason: String,
     /// How long to wait for receipts.
     #[command(flatten)]
-    waiting: Waiting,
+    waiting: VerbWaitArgs,
 }
 
 /// What `pause` and `resume` are told.
@@ -104,7 +104,7 @@ pub(crate) struct PauseArgs {
     agent: AgentId,
     /// How long to wait for receipts.
     #[command(flatten)]
-    waiting: Waiting,
+    waiting: VerbWaitArgs,
 }
 
 /// Runs `steer`.
@@ -141,7 +141,7 @@ pub(crate) async fn resume(context: &Context, args: PauseArgs) -> Result<(), Cli
     ask(context, VerbOp { agent: args.agent, wanted: Wanted::Resume }, args.waiting).await
 }
 
-async fn ask(context: &Context, op: VerbOp, waiting: Waiting) -> Result<(), CliError> {
+async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(), CliError> {
     let desk = context.desk().await?;
     let agent = op.agent.clone();
     // Read before it is asked: what it causes comes after this entry.
@@ -156,7 +156,7 @@ async fn ask(context: &Context, op: VerbOp, waiting: Waiting) -> Result<(), CliE
         output::item(context.output, &value, &reply.detail)?;
         return Ok(());
     }
-    let mut told = Told { context, agent: &agent, id, last: None };
+    let mut told = VerbProgress { context, agent: &agent, id, last: None };
     let seen = told.follow(&desk, last + 1, waiting.wait);
     let seen = tokio::time::timeout(Duration::from_millis(waiting.timeout.0), seen).await;
     if let Ok(seen) = seen {
@@ -171,16 +171,16 @@ async fn ask(context: &Context, op: VerbOp, waiting: Waiting) -> Result<(), CliE
 }
 
 /// What was told of a verb so far.
-struct Told<'a> {
+struct VerbProgress<'a> {
     context: &'a Context,
     agent: &'a AgentId,
     id: RequestId,
     last: Option<Stage>,
 }
 
-impl Told<'_> {
+impl VerbProgress<'_> {
     /// Tells each receipt as the ledger has it, until the one that is waited for.
-    async fn follow(&mut self, desk: &Desk, from: u64, wait: Until) -> Result<(), CliError> {
+    async fn follow(&mut self, desk: &HumanClient, from: u64, wait: Until) -> Result<(), CliError> {
         let mut written = std::pin::pin!(desk.written_from(from));
         loop {
             let Some(Record::Agent(agent)) = written.next().await else { continue };
@@ -211,7 +211,7 @@ impl Told<'_> {
             };
             self.last = Some(stage);
             let reader = self.line(receipt, stage, at)?;
-            if reader == Reader::Gone {
+            if reader == StdoutReader::Gone {
                 return Ok(true);
             }
         }
@@ -227,7 +227,7 @@ impl Told<'_> {
         })
     }
 
-    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> Result<Reader, CliError> {
+    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> Result<StdoutReader, CliError> {
         let value = json!({
             "agent": self.agent.to_string(),
             "verb": receipt.verb.as_str(),

@@ -20,9 +20,9 @@ use tetrarch_core::time::Millis;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::name::{Place, Thing};
+use crate::name::{NodePath, ResourceName};
 use crate::output;
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What `wait` is told.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ and with 3 when there is no such thing.")]
 pub(crate) struct WaitArgs {
     /// A goal, a run, an agent, a node (T1.2 or <goal>/T1.2) or a change.
     #[arg(value_name = "THING")]
-    thing: Thing,
+    thing: ResourceName,
     /// The state to wait for, such as completed, done, running, active, applied.
     #[arg(long = "for", value_name = "STATE")]
     state: String,
@@ -54,7 +54,7 @@ fn length(text: &str) -> Result<Millis, String> {
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Awaited {
+enum WaitTarget {
     Goal(EpicId),
     Run(RunId),
     Agent(AgentId),
@@ -62,9 +62,9 @@ enum Awaited {
     Change(ChangeId),
 }
 
-impl Awaited {
+impl WaitTarget {
     fn of(text: &str) -> Option<Self> {
-        let place = || text.parse().map(|Place { epic, node }| Self::Node(epic, node)).ok();
+        let place = || text.parse().map(|NodePath { epic, node }| Self::Node(epic, node)).ok();
         let goal = || text.parse().map(Self::Goal).ok();
         let run = || text.parse().map(Self::Run).ok();
         let change = || text.parse().map(Self::Change).ok();
@@ -96,13 +96,13 @@ impl Awaited {
     }
 
     /// Its state; none when there is no such thing.
-    fn stands(&self, snapshot: &Snapshot) -> Option<Stand> {
+    fn stands(&self, snapshot: &StateSnapshot) -> Option<WaitState> {
         let records = &snapshot.records;
         match self {
             Self::Goal(epic) => {
                 let status = records.goal_states.get(epic)?.status;
                 let can_become = |next: &GoalStatus| reaches(status, *next);
-                Some(Stand::new(
+                Some(WaitState::new(
                     status.as_str(),
                     names(GoalStatus::ALL, can_become, GoalStatus::as_str),
                 ))
@@ -110,24 +110,27 @@ impl Awaited {
             Self::Run(run) => {
                 let state = records.run_status.get(run)?.state;
                 let open = |_: &RunState| !state.is_terminal();
-                Some(Stand::new(state.as_str(), names(RunState::ALL, open, RunState::as_str)))
+                Some(WaitState::new(state.as_str(), names(RunState::ALL, open, RunState::as_str)))
             }
             Self::Agent(agent) => {
                 let state = records.agents.get(agent)?.liveness;
                 let open = |_: &Liveness| state != Liveness::Terminated;
-                Some(Stand::new(state.as_str(), names(Liveness::ALL, open, Liveness::as_str)))
+                Some(WaitState::new(state.as_str(), names(Liveness::ALL, open, Liveness::as_str)))
             }
             Self::Node(epic, node) => {
                 records.nodes.get(epic)?.get(node)?;
                 let status = snapshot.node_status(*epic, *node);
                 // Phases and tasks with parts follow from these, and may begin again when one is added.
                 let open = |_: &NodeStatus| !status.is_settled();
-                Some(Stand::new(status.as_str(), names(NodeStatus::ALL, open, NodeStatus::as_str)))
+                Some(WaitState::new(
+                    status.as_str(),
+                    names(NodeStatus::ALL, open, NodeStatus::as_str),
+                ))
             }
             Self::Change(change) => {
                 let status = records.changes.get(change)?.status;
                 let open = |_: &ChangeStatus| !status.is_terminal();
-                Some(Stand::new(
+                Some(WaitState::new(
                     status.as_str(),
                     names(ChangeStatus::ALL, open, ChangeStatus::as_str),
                 ))
@@ -159,12 +162,12 @@ fn names<S: Copy, const N: usize>(
 
 /// A state, and those that it may come to.
 #[derive(Debug, PartialEq, Eq)]
-struct Stand {
+struct WaitState {
     state: &'static str,
     next: Vec<&'static str>,
 }
 
-impl Stand {
+impl WaitState {
     fn new(state: &'static str, next: Vec<&'static str>) -> Self {
         Self { state, next }
     }
@@ -175,8 +178,8 @@ impl Stand {
 /// # Errors
 /// There is no such thing or state; it cannot be reached; the time is over.
 pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliError> {
-    let WaitArgs { thing: Thing(name), state, timeout } = args;
-    let awaited = Awaited::of(&name).ok_or_else(|| {
+    let WaitArgs { thing: ResourceName(name), state, timeout } = args;
+    let awaited = WaitTarget::of(&name).ok_or_else(|| {
         CliError::new(Code::Usage, format!("{name} has no state to wait for"))
             .hint("name a goal, a run, an agent, a node or a change, as in `tetrarch wait @last --for completed`")
     })?;
@@ -206,13 +209,13 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
     Ok(())
 }
 
-async fn until(bus: &Bus, name: &str, awaited: &Awaited, wanted: &str) -> Result<(), CliError> {
+async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> Result<(), CliError> {
     // Read before the records: what is newer than this is in the ledger from there on.
     let meta = load_meta(bus)
         .await
         .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
     let from = meta.map_or(1, |meta| meta.outbox_through + 1);
-    let mut snapshot = Snapshot::read(bus, &awaited.records()).await?;
+    let mut snapshot = StateSnapshot::read(bus, &awaited.records()).await?;
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
     loop {
         let Some(stand) = awaited.stands(&snapshot) else {
@@ -239,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_goal_comes_to_the_archive_alone() {
+    fn closed_goal_can_only_become_archived() {
         assert!(reaches(GoalStatus::Active, GoalStatus::Completed));
         assert!(reaches(GoalStatus::Paused, GoalStatus::Archived));
         assert!(reaches(GoalStatus::Cancelled, GoalStatus::Archived));
@@ -248,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_told_by_its_name() {
+    fn wait_target_is_derived_from_its_name() {
         let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
-        assert!(matches!(Awaited::of(&format!("goal_{ulid}/T1.1")), Some(Awaited::Node(..))));
-        assert!(matches!(Awaited::of(&format!("goal_{ulid}")), Some(Awaited::Goal(_))));
-        assert!(matches!(Awaited::of(&format!("run_{ulid}")), Some(Awaited::Run(_))));
-        assert!(matches!(Awaited::of(&format!("chg_{ulid}")), Some(Awaited::Change(_))));
-        assert!(matches!(Awaited::of("PO-demo"), Some(Awaited::Agent(_))));
-        assert_eq!(Awaited::of("project/demo"), None);
+        assert!(matches!(WaitTarget::of(&format!("goal_{ulid}/T1.1")), Some(WaitTarget::Node(..))));
+        assert!(matches!(WaitTarget::of(&format!("goal_{ulid}")), Some(WaitTarget::Goal(_))));
+        assert!(matches!(WaitTarget::of(&format!("run_{ulid}")), Some(WaitTarget::Run(_))));
+        assert!(matches!(WaitTarget::of(&format!("chg_{ulid}")), Some(WaitTarget::Change(_))));
+        assert!(matches!(WaitTarget::of("PO-demo"), Some(WaitTarget::Agent(_))));
+        assert_eq!(WaitTarget::of("project/demo"), None);
     }
 }

@@ -16,14 +16,14 @@ use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
 
 use self::story::{Focus, Story};
-use crate::args::Output;
+use crate::args::OutputFormat;
 use crate::command::plan::waits_for;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history;
 use crate::name;
-use crate::output::{self, Reader, stamp};
-use crate::snapshot::Snapshot;
+use crate::output::{self, StdoutReader, stamp};
+use crate::snapshot::StateSnapshot;
 
 /// What `why` is told.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ shows what else happened then.")]
 pub(crate) struct WhyArgs {
     /// An agent, a run, an assignment, or a node as <goal>/<node>.
     #[arg(value_name = "THING")]
-    thing: name::Thing,
+    thing: name::ResourceName,
     /// How many of the last events are shown.
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
@@ -47,14 +47,14 @@ pub(crate) struct WhyArgs {
 
 /// What is asked about, as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Thing {
+enum WhyTarget {
     Agent(AgentId),
     Run(RunId),
     Assignment(AssignmentId),
     Node(EpicId, NodeId),
 }
 
-impl Thing {
+impl WhyTarget {
     fn read(text: &str) -> Result<Self, String> {
         let said = |error: IdError| error.to_string();
         if text.starts_with("run_") {
@@ -79,7 +79,7 @@ impl Thing {
             Self::Run(run) => RecordKey::Run(*run),
             Self::Assignment(assignment) => RecordKey::Assignment(*assignment),
         };
-        let records = Snapshot::read(bus, &[Select::One(key)]).await?.records;
+        let records = StateSnapshot::read(bus, &[Select::One(key)]).await?.records;
         let of_run = records.runs.values().map(|run| (run.agent.clone(), run.assignment)).next();
         let mut assignments = records.assignments.values();
         let found = of_run.or_else(|| assignments.next().map(|one| (one.agent.clone(), one.id)));
@@ -96,7 +96,7 @@ impl Thing {
         history::each(bus, (1, last), 0, |item| {
             let records = item.entry.iter().flat_map(|entry| &entry.records);
             found = records.filter_map(|record| self.attempt(record)).next();
-            Ok(if found.is_some() { Reader::Gone } else { Reader::There })
+            Ok(if found.is_some() { StdoutReader::Gone } else { StdoutReader::There })
         })
         .await?;
         Ok(found.map(|(agent, assignment)| Focus::Attempt(agent, assignment)))
@@ -116,7 +116,7 @@ impl Thing {
 }
 
 /// One event as it is printed.
-struct Told {
+struct EventLine {
     line: String,
     value: Value,
 }
@@ -130,7 +130,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
         CliError::new(Code::Usage, what)
             .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")
     };
-    let thing = Thing::read(&args.thing.0).map_err(wrong)?;
+    let thing = WhyTarget::read(&args.thing.0).map_err(wrong)?;
     let bus = context.desk().await?.bus;
     let unknown = || {
         CliError::new(Code::NotFound, "the ledger says nothing of it")
@@ -142,23 +142,23 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
     story.begin(snapshot::base(&bus).await?.records.iter().map(|(record, _)| record));
     let (mut told, mut earlier) = (VecDeque::new(), 0_usize);
     history::each(&bus, (1, last), 0, |item| {
-        let Ok(entry) = &item.entry else { return Ok(Reader::There) };
+        let Ok(entry) = &item.entry else { return Ok(StdoutReader::There) };
         for event in story.read(entry) {
             let (line, value) = (history::line(item, event), history::value(item, entry, event));
-            told.push_back(Told { line, value });
+            told.push_back(EventLine { line, value });
             if told.len() > args.last.max(1) {
                 told.pop_front();
                 earlier += 1;
             }
         }
-        Ok(Reader::There)
+        Ok(StdoutReader::There)
     })
     .await?;
     let now = match &focus {
         Focus::Node(epic, node) => {
             let wanted =
                 [Select::OfEpic(KeyKind::Node, *epic), Select::OfEpic(KeyKind::NodeState, *epic)];
-            node_stands(&Snapshot::read(&bus, &wanted).await?, *epic, *node)
+            node_stands(&StateSnapshot::read(&bus, &wanted).await?, *epic, *node)
         }
         Focus::Agent(_) | Focus::Attempt(..) => stand(&story, &focus),
     };
@@ -166,7 +166,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
         return Err(unknown());
     }
     match context.output {
-        Output::Table | Output::Wide => {
+        OutputFormat::Table | OutputFormat::Wide => {
             let mut text = now.iter().map(|one| format!("{one}\n")).collect::<String>();
             if earlier > 0 {
                 text.push_str(&format!("  ... {earlier} earlier events; --last shows more\n"));
@@ -174,7 +174,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
             told.iter().for_each(|one| text.push_str(&format!("{}\n", one.line)));
             output::text(&text)?;
         }
-        Output::Json | Output::Yaml => {
+        OutputFormat::Json | OutputFormat::Yaml => {
             let events: Vec<&Value> = told.iter().map(|one| &one.value).collect();
             let value = json!({"now": now, "earlier": earlier, "events": events});
             output::record(context.output, &value, String::new)?;
@@ -184,7 +184,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
 }
 
 /// Where a node stands now, and what it waits for, in words.
-fn node_stands(snapshot: &Snapshot, epic: EpicId, node: NodeId) -> Vec<String> {
+fn node_stands(snapshot: &StateSnapshot, epic: EpicId, node: NodeId) -> Vec<String> {
     let known = snapshot.records.nodes.get(&epic).is_some_and(|nodes| nodes.contains_key(&node));
     if !known {
         return Vec::new();

@@ -10,11 +10,11 @@ use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 
 use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs};
-use super::goal::{Said, priority};
+use super::goal::{PriorityChange, priority};
 use super::project::report;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::name::Place;
+use crate::name::NodePath;
 
 /// What `work` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -81,12 +81,12 @@ pub(crate) enum WorkCommand {
 pub(crate) struct NodeArgs {
     /// The node: T1.2 of the only open goal, <goal>/T1.2, or the goal and the node as two words.
     #[arg(required = true, num_args = 1..=2, value_name = "GOAL/NODE")]
-    node: Vec<Place>,
+    node: Vec<NodePath>,
 }
 
 impl NodeArgs {
     /// Both words stand for the one place.
-    fn place(&self) -> Result<Place, CliError> {
+    fn place(&self) -> Result<NodePath, CliError> {
         let place = self.node.first().copied();
         place.ok_or_else(|| CliError::new(Code::Usage, "say which node"))
     }
@@ -121,7 +121,7 @@ pub(crate) struct DoneArgs {
 fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
     let form = || "expected <node>=<priority>, as in T1.2=high".to_owned();
     let (node, said) = text.split_once('=').ok_or_else(form)?;
-    let Said(said) = priority(said)?;
+    let PriorityChange(said) = priority(said)?;
     Ok((node.parse().map_err(|error| format!("{error}"))?, said))
 }
 
@@ -133,12 +133,12 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
     match command {
         WorkCommand::List { epic, state } => get::run(context, GetArgs::nodes(epic, state)).await,
         WorkCommand::Show(args) => {
-            let Place { epic, node } = args.place()?;
+            let NodePath { epic, node } = args.place()?;
             describe::run(context, DescribeArgs::of_node(epic, node)).await
         }
         WorkCommand::Done(args) => {
             let DoneArgs { node, reason, summary, files, commands, tests, commits } = args;
-            let Place { epic, node } = node.place()?;
+            let NodePath { epic, node } = node.place()?;
             let done = Completion {
                 node,
                 crystallization: summary,
@@ -148,7 +148,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
             operate(context, epic, WorkVerb::Complete(Box::new(done))).await
         }
         WorkCommand::Block { node, reason, needs } => {
-            let Place { epic, node } = node.place()?;
+            let NodePath { epic, node } = node.place()?;
             let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
             let said = format!("{node} is blocked");
             let op = Op::WorkBlock { epic, node, blocker };
@@ -156,7 +156,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
             report(context, &reply, &said)
         }
         WorkCommand::Unblock { node, note } => {
-            let Place { epic, node } = node.place()?;
+            let NodePath { epic, node } = node.place()?;
             operate(context, epic, WorkVerb::Unblock { node, note }).await
         }
         WorkCommand::Priority { epic, priorities, reason } => {

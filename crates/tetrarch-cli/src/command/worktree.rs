@@ -8,14 +8,14 @@ use tetrarch_core::change::Change;
 use tetrarch_core::id::{AgentId, HostName, RunId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
-use tetrarch_runner::{InventoryError, Kept, KeptState, remove_worktree, worktrees};
+use tetrarch_runner::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};
 
 use super::host::{host_name, worktrees_dir};
-use crate::confirm::Sure;
-use crate::context::{Context, Desk};
+use crate::confirm::ConfirmArgs;
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
+use crate::snapshot::StateSnapshot;
 
 /// What `worktree` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -51,7 +51,7 @@ pub(crate) enum WorktreeCommand {
         force: bool,
         /// Remove it without asking.
         #[command(flatten)]
-        sure: Sure,
+        sure: ConfirmArgs,
         /// The host's name; the machine's own unless said.
         #[arg(long)]
         host: Option<String>,
@@ -90,18 +90,18 @@ fn host(context: &Context, given: Option<&String>) -> Result<HostName, CliError>
 }
 
 /// The latest change that came of each worktree.
-async fn changes(desk: &Desk) -> Result<Snapshot, CliError> {
-    Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await
+async fn changes(desk: &HumanClient) -> Result<StateSnapshot, CliError> {
+    StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await
 }
 
-fn change_of<'s>(snapshot: &'s Snapshot, kept: &Kept) -> Option<&'s Change> {
+fn change_of<'s>(snapshot: &'s StateSnapshot, kept: &KeptWorktree) -> Option<&'s Change> {
     let of = |change: &&Change| {
         change.made.branch == kept.branch && change.agent.to_string() == kept.agent
     };
     snapshot.records.changes.values().filter(of).max_by_key(|change| (change.proposed, change.id))
 }
 
-fn value(snapshot: &Snapshot, kept: &Kept) -> Value {
+fn value(snapshot: &StateSnapshot, kept: &KeptWorktree) -> Value {
     let change = change_of(snapshot, kept);
     json!({
         "run": kept.run,
@@ -122,7 +122,7 @@ async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError>
     let name = host(context, given)?;
     let all = worktrees(&worktrees_dir(context, &name)).await;
     let snapshot = changes(&context.desk().await?).await?;
-    let rows: Vec<Row> = all.iter().map(|kept| row(&snapshot, kept)).collect();
+    let rows: Vec<TableRow> = all.iter().map(|kept| row(&snapshot, kept)).collect();
     output::listing(
         context.output,
         &Listing {
@@ -139,10 +139,10 @@ async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError>
     Ok(())
 }
 
-fn row(snapshot: &Snapshot, kept: &Kept) -> Row {
+fn row(snapshot: &StateSnapshot, kept: &KeptWorktree) -> TableRow {
     let change = change_of(snapshot, kept);
     let change = change.map(|change| format!("{} {}", change.id, change.status));
-    Row {
+    TableRow {
         cells: vec![
             kept.run.as_str().into(),
             Cell::state(kept.state.as_str()),
@@ -199,8 +199,8 @@ async fn remove(
     }
     let removed = remove_worktree(&dir, run, force).await.map_err(|error| refused(&error))?;
     let lost = match removed.state {
-        KeptState::Unapplied => ", with work that was nowhere else",
-        KeptState::Applied | KeptState::Broken => "",
+        WorktreeState::Unapplied => ", with work that was nowhere else",
+        WorktreeState::Applied | WorktreeState::Broken => "",
     };
     let value = json!({"run": removed.run, "branch": removed.branch, "removed": true});
     output::record(context.output, &value, || format!("worktree of {run} removed{lost}\n"))?;
@@ -211,7 +211,7 @@ async fn remove(
 async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
     let desk = context.desk().await?;
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
-    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
     let known = snapshot.records.agents.get(&agent);
     if known.is_some_and(|known| known.liveness != Liveness::Terminated) {
         return Err(CliError::new(Code::Conflict, format!("{agent} works in it"))

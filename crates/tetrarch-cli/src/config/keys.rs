@@ -1,42 +1,42 @@
 //! Every key there is, with its kind, its default and whether this version acts on it
 //! (spec 12). The one list: files, variables, `config explain` and the defaults read it.
 
-use super::value::Kind;
-use super::value::Kind::{
+use super::value::ValueKind;
+use super::value::ValueKind::{
     BusUrls, CollectorUrl, Filter, Flag, Growth, Host, KeyFrom, Labels, Listen, Names, OneOf, Path,
     Paths, Seconds, Share, Size, Span, Text, Whole, Word,
 };
 
 /// What holds when nobody says anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Default {
+pub(crate) enum KeyDefault {
     /// This, as one would write it in a variable.
     Is(&'static str),
     /// It follows from other values or from the machine; in words.
     Follows(&'static str),
 }
 
-use self::Default::{Follows, Is};
+use self::KeyDefault::{Follows, Is};
 
 /// One key.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct ConfigKey {
     /// Its dotted name.
     pub(crate) name: &'static str,
     /// What it takes.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     /// What holds when nobody says anything.
-    pub(crate) default: Default,
+    pub(crate) default: KeyDefault,
     /// Whether this version acts on it.
     pub(crate) used: bool,
 }
 
-const fn used(name: &'static str, kind: Kind, default: Default) -> Key {
-    Key { name, kind, default, used: true }
+const fn used(name: &'static str, kind: ValueKind, default: KeyDefault) -> ConfigKey {
+    ConfigKey { name, kind, default, used: true }
 }
 
-const fn later(name: &'static str, kind: Kind, default: Default) -> Key {
-    Key { name, kind, default, used: false }
+const fn later(name: &'static str, kind: ValueKind, default: KeyDefault) -> ConfigKey {
+    ConfigKey { name, kind, default, used: false }
 }
 
 /// No upper bound of a length of time.
@@ -51,10 +51,10 @@ pub(super) const APPROVALS_MAX: u64 = 10;
 const MODES: &[&str] = &["solo", "tight", "orchestrator"];
 /// From 50 ms, below which freezing would not fit between the second and the third window,
 /// to a minute (spec 04).
-const WINDOW: Kind = Span(50, MINUTE);
+const WINDOW: ValueKind = Span(50, MINUTE);
 
 /// Every key, in the order of the page.
-pub(crate) const KEYS: &[Key] = &[
+pub(crate) const KEYS: &[ConfigKey] = &[
     used("bus.url", BusUrls, Follows("this installation's own bus")),
     used("bus.managed", Flag, Is("true")),
     used("bus.data_dir", Path, Follows("$XDG_DATA_HOME/tetrarch")),
@@ -138,7 +138,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("prices.file", Path, Follows("none")),
 ];
 
-impl Key {
+impl ConfigKey {
     /// The key of a name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)

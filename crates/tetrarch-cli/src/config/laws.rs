@@ -8,14 +8,14 @@ use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 
 use super::keys::APPROVALS_MAX;
 use super::settings::Settings;
-use super::source::Faults;
+use super::source::ConfigErrors;
 use crate::exit::{CliError, Code};
 
 /// In `overseer.allow_agents`: all of them.
 pub(super) const EVERY_AGENT: &str = "*";
 
 /// A change that needs more people than may approve it could never be applied.
-fn approvals(settings: &Settings, faults: &mut Faults) {
+fn approvals(settings: &Settings, faults: &mut ConfigErrors) {
     let (default, of) = ("people.approvals", "people.approvals_of");
     let mut most = (settings.whole(default), default);
     for (project, count) in settings.labels(of) {
@@ -43,7 +43,7 @@ fn approvals(settings: &Settings, faults: &mut Faults) {
 }
 
 /// Adds each pair of values that do not fit together, both with where they come from.
-pub(super) fn check(settings: &Settings, faults: &mut Faults) {
+pub(super) fn check(settings: &Settings, faults: &mut ConfigErrors) {
     let ordered = [
         ("liveness.window", "liveness.register_deadline"),
         ("liveness.window", "host.freeze_max"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tetrarch_core::planner::Bounds;
 use tetrarch_core::secret::SecretSource;
-use tetrarch_engine::{Key, PlannerConfig};
+use tetrarch_engine::{ApiKey, PlannerConfig};
 
 use super::fitted;
 use super::settings::Settings;
@@ -56,7 +56,7 @@ impl PlannerSection {
             return Ok(None);
         };
         let key = self.key_from.as_ref().map(|source| {
-            Key::found(source).map_err(|cause| {
+            ApiKey::found(source).map_err(|cause| {
                 let what = format!("planner.key_from: {cause}");
                 let hint = format!(
                     "set it to the key of {provider} where the owner starts, or planner.enabled = false"

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::time::Millis;
 
-use super::keys::{Default as KeyDefault, KEYS, Key};
-use super::source::{Faults, Set, Source};
-use super::value::Value;
+use super::keys::{ConfigKey, KEYS, KeyDefault};
+use super::source::{ConfigErrors, SetValue, ValueSource};
+use super::value::ConfigValue;
 use super::{laws, source};
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -18,30 +18,30 @@ use crate::exit::CliError;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Setting {
     /// The key.
-    pub(crate) key: &'static Key,
+    pub(crate) key: &'static ConfigKey,
     /// Its value.
-    pub(crate) value: Value,
+    pub(crate) value: ConfigValue,
     /// Where that comes from.
-    pub(crate) from: Source,
+    pub(crate) from: ValueSource,
 }
 
 impl Setting {
     /// Whether somebody set it.
     pub(crate) fn is_set(&self) -> bool {
-        self.from != Source::Default
+        self.from != ValueSource::Default
     }
 }
 
 /// What the layers are read from.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConfigSources {
     /// Files, later wins, and whether each must be there.
     pub(super) files: Vec<(PathBuf, bool)>,
     /// The environment.
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-impl Places {
+impl ConfigSources {
     /// The places of spec 12.
     pub(super) fn standard(global: &GlobalArgs) -> Self {
         let environment: Vec<_> = std::env::vars_os().collect();
@@ -79,14 +79,14 @@ impl Settings {
     ///
     /// # Errors
     /// A file, a variable or an option is wrong, or values do not fit together.
-    pub(super) fn read(places: &Places, global: &GlobalArgs) -> Result<Self, CliError> {
+    pub(super) fn read(places: &ConfigSources, global: &GlobalArgs) -> Result<Self, CliError> {
         let mut settings = Self {
             settings: KEYS.iter().map(default).collect(),
             files: Vec::new(),
             looked: Vec::new(),
             remarks: Vec::new(),
         };
-        let mut faults = Faults::default();
+        let mut faults = ConfigErrors::default();
         for (path, required) in &places.files {
             if let Some(sets) = source::file(path, *required, &mut faults)? {
                 settings.files.push(path.clone());
@@ -105,13 +105,13 @@ impl Settings {
         Ok(settings)
     }
 
-    fn lay(&mut self, sets: Vec<Set>) {
-        for Set { key, value, from } in sets {
+    fn lay(&mut self, sets: Vec<SetValue>) {
+        for SetValue { key, value, from } in sets {
             self.put(key.name, value, from);
         }
     }
 
-    fn put(&mut self, name: &str, value: Value, from: Source) {
+    fn put(&mut self, name: &str, value: ConfigValue, from: ValueSource) {
         if let Some(setting) = self.settings.iter_mut().find(|setting| setting.key.name == name) {
             setting.value = value;
             setting.from = from;
@@ -124,16 +124,24 @@ impl Settings {
         if unset(self, "bus.data_dir") {
             let dir = xdg(environment, "XDG_DATA_HOME", ".local/share")
                 .map_or_else(|| PathBuf::from("/var/lib/tetrarch"), |dir| dir.join("tetrarch"));
-            self.put("bus.data_dir", Value::Path(dir), Source::Default);
+            self.put("bus.data_dir", ConfigValue::Path(dir), ValueSource::Default);
         }
         if unset(self, "retention.go_ttl") {
             let secs = if self.whole("bus.replicas") > 1 { 15 } else { 3 };
-            self.put("retention.go_ttl", Value::Span(Millis::from_secs(secs)), Source::Default);
+            self.put(
+                "retention.go_ttl",
+                ConfigValue::Span(Millis::from_secs(secs)),
+                ValueSource::Default,
+            );
         }
         if unset(self, "liveness.register_deadline") {
             let ms = u64::try_from(self.span("liveness.window").as_millis()).unwrap_or(u64::MAX);
             let deadline = Millis(ms.saturating_mul(6));
-            self.put("liveness.register_deadline", Value::Span(deadline), Source::Default);
+            self.put(
+                "liveness.register_deadline",
+                ConfigValue::Span(deadline),
+                ValueSource::Default,
+            );
         }
         self.collector(environment);
     }
@@ -141,13 +149,13 @@ impl Settings {
     /// The variable that OpenTelemetry's own tools read counts for us too. It is not ours, so a
     /// value we cannot use is no error.
     fn collector(&mut self, environment: &[(OsString, OsString)]) {
-        let Some(key) = Key::named("telemetry.otlp_endpoint") else { return };
+        let Some(key) = ConfigKey::named("telemetry.otlp_endpoint") else { return };
         let Some(url) = variable(environment, COLLECTOR) else { return };
         if self.named(key.name).is_some_and(Setting::is_set) {
             return;
         }
         match url.to_str().and_then(|text| key.kind.read_text(text)) {
-            Some(value) => self.put(key.name, value, Source::Variable(COLLECTOR.to_owned())),
+            Some(value) => self.put(key.name, value, ValueSource::Variable(COLLECTOR.to_owned())),
             None => self.remarks.push(format!(
                 "{COLLECTOR} = {} is not used; {} takes {}",
                 url.display(),
@@ -184,22 +192,22 @@ impl Settings {
         self.settings.iter().find(|setting| setting.key.name == name)
     }
 
-    fn value(&self, name: &str) -> &Value {
-        self.named(name).map_or(&Value::Nothing, |setting| &setting.value)
+    fn value(&self, name: &str) -> &ConfigValue {
+        self.named(name).map_or(&ConfigValue::Nothing, |setting| &setting.value)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        if let Value::Text(text) = self.value(name) { Some(text.clone()) } else { None }
+        if let ConfigValue::Text(text) = self.value(name) { Some(text.clone()) } else { None }
     }
 
     pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        let Value::Path(path) = self.value(name) else { return None };
+        let ConfigValue::Path(path) = self.value(name) else { return None };
         // Children are started elsewhere, so a path must not depend on where.
         Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
     }
 
     pub(super) fn span(&self, name: &str) -> Duration {
-        if let Value::Span(span) = self.value(name) {
+        if let ConfigValue::Span(span) = self.value(name) {
             Duration::from_millis(span.0)
         } else {
             Duration::ZERO
@@ -212,7 +220,7 @@ impl Settings {
 
     /// None where nobody says anything and the default is no length.
     pub(super) fn given_millis(&self, name: &str) -> Option<Millis> {
-        if let Value::Span(span) = self.value(name) { Some(*span) } else { None }
+        if let ConfigValue::Span(span) = self.value(name) { Some(*span) } else { None }
     }
 
     /// A share of one, in thousandths.
@@ -222,7 +230,11 @@ impl Settings {
         reason = "a share is above 0 and at most 1"
     )]
     pub(super) fn thousandths(&self, name: &str) -> u32 {
-        if let Value::Share(share) = self.value(name) { (share * 1e3).round() as u32 } else { 0 }
+        if let ConfigValue::Share(share) = self.value(name) {
+            (share * 1e3).round() as u32
+        } else {
+            0
+        }
     }
 
     pub(super) fn whole(&self, name: &str) -> u64 {
@@ -230,7 +242,7 @@ impl Settings {
     }
 
     pub(super) fn number(&self, name: &str) -> Option<u64> {
-        if let Value::Whole(number) | Value::Size(number) = self.value(name) {
+        if let ConfigValue::Whole(number) | ConfigValue::Size(number) = self.value(name) {
             Some(*number)
         } else {
             None
@@ -238,12 +250,12 @@ impl Settings {
     }
 
     pub(super) fn flag(&self, name: &str) -> bool {
-        matches!(self.value(name), Value::Flag(true))
+        matches!(self.value(name), ConfigValue::Flag(true))
     }
 
     /// How a wait grows.
     pub(super) fn backoff(&self, name: &str) -> Backoff {
-        if let Value::Growth(base, max) = *self.value(name) {
+        if let ConfigValue::Growth(base, max) = *self.value(name) {
             Backoff { base, max }
         } else {
             Backoff::default()
@@ -251,32 +263,32 @@ impl Settings {
     }
 
     pub(super) fn names(&self, name: &str) -> Vec<String> {
-        if let Value::Names(names) = self.value(name) { names.clone() } else { Vec::new() }
+        if let ConfigValue::Names(names) = self.value(name) { names.clone() } else { Vec::new() }
     }
 
     pub(super) fn labels(&self, name: &str) -> Vec<(String, String)> {
-        if let Value::Labels(labels) = self.value(name) { labels.clone() } else { Vec::new() }
+        if let ConfigValue::Labels(labels) = self.value(name) { labels.clone() } else { Vec::new() }
     }
 }
 
 /// The variable by which OpenTelemetry's own tools name a collector.
 const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-fn default(key: &'static Key) -> Setting {
+fn default(key: &'static ConfigKey) -> Setting {
     let value = match key.default {
-        KeyDefault::Is(text) => key.kind.read_text(text).unwrap_or(Value::Nothing),
-        KeyDefault::Follows(_) => Value::Nothing,
+        KeyDefault::Is(text) => key.kind.read_text(text).unwrap_or(ConfigValue::Nothing),
+        KeyDefault::Follows(_) => ConfigValue::Nothing,
     };
-    Setting { key, value, from: Source::Default }
+    Setting { key, value, from: ValueSource::Default }
 }
 
-fn options(global: &GlobalArgs, faults: &mut Faults) -> Vec<Set> {
+fn options(global: &GlobalArgs, faults: &mut ConfigErrors) -> Vec<SetValue> {
     let path = |name, key, path: &Option<PathBuf>| {
-        let key = Key::named(key)?;
-        let value = Value::Path(path.clone()?);
-        Some(Set { key, value, from: Source::Option(name) })
+        let key = ConfigKey::named(key)?;
+        let value = ConfigValue::Path(path.clone()?);
+        Some(SetValue { key, value, from: ValueSource::Option(name) })
     };
-    let mut sets: Vec<Set> = [
+    let mut sets: Vec<SetValue> = [
         path("--data-dir", "bus.data_dir", &global.data_dir),
         path("--credentials", "bus.credentials", &global.credentials),
         path("--tls-ca", "bus.tls_ca", &global.tls_ca),

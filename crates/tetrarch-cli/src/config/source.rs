@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::keys::{KEYS, Key, below};
-use super::value::Value;
+use super::keys::{ConfigKey, KEYS, below};
+use super::value::ConfigValue;
 use crate::exit::{CliError, Code};
 
 /// What every variable of ours starts with.
@@ -36,7 +36,7 @@ const NO_CONFIGURATION: [&str; 13] = [
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ValueSource {
     /// Nobody said anything.
     Default,
     /// A file, and the line from 1.
@@ -47,7 +47,7 @@ pub(crate) enum Source {
     Option(&'static str),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -60,22 +60,22 @@ impl fmt::Display for Source {
 
 /// One value that somebody set.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Set {
-    pub(super) key: &'static Key,
-    pub(super) value: Value,
-    pub(super) from: Source,
+pub(super) struct SetValue {
+    pub(super) key: &'static ConfigKey,
+    pub(super) value: ConfigValue,
+    pub(super) from: ValueSource,
 }
 
 /// Everything that is wrong with the configuration, each with its place, so that people mend it at once.
 #[derive(Debug, Default)]
-pub(super) struct Faults(Vec<String>);
+pub(super) struct ConfigErrors(Vec<String>);
 
-impl Faults {
+impl ConfigErrors {
     pub(super) fn add(&mut self, what: String) {
         self.0.push(what);
     }
 
-    fn refuse(&mut self, from: &Source, key: &Key, shown: &str) {
+    fn refuse(&mut self, from: &ValueSource, key: &ConfigKey, shown: &str) {
         let (name, allowed) = (key.name, key.kind.allowed());
         self.add(format!("{from}: {name} = {shown} is not allowed; allowed: {allowed}"));
     }
@@ -113,8 +113,8 @@ impl Faults {
 pub(super) fn file(
     path: &Path,
     required: bool,
-    faults: &mut Faults,
-) -> Result<Option<Vec<Set>>, CliError> {
+    faults: &mut ConfigErrors,
+) -> Result<Option<Vec<SetValue>>, CliError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(None),
@@ -141,23 +141,29 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn at(&self, offset: usize) -> Source {
+    fn at(&self, offset: usize) -> ValueSource {
         let before = self.text.get(..offset).unwrap_or_default();
-        Source::File(self.path.to_owned(), before.matches('\n').count() + 1)
+        ValueSource::File(self.path.to_owned(), before.matches('\n').count() + 1)
     }
 
-    fn walk(&self, prefix: &str, table: &DeTable<'_>, sets: &mut Vec<Set>, faults: &mut Faults) {
+    fn walk(
+        &self,
+        prefix: &str,
+        table: &DeTable<'_>,
+        sets: &mut Vec<SetValue>,
+        faults: &mut ConfigErrors,
+    ) {
         for (word, value) in table {
             let from = self.at(word.span().start);
             let word = word.get_ref();
             let name =
                 if prefix.is_empty() { word.to_string() } else { format!("{prefix}.{word}") };
             let json = json_of(value.get_ref());
-            if let Some(key) = Key::named(&name) {
+            if let Some(key) = ConfigKey::named(&name) {
                 let value = json.as_ref().and_then(|json| key.kind.read(json));
                 let shown = || self.text.get(value_span(table, word)).unwrap_or("this").to_owned();
                 match value {
-                    Some(value) => sets.push(Set { key, value: self.placed(value), from }),
+                    Some(value) => sets.push(SetValue { key, value: self.placed(value), from }),
                     None => faults.refuse(&from, key, &shown()),
                 }
             } else if below(&name).is_empty() {
@@ -175,9 +181,9 @@ impl File<'_> {
     }
 
     /// A relative path of a file counts from the file's own directory.
-    fn placed(&self, value: Value) -> Value {
+    fn placed(&self, value: ConfigValue) -> ConfigValue {
         match (value, self.path.parent()) {
-            (Value::Path(path), Some(dir)) => Value::Path(dir.join(path)),
+            (ConfigValue::Path(path), Some(dir)) => ConfigValue::Path(dir.join(path)),
             (value, _) => value,
         }
     }
@@ -216,25 +222,25 @@ fn integer(number: &DeInteger<'_>) -> Option<i64> {
 /// typing error that nobody notices.
 pub(super) fn variables(
     environment: impl Iterator<Item = (OsString, OsString)>,
-    faults: &mut Faults,
-) -> Vec<Set> {
+    faults: &mut ConfigErrors,
+) -> Vec<SetValue> {
     let mut sets = Vec::new();
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
         if NO_CONFIGURATION.contains(&name) {
             continue;
         }
-        let from = Source::Variable(name.to_owned());
+        let from = ValueSource::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
             faults.add(format!(
                 "{from}: there is no such variable; allowed: TETRARCH_<SECTION>_<KEY>, such as {}",
-                KEYS.first().map(Key::variable).unwrap_or_default()
+                KEYS.first().map(ConfigKey::variable).unwrap_or_default()
             ));
             continue;
         };
         let read = value.to_str().and_then(|text| key.kind.read_text(text));
         match read {
-            Some(value) => sets.push(Set { key, value, from }),
+            Some(value) => sets.push(SetValue { key, value, from }),
             None => faults.refuse(&from, key, &format!("{value:?}")),
         }
     }
@@ -246,13 +252,13 @@ pub(super) fn option(
     name: &'static str,
     key: &'static str,
     text: &str,
-    faults: &mut Faults,
-) -> Option<Set> {
-    let key = Key::named(key)?;
-    let from = Source::Option(name);
+    faults: &mut ConfigErrors,
+) -> Option<SetValue> {
+    let key = ConfigKey::named(key)?;
+    let from = ValueSource::Option(name);
     let read = key.kind.read_text(text);
     if read.is_none() {
         faults.refuse(&from, key, &format!("{text:?}"));
     }
-    read.map(|value| Set { key, value, from })
+    read.map(|value| SetValue { key, value, from })
 }

@@ -8,10 +8,10 @@ use std::fs;
 use tetrarch_core::time::Millis;
 
 use super::keys::KEYS;
-use super::source::Source;
-use super::value::Value;
+use super::source::ValueSource;
+use super::value::ConfigValue;
 use super::*;
-use crate::args::Output;
+use crate::args::OutputFormat;
 
 fn global() -> GlobalArgs {
     GlobalArgs {
@@ -22,7 +22,7 @@ fn global() -> GlobalArgs {
         tls_ca: None,
         operator_key: None,
         human: None,
-        output: Output::Table,
+        output: OutputFormat::Table,
         log: None,
     }
 }
@@ -30,14 +30,14 @@ fn global() -> GlobalArgs {
 /// A folder with configuration files and an environment.
 struct Stage {
     dir: tempfile::TempDir,
-    places: Places,
+    places: ConfigSources,
     global: GlobalArgs,
 }
 
 impl Stage {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places { files: Vec::new(), environment: Vec::new() };
+        let places = ConfigSources { files: Vec::new(), environment: Vec::new() };
         Self { dir, places, global: global() }
     }
 
@@ -69,7 +69,7 @@ impl Stage {
 }
 
 #[test]
-fn a_window_must_be_longer_than_freezing_takes() {
+fn window_not_longer_than_freezing_is_refused() {
     let settings = Stage::new().file("t.toml", "[liveness]\nwindow = '100ms'").read().unwrap();
     for (ms, good) in [(0, true), (99, true), (100, false), (5000, false)] {
         let checked = check_freezing(&settings, Duration::from_millis(ms));
@@ -85,7 +85,7 @@ fn a_window_must_be_longer_than_freezing_takes() {
 }
 
 #[test]
-fn liveness_and_deadlines_are_what_was_set() {
+fn liveness_and_deadlines_are_configurable() {
     let config = Stage::new().config();
     assert_eq!(config.liveness.register_deadline, Duration::from_secs(30));
     assert_eq!(config.liveness.mass, MassPolicy::default());
@@ -107,7 +107,7 @@ fn liveness_and_deadlines_are_what_was_set() {
 }
 
 #[test]
-fn the_bounds_of_runs_are_what_was_set() {
+fn run_bounds_are_configurable() {
     let text = "[runs]\nturn_timeout = '1s'\nartifact_max = '1KiB'";
     let runs = Stage::new().file("t.toml", text).config().runs;
     let least = (Some(Millis::from_secs(1)), 1 << 10);
@@ -115,7 +115,7 @@ fn the_bounds_of_runs_are_what_was_set() {
 }
 
 #[test]
-fn nobody_says_anything() {
+fn absent_configuration_gives_the_defaults() {
     let config = Stage::new().variable("HOME", "/home/ada").config();
     assert_eq!(config.bus.data_dir, PathBuf::from("/home/ada/.local/share/tetrarch"));
     assert_eq!(config.bus.url, None);
@@ -133,15 +133,15 @@ fn nobody_says_anything() {
     assert_eq!((config.runs.turn_timeout, config.runs.artifact_max), (None, 64 << 20));
     assert_eq!(config.retention.go_ttl_secs, 3);
     assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
-    assert!(config.settings.all().iter().all(|setting| setting.from == Source::Default));
+    assert!(config.settings.all().iter().all(|setting| setting.from == ValueSource::Default));
 }
 
 #[test]
-fn every_default_is_one_that_may_be_set() {
+fn every_default_is_a_permitted_value() {
     for key in KEYS {
         if let KeyDefault::Is(text) = key.default {
             let value = key.kind.read_text(text);
-            assert!(value.is_some_and(|value| value != Value::Nothing), "{}", key.name);
+            assert!(value.is_some_and(|value| value != ConfigValue::Nothing), "{}", key.name);
         }
     }
 }
@@ -231,7 +231,7 @@ fn every_typed_value_follows_its_key() {
 }
 
 #[test]
-fn the_later_layer_wins_and_says_so() {
+fn later_layer_wins_and_is_named() {
     let mut stage = Stage::new()
         .file("etc.toml", "[liveness]\nwindow = '1s'\n[limits]\nmax_depth = 2\n[bus]\nport = 1\n")
         .file("here.toml", "[limits]\n\n# deeper\nmax_depth = 1\nmode = 'solo'\n")
@@ -266,7 +266,7 @@ fn the_later_layer_wins_and_says_so() {
 }
 
 #[test]
-fn nested_tables_and_dotted_keys_are_the_same() {
+fn nested_tables_equal_dotted_keys() {
     for text in [
         "[overseer]\nbackoff = { base = '1m', max = '5m' }",
         "[overseer.backoff]\nbase = '1m'\nmax = '5m'",
@@ -279,7 +279,7 @@ fn nested_tables_and_dotted_keys_are_the_same() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_named_with_its_line() {
+fn invalid_file_value_is_named_with_its_line() {
     for (text, expected) in [
         ("\n[bus]\nurll = 'nats://a:1'", "t.toml:3: unknown key bus.urll; allowed here: url, man"),
         ("[buss]\n", "t.toml:1: unknown key buss; allowed here: bus, liveness, limits, overseer"),
@@ -339,7 +339,7 @@ fn what_is_wrong_in_a_file_is_named_with_its_line() {
 }
 
 #[test]
-fn what_is_wrong_elsewhere_is_named_too() {
+fn invalid_variable_or_option_is_named() {
     let said = Stage::new().variable("TETRARCH_LIVENES_WINDOW", "5s").refused();
     assert!(said.contains("TETRARCH_LIVENES_WINDOW: there is no such variable"), "{said}");
     let said = Stage::new().variable("TETRARCH_LIVENESS_WINDOW", "5").refused();
@@ -357,7 +357,7 @@ fn what_is_wrong_elsewhere_is_named_too() {
 }
 
 #[test]
-fn values_that_do_not_fit_together_are_refused_with_both() {
+fn contradicting_values_are_refused_naming_both() {
     for (text, expected) in [
         (
             "[liveness]\nwindow = '10s'\nregister_deadline = '9s'",
@@ -381,7 +381,7 @@ fn values_that_do_not_fit_together_are_refused_with_both() {
 }
 
 #[test]
-fn a_cluster_with_short_windows_is_advised_against() {
+fn short_windows_in_a_cluster_give_a_warning() {
     let cluster = "[bus]\nurl = 'nats://a:1'\nreplicas = 3\n[liveness]\nwindow = ";
     let advice = |window: &str| {
         let stage = Stage::new().file("t.toml", &format!("{cluster}'{window}'"));
@@ -392,7 +392,7 @@ fn a_cluster_with_short_windows_is_advised_against() {
 }
 
 #[test]
-fn a_collector_of_the_usual_variable_counts_unless_configured() {
+fn standard_collector_variable_applies_unless_configured() {
     let stage = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1");
     let settings = stage.read().unwrap();
     let found = settings.named("telemetry.otlp_endpoint").unwrap();
@@ -402,7 +402,7 @@ fn a_collector_of_the_usual_variable_counts_unless_configured() {
     assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
     let foreign = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c");
     let settings = foreign.read().unwrap();
-    assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, Source::Default);
+    assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, ValueSource::Default);
     assert!(settings.advice().join("").contains("https://c is not used; telemetry.otlp_end"));
 }
 

@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// Any text that is not empty.
     Text,
     /// A file or directory.
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 
 /// A value that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum ConfigValue {
     /// Not set.
     Nothing,
     /// Text of any kind.
@@ -85,7 +85,7 @@ pub(crate) enum Value {
     Growth(Millis, Millis),
 }
 
-impl Kind {
+impl ValueKind {
     /// What a value of this kind may be, for people.
     pub(crate) fn allowed(self) -> String {
         let span = |ms| duration::print(Millis(ms));
@@ -130,7 +130,7 @@ impl Kind {
     }
 
     /// Reads the text of a variable or an option; none when this kind does not allow it.
-    pub(crate) fn read_text(self, text: &str) -> Option<Value> {
+    pub(crate) fn read_text(self, text: &str) -> Option<ConfigValue> {
         let json = match self {
             Self::Whole(..) | Self::OneOf(_) => json!(text.parse::<u64>().ok()?),
             Self::Share => json!(text.parse::<f64>().ok()?),
@@ -160,28 +160,28 @@ impl Kind {
     }
 
     /// Reads a value of a file; none when this kind does not allow it.
-    pub(crate) fn read(self, json: &Json) -> Option<Value> {
+    pub(crate) fn read(self, json: &Json) -> Option<ConfigValue> {
         match self {
             Self::Share => {
-                json.as_f64().filter(|share| *share > 0.0 && *share <= 1.0).map(Value::Share)
+                json.as_f64().filter(|share| *share > 0.0 && *share <= 1.0).map(ConfigValue::Share)
             }
-            Self::Flag => json.as_bool().map(Value::Flag),
+            Self::Flag => json.as_bool().map(ConfigValue::Flag),
             Self::Whole(from, to) => {
-                json.as_u64().filter(|number| (from..=to).contains(number)).map(Value::Whole)
+                json.as_u64().filter(|number| (from..=to).contains(number)).map(ConfigValue::Whole)
             }
             Self::OneOf(numbers) => {
-                json.as_u64().filter(|number| numbers.contains(number)).map(Value::Whole)
+                json.as_u64().filter(|number| numbers.contains(number)).map(ConfigValue::Whole)
             }
             Self::Names => {
                 let texts = json.as_array()?.iter().map(|name| full(name).map(str::to_owned));
-                texts.collect::<Option<Vec<String>>>().map(Value::Names)
+                texts.collect::<Option<Vec<String>>>().map(ConfigValue::Names)
             }
             Self::Paths => {
                 let paths = json
                     .as_array()?
                     .iter()
                     .map(|path| full(path).filter(|path| path.starts_with('/')).map(str::to_owned));
-                paths.collect::<Option<Vec<String>>>().map(Value::Names)
+                paths.collect::<Option<Vec<String>>>().map(ConfigValue::Names)
             }
             Self::Labels => {
                 let pairs = json.as_object()?.iter();
@@ -189,7 +189,7 @@ impl Kind {
                 let mut labels: Vec<(String, String)> = pairs.collect::<Option<_>>()?;
                 // Labels have no order, so the same ones are the same value.
                 labels.sort_unstable();
-                Some(Value::Labels(labels))
+                Some(ConfigValue::Labels(labels))
             }
             Self::Growth => growth(json),
             Self::Text
@@ -208,21 +208,21 @@ impl Kind {
     }
 
     /// Reads what is written as one text.
-    fn read_word(self, text: &str) -> Option<Value> {
+    fn read_word(self, text: &str) -> Option<ConfigValue> {
         let right = match self {
-            Self::Path => return Some(Value::Path(PathBuf::from(text))),
+            Self::Path => return Some(ConfigValue::Path(PathBuf::from(text))),
             Self::Span(from, to) => {
                 let span = duration::parse(text).ok()?;
-                return (from..=to).contains(&span.0).then_some(Value::Span(span));
+                return (from..=to).contains(&span.0).then_some(ConfigValue::Span(span));
             }
             Self::Seconds(from, to) => {
                 let span = duration::parse(text).ok()?;
                 let whole = span.0.is_multiple_of(1000) && (from..=to).contains(&(span.0 / 1000));
-                return whole.then_some(Value::Span(span));
+                return whole.then_some(ConfigValue::Span(span));
             }
             Self::Size(from, to) => {
                 let bytes = size::parse(text).ok()?;
-                return (from..=to).contains(&bytes).then_some(Value::Size(bytes));
+                return (from..=to).contains(&bytes).then_some(ConfigValue::Size(bytes));
             }
             Self::Word(words) => words.contains(&text),
             Self::Filter => EnvFilter::try_new(text).is_ok() && text.split(',').all(is_directive),
@@ -243,7 +243,7 @@ impl Kind {
             | Self::Labels
             | Self::Growth => true,
         };
-        right.then(|| Value::Text(text.to_owned()))
+        right.then(|| ConfigValue::Text(text.to_owned()))
     }
 }
 
@@ -253,11 +253,11 @@ fn is_directive(part: &str) -> bool {
     part.contains(['=', '[']) || part.parse::<LevelFilter>().is_ok() || part.starts_with("tetrarch")
 }
 
-fn growth(json: &Json) -> Option<Value> {
+fn growth(json: &Json) -> Option<ConfigValue> {
     let fields = json.as_object().filter(|fields| fields.len() == 2)?;
     let span = |name| duration::parse(full(fields.get(name)?)?).ok();
     let (base, most) = (span("base")?, span("max")?);
-    (Millis(1000) <= base && base <= most).then_some(Value::Growth(base, most))
+    (Millis(1000) <= base && base <= most).then_some(ConfigValue::Growth(base, most))
 }
 
 /// A text that is not empty.
@@ -270,7 +270,7 @@ fn has_host(url: &str, schemes: &[&str]) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([':', '/']))
 }
 
-impl Value {
+impl ConfigValue {
     /// The value in JSON: times and sizes as text, the way they are written.
     pub(crate) fn to_json(&self) -> Json {
         match self {
@@ -292,7 +292,7 @@ impl Value {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ConfigValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("-"),

@@ -10,19 +10,19 @@ use serde_saphyr::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A line and a column, both counted from 1.
-pub(super) type Place = (u64, u64);
+pub(super) type TextPosition = (u64, u64);
 
 /// Every path of a document, such as `phases[1].tasks[0].deps`, and where it stands: a value with a key at
 /// its key, an entry of a list at its own beginning.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places(BTreeMap<String, Place>);
+pub(super) struct PathIndex(BTreeMap<String, TextPosition>);
 
-impl Places {
+impl PathIndex {
     /// Of YAML, and so of JSON.
     pub(super) fn of_yaml(text: &str) -> Self {
         let mut places = Self::default();
         let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-        if let Ok(tree) = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options) {
+        if let Ok(tree) = serde_saphyr::from_str_with_options::<Spanned<YamlTree>>(text, options) {
             places.add_tree(String::new(), &tree.value);
         }
         places
@@ -44,7 +44,7 @@ impl Places {
     }
 
     /// Where a path stands; one that is not there stands where the last part of it that is there does.
-    pub(super) fn of(&self, path: &str) -> Option<Place> {
+    pub(super) fn of(&self, path: &str) -> Option<TextPosition> {
         let mut rest = path;
         loop {
             if let Some(place) = self.0.get(rest) {
@@ -57,17 +57,17 @@ impl Places {
         }
     }
 
-    fn add_tree(&mut self, path: String, tree: &Tree) {
+    fn add_tree(&mut self, path: String, tree: &YamlTree) {
         match tree {
-            Tree::Leaf => {}
-            Tree::List(entries) => {
+            YamlTree::Leaf => {}
+            YamlTree::List(entries) => {
                 for (index, entry) in entries.iter().enumerate() {
                     let path = format!("{path}[{index}]");
                     self.0.insert(path.clone(), place_of(entry));
                     self.add_tree(path, &entry.value);
                 }
             }
-            Tree::Map(entries) => {
+            YamlTree::Map(entries) => {
                 for (key, entry) in entries {
                     let path = below(&path, &key.value);
                     self.0.insert(path.clone(), place_of(key));
@@ -102,12 +102,12 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn place_of<T>(spanned: &Spanned<T>) -> Place {
+fn place_of<T>(spanned: &Spanned<T>) -> TextPosition {
     (spanned.referenced.line(), spanned.referenced.column())
 }
 
 /// Line and column of a byte.
-pub(super) fn place(text: &str, at: usize) -> Place {
+pub(super) fn place(text: &str, at: usize) -> TextPosition {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.matches('\n').count() + 1;
@@ -116,7 +116,7 @@ pub(super) fn place(text: &str, at: usize) -> Place {
 }
 
 /// The byte of a line and a column; a place that the text does not have is its end.
-pub(super) fn byte(text: &str, (line, column): Place) -> usize {
+pub(super) fn byte(text: &str, (line, column): TextPosition) -> usize {
     let lines = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
     let columns = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
     let start: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
@@ -125,89 +125,89 @@ pub(super) fn byte(text: &str, (line, column): Place) -> usize {
 }
 
 /// The shape of a YAML document with the places of its parts.
-enum Tree {
+enum YamlTree {
     Leaf,
     List(Vec<Spanned<Self>>),
     Map(Vec<(Spanned<String>, Spanned<Self>)>),
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for YamlTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Shape)
+        deserializer.deserialize_any(YamlVisitor)
     }
 }
 
-struct Shape;
+struct YamlVisitor;
 
-impl<'de> Visitor<'de> for Shape {
-    type Value = Tree;
+impl<'de> Visitor<'de> for YamlVisitor {
+    type Value = YamlTree;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a document")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_bool<E>(self, _: bool) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_i64<E>(self, _: i64) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_u64<E>(self, _: u64) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_i128<E>(self, _: i128) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_i128<E>(self, _: i128) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_u128<E>(self, _: u128) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_u128<E>(self, _: u128) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_f64<E>(self, _: f64) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_str<E>(self, _: &str) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_bytes<E>(self, _: &[u8]) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_bytes<E>(self, _: &[u8]) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_unit<E>(self) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_none<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Leaf)
+    fn visit_none<E>(self) -> Result<YamlTree, E> {
+        Ok(YamlTree::Leaf)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
-        Tree::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlTree, D::Error> {
+        YamlTree::deserialize(deserializer)
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Tree, D::Error> {
-        IgnoredAny::deserialize(inner).map(|_| Tree::Leaf)
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<YamlTree, D::Error> {
+        IgnoredAny::deserialize(inner).map(|_| YamlTree::Leaf)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<YamlTree, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = seq.next_element()? {
             entries.push(entry);
         }
-        Ok(Tree::List(entries))
+        Ok(YamlTree::List(entries))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlTree, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = map.next_entry()? {
             entries.push(entry);
         }
-        Ok(Tree::Map(entries))
+        Ok(YamlTree::Map(entries))
     }
 }
 
@@ -216,22 +216,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_at_their_keys_and_entries_at_their_beginning() {
+    fn value_position_is_its_key_and_item_position_its_start() {
         let yaml = "title: a\nphases:\n  - id: P1\n    deps: [\n      x, yy]\n    tasks:\n    - {id: T1.1}\n";
         let json = "{\"title\": 1,\n \"phases\": [\n  {\"id\": \"P1\"}]}";
         let toml = "title = 'a'\n[[phases]]\nid = 'P1'\ndeps = ['x',\n  'y']\n";
         for (places, path, place) in [
-            (Places::of_yaml(yaml), "title", (1, 1)),
-            (Places::of_yaml(yaml), "phases[0]", (3, 5)),
-            (Places::of_yaml(yaml), "phases[0].deps", (4, 5)),
-            (Places::of_yaml(yaml), "phases[0].deps[1]", (5, 10)),
-            (Places::of_yaml(yaml), "phases[0].name", (3, 5)),
-            (Places::of_yaml(yaml), "phases[0].tasks[0].id", (7, 8)),
-            (Places::of_yaml(yaml), "plan", (1, 1)),
-            (Places::of_yaml(json), "phases[0].id", (3, 4)),
-            (Places::of_toml(toml), "phases[0].id", (3, 1)),
-            (Places::of_toml(toml), "phases[0].deps[1]", (5, 3)),
-            (Places::of_toml(toml), "phases[0].name", (2, 1)),
+            (PathIndex::of_yaml(yaml), "title", (1, 1)),
+            (PathIndex::of_yaml(yaml), "phases[0]", (3, 5)),
+            (PathIndex::of_yaml(yaml), "phases[0].deps", (4, 5)),
+            (PathIndex::of_yaml(yaml), "phases[0].deps[1]", (5, 10)),
+            (PathIndex::of_yaml(yaml), "phases[0].name", (3, 5)),
+            (PathIndex::of_yaml(yaml), "phases[0].tasks[0].id", (7, 8)),
+            (PathIndex::of_yaml(yaml), "plan", (1, 1)),
+            (PathIndex::of_yaml(json), "phases[0].id", (3, 4)),
+            (PathIndex::of_toml(toml), "phases[0].id", (3, 1)),
+            (PathIndex::of_toml(toml), "phases[0].deps[1]", (5, 3)),
+            (PathIndex::of_toml(toml), "phases[0].name", (2, 1)),
         ] {
             assert_eq!(places.of(path), Some(place), "{path}");
         }

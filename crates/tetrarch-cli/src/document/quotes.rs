@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_quote_is_found_where_it_opens() {
+    fn unclosed_quote_is_reported_at_its_start() {
         for (text, opens) in [
             ("title: \"Clean\nphases:\n", Some(7)),
             ("title: 'it''s\nphases:\n", Some(7)),

@@ -14,7 +14,7 @@ use tetrarch_core::id::{
     ReservationId, RunId, ScheduleId,
 };
 
-use super::{Digest, Journal, Kind, Place, TWO_WORDS, Thing};
+use super::{Digest, Journal, NameKind, NodePath, ResourceName, TWO_WORDS};
 use crate::command::change::Decidable;
 
 /// Arguments that give a name to something new, by command and argument.
@@ -23,18 +23,18 @@ const NEW: [(&str, &str); 3] =
 
 /// What was typed where something is named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Asked {
+pub(crate) struct NameArgument {
     /// What is named.
-    pub(crate) kind: Kind,
+    pub(crate) kind: NameKind,
     /// As it was typed.
     pub(crate) text: String,
 }
 
 /// What each text names, in its whole form.
-type Names = Arc<BTreeMap<Asked, String>>;
+type ResolvedNames = Arc<BTreeMap<NameArgument, String>>;
 
 /// The kind of thing that an argument names, if any.
-fn kind_of(path: &str, arg: &Arg) -> Option<Kind> {
+fn kind_of(path: &str, arg: &Arg) -> Option<NameKind> {
     // A credential is of whoever it names, whether or not there is such a one.
     if path.starts_with("creds") {
         return None;
@@ -44,28 +44,28 @@ fn kind_of(path: &str, arg: &Arg) -> Option<Kind> {
     }
     let parser = arg.get_value_parser().type_id();
     let kinds = [
-        (TypeId::of::<AgentId>(), Kind::Agent),
-        (TypeId::of::<Principal>(), Kind::Principal),
-        (TypeId::of::<EpicId>(), Kind::Goal),
-        (TypeId::of::<Place>(), Kind::Place),
-        (TypeId::of::<RunId>(), Kind::Run),
-        (TypeId::of::<QuestionId>(), Kind::Question),
-        (TypeId::of::<ChangeId>(), Kind::Change),
-        (TypeId::of::<DraftId>(), Kind::Draft),
-        (TypeId::of::<Decidable>(), Kind::Decidable),
-        (TypeId::of::<ScheduleId>(), Kind::Schedule),
-        (TypeId::of::<ReservationId>(), Kind::Reservation),
-        (TypeId::of::<ProjectName>(), Kind::Project),
-        (TypeId::of::<HostName>(), Kind::Host),
-        (TypeId::of::<Digest>(), Kind::Digest),
-        (TypeId::of::<Thing>(), Kind::Thing),
-        (TypeId::of::<Journal>(), Kind::Journal),
+        (TypeId::of::<AgentId>(), NameKind::Agent),
+        (TypeId::of::<Principal>(), NameKind::Principal),
+        (TypeId::of::<EpicId>(), NameKind::Goal),
+        (TypeId::of::<NodePath>(), NameKind::Place),
+        (TypeId::of::<RunId>(), NameKind::Run),
+        (TypeId::of::<QuestionId>(), NameKind::Question),
+        (TypeId::of::<ChangeId>(), NameKind::Change),
+        (TypeId::of::<DraftId>(), NameKind::Draft),
+        (TypeId::of::<Decidable>(), NameKind::Decidable),
+        (TypeId::of::<ScheduleId>(), NameKind::Schedule),
+        (TypeId::of::<ReservationId>(), NameKind::Reservation),
+        (TypeId::of::<ProjectName>(), NameKind::Project),
+        (TypeId::of::<HostName>(), NameKind::Host),
+        (TypeId::of::<Digest>(), NameKind::Digest),
+        (TypeId::of::<ResourceName>(), NameKind::Thing),
+        (TypeId::of::<Journal>(), NameKind::Journal),
     ];
     kinds.into_iter().find(|(named, _)| parser == *named).map(|(_, kind)| kind)
 }
 
 /// Changes every argument that names something, in every command.
-fn each(command: Command, path: &str, change: &dyn Fn(Kind, Arg) -> Arg) -> Command {
+fn each(command: Command, path: &str, change: &dyn Fn(NameKind, Arg) -> Arg) -> Command {
     let command = command.mut_args(|arg| match kind_of(path, &arg) {
         Some(kind) => change(kind, arg),
         None => arg,
@@ -82,47 +82,47 @@ pub(crate) fn loose(command: Command) -> Command {
 }
 
 /// The command line on which a text is what it was found to name.
-pub(crate) fn strict(command: Command, found: BTreeMap<Asked, String>) -> Command {
+pub(crate) fn strict(command: Command, found: BTreeMap<NameArgument, String>) -> Command {
     let names = Arc::new(found);
     each(command, "", &|kind, arg| arg.value_parser(parser(kind, &names)))
 }
 
-fn parser(kind: Kind, names: &Names) -> ValueParser {
+fn parser(kind: NameKind, names: &ResolvedNames) -> ValueParser {
     match kind {
-        Kind::Agent => reader::<AgentId>(kind, names),
-        Kind::Principal => reader::<Principal>(kind, names),
-        Kind::Goal => reader::<EpicId>(kind, names),
-        Kind::Place => reader::<Place>(kind, names),
-        Kind::Run => reader::<RunId>(kind, names),
-        Kind::Question => reader::<QuestionId>(kind, names),
-        Kind::Change => reader::<ChangeId>(kind, names),
-        Kind::Draft => reader::<DraftId>(kind, names),
-        Kind::Decidable => reader::<Decidable>(kind, names),
-        Kind::Schedule => reader::<ScheduleId>(kind, names),
-        Kind::Reservation => reader::<ReservationId>(kind, names),
-        Kind::Project => reader::<ProjectName>(kind, names),
-        Kind::Host => reader::<HostName>(kind, names),
-        Kind::Digest => reader::<Digest>(kind, names),
-        Kind::Thing => reader::<Thing>(kind, names),
-        Kind::Journal => reader::<Journal>(kind, names),
+        NameKind::Agent => reader::<AgentId>(kind, names),
+        NameKind::Principal => reader::<Principal>(kind, names),
+        NameKind::Goal => reader::<EpicId>(kind, names),
+        NameKind::Place => reader::<NodePath>(kind, names),
+        NameKind::Run => reader::<RunId>(kind, names),
+        NameKind::Question => reader::<QuestionId>(kind, names),
+        NameKind::Change => reader::<ChangeId>(kind, names),
+        NameKind::Draft => reader::<DraftId>(kind, names),
+        NameKind::Decidable => reader::<Decidable>(kind, names),
+        NameKind::Schedule => reader::<ScheduleId>(kind, names),
+        NameKind::Reservation => reader::<ReservationId>(kind, names),
+        NameKind::Project => reader::<ProjectName>(kind, names),
+        NameKind::Host => reader::<HostName>(kind, names),
+        NameKind::Digest => reader::<Digest>(kind, names),
+        NameKind::Thing => reader::<ResourceName>(kind, names),
+        NameKind::Journal => reader::<Journal>(kind, names),
     }
 }
 
-fn reader<T>(kind: Kind, names: &Names) -> ValueParser
+fn reader<T>(kind: NameKind, names: &ResolvedNames) -> ValueParser
 where
     T: FromStr + Clone + Send + Sync + 'static,
     T::Err: std::fmt::Display,
 {
     let names = Arc::clone(names);
     ValueParser::new(move |text: &str| {
-        let asked = Asked { kind, text: text.to_owned() };
+        let asked = NameArgument { kind, text: text.to_owned() };
         let whole = names.get(&asked).map_or(text, String::as_str);
         whole.parse::<T>().map_err(|error| error.to_string())
     })
 }
 
 /// What was typed where something is named, in a line that was parsed loosely.
-pub(crate) fn asked(command: &Command, matches: &ArgMatches) -> Vec<Asked> {
+pub(crate) fn asked(command: &Command, matches: &ArgMatches) -> Vec<NameArgument> {
     let mut found = Vec::new();
     collect(command, matches, "", &mut found);
     found.sort();
@@ -130,15 +130,15 @@ pub(crate) fn asked(command: &Command, matches: &ArgMatches) -> Vec<Asked> {
     found
 }
 
-fn collect(command: &Command, matches: &ArgMatches, path: &str, found: &mut Vec<Asked>) {
+fn collect(command: &Command, matches: &ArgMatches, path: &str, found: &mut Vec<NameArgument>) {
     for arg in command.get_arguments() {
         let Some(kind) = kind_of(path, arg) else { continue };
         let typed = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
         let texts: Vec<String> = typed.map(|text| text.to_string_lossy().into_owned()).collect();
-        if kind == Kind::Place {
+        if kind == NameKind::Place {
             found.extend(places(&texts));
         } else {
-            found.extend(texts.into_iter().map(|text| Asked { kind, text }));
+            found.extend(texts.into_iter().map(|text| NameArgument { kind, text }));
         }
     }
     if let Some((name, below)) = matches.subcommand()
@@ -149,8 +149,8 @@ fn collect(command: &Command, matches: &ArgMatches, path: &str, found: &mut Vec<
 }
 
 /// One place is one word, `<goal>/<node>`, or the two; each word then stands for the place.
-fn places(texts: &[String]) -> Vec<Asked> {
-    let asked = |text: String| Asked { kind: Kind::Place, text };
+fn places(texts: &[String]) -> Vec<NameArgument> {
+    let asked = |text: String| NameArgument { kind: NameKind::Place, text };
     match texts {
         [goal, node] => vec![asked(format!("{goal}{TWO_WORDS}{node}"))],
         texts => texts.iter().cloned().map(asked).collect(),
@@ -158,7 +158,7 @@ fn places(texts: &[String]) -> Vec<Asked> {
 }
 
 /// The command line that completes what names something with what there is.
-pub(crate) fn completing(command: Command, live: fn(Kind) -> Vec<(String, String)>) -> Command {
+pub(crate) fn completing(command: Command, live: fn(NameKind) -> Vec<(String, String)>) -> Command {
     each(command, "", &|kind, arg| {
         let candidates = move |typed: &std::ffi::OsStr| {
             let typed = typed.to_string_lossy().to_ascii_lowercase();

@@ -11,16 +11,18 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
 use tetrarch_core::run::Run;
 
-use super::{Asked, Candidate, Kind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal};
-use crate::context::Desk;
+use super::{
+    Candidate, NameArgument, NameKind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal,
+};
+use crate::context::HumanClient;
 use crate::exit::{CliError, Code};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What each text names, in its whole form.
-pub(crate) type Resolved = BTreeMap<Asked, String>;
+pub(crate) type Resolved = BTreeMap<NameArgument, String>;
 
 /// Whether there is anything to look up for a text.
-pub(crate) fn is_open(asked: &Asked) -> bool {
+pub(crate) fn is_open(asked: &NameArgument) -> bool {
     !asked.kind.is_whole(&asked.text) && is_plausible(&asked.text)
 }
 
@@ -28,16 +30,19 @@ pub(crate) fn is_open(asked: &Asked) -> bool {
 ///
 /// # Errors
 /// One names several things, or none; the bus cannot be read.
-pub(crate) async fn resolve(desk: &Desk, asked: &[Asked]) -> Result<Resolved, CliError> {
+pub(crate) async fn resolve(
+    desk: &HumanClient,
+    asked: &[NameArgument],
+) -> Result<Resolved, CliError> {
     let mut resolved = Resolved::new();
     for one in asked.iter().filter(|asked| is_open(asked)) {
         let whole = whole(desk, one).await?;
-        if one.kind == Kind::Place
+        if one.kind == NameKind::Place
             && let Some((goal, node)) = one.text.split_once(TWO_WORDS)
         {
             // Where the two were two words, each stands for the place.
             for word in [goal, node] {
-                let word = Asked { kind: Kind::Place, text: word.to_owned() };
+                let word = NameArgument { kind: NameKind::Place, text: word.to_owned() };
                 resolved.entry(word).or_insert_with(|| whole.clone());
             }
         }
@@ -46,30 +51,30 @@ pub(crate) async fn resolve(desk: &Desk, asked: &[Asked]) -> Result<Resolved, Cl
     Ok(resolved)
 }
 
-async fn whole(desk: &Desk, asked: &Asked) -> Result<String, CliError> {
-    let Asked { kind, text } = asked;
+async fn whole(desk: &HumanClient, asked: &NameArgument) -> Result<String, CliError> {
+    let NameArgument { kind, text } = asked;
     let whole = match kind {
-        Kind::Place => place(desk, text).await?,
-        Kind::Thing | Kind::Journal => thing(desk, *kind, text).await?,
-        Kind::Host => {
+        NameKind::Place => place(desk, text).await?,
+        NameKind::Thing | NameKind::Journal => thing(desk, *kind, text).await?,
+        NameKind::Host => {
             let all = candidates(&desk.bus, &desk.human, *kind).await?;
             // A wish may be for a host that has not joined yet.
             return Ok(
                 choose(*kind, text, &all).map_or_else(|_| text.clone(), |one| one.id.clone())
             );
         }
-        Kind::Agent
-        | Kind::Principal
-        | Kind::Goal
-        | Kind::Run
-        | Kind::Question
-        | Kind::Change
-        | Kind::Draft
-        | Kind::Decidable
-        | Kind::Schedule
-        | Kind::Reservation
-        | Kind::Project
-        | Kind::Digest => {
+        NameKind::Agent
+        | NameKind::Principal
+        | NameKind::Goal
+        | NameKind::Run
+        | NameKind::Question
+        | NameKind::Change
+        | NameKind::Draft
+        | NameKind::Decidable
+        | NameKind::Schedule
+        | NameKind::Reservation
+        | NameKind::Project
+        | NameKind::Digest => {
             let all = candidates(&desk.bus, &desk.human, *kind).await?;
             choose(*kind, text, &all)?.id.clone()
         }
@@ -77,7 +82,7 @@ async fn whole(desk: &Desk, asked: &Asked) -> Result<String, CliError> {
     Ok(whole)
 }
 
-async fn place(desk: &Desk, text: &str) -> Result<String, CliError> {
+async fn place(desk: &HumanClient, text: &str) -> Result<String, CliError> {
     let Some((goal, node)) = split_place(text) else {
         let what = format!("{text:?} names no node");
         return Err(CliError::new(Code::Usage, what)
@@ -86,22 +91,23 @@ async fn place(desk: &Desk, text: &str) -> Result<String, CliError> {
     if let Some(epic) = goal.and_then(|goal| goal.parse::<EpicId>().ok()) {
         return Ok(format!("{epic}/{node}"));
     }
-    let goals = candidates(&desk.bus, &desk.human, Kind::Goal).await?;
+    let goals = candidates(&desk.bus, &desk.human, NameKind::Goal).await?;
     let goal = match goal {
-        Some(goal) => choose(Kind::Goal, goal, &goals)?,
+        Some(goal) => choose(NameKind::Goal, goal, &goals)?,
         None => unnamed_goal(&node.to_string(), &goals)?,
     };
     Ok(format!("{}/{node}", goal.id))
 }
 
 /// Looks among everything that has a name of its own.
-async fn thing(desk: &Desk, kind: Kind, text: &str) -> Result<String, CliError> {
-    for (prefix, kind) in [("project/", Kind::Project), ("host/", Kind::Host), ("run/", Kind::Run)]
+async fn thing(desk: &HumanClient, kind: NameKind, text: &str) -> Result<String, CliError> {
+    for (prefix, kind) in
+        [("project/", NameKind::Project), ("host/", NameKind::Host), ("run/", NameKind::Run)]
     {
         if let Some(name) = text.strip_prefix(prefix) {
             let all = candidates(&desk.bus, &desk.human, kind).await?;
             let found = choose(kind, name, &all)?;
-            let shown = if kind == Kind::Run { "" } else { prefix };
+            let shown = if kind == NameKind::Run { "" } else { prefix };
             return Ok(format!("{shown}{}", found.id));
         }
     }
@@ -119,38 +125,38 @@ async fn thing(desk: &Desk, kind: Kind, text: &str) -> Result<String, CliError> 
 pub(crate) async fn candidates(
     bus: &Bus,
     human: &Principal,
-    kind: Kind,
+    kind: NameKind,
 ) -> Result<Vec<Candidate>, CliError> {
     let kinds: &[KeyKind] = match kind {
-        Kind::Agent | Kind::Principal => &[KeyKind::Agent],
-        Kind::Goal => &[KeyKind::Goal, KeyKind::GoalState],
-        Kind::Thing => {
+        NameKind::Agent | NameKind::Principal => &[KeyKind::Agent],
+        NameKind::Goal => &[KeyKind::Goal, KeyKind::GoalState],
+        NameKind::Thing => {
             &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Run, KeyKind::Agent, KeyKind::Change]
         }
-        Kind::Journal => &[KeyKind::Run, KeyKind::RunStatus, KeyKind::Agent],
-        Kind::Place => &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Node],
-        Kind::Run => &[KeyKind::Run],
-        Kind::Question => &[KeyKind::Question],
-        Kind::Change => &[KeyKind::Change],
-        Kind::Draft => &[KeyKind::Draft],
-        Kind::Decidable => &[KeyKind::Change, KeyKind::Draft],
-        Kind::Schedule => &[KeyKind::Schedule],
-        Kind::Reservation => &[KeyKind::Reservation],
-        Kind::Project => &[KeyKind::Project],
-        Kind::Host => &[KeyKind::Host],
-        Kind::Digest => &[KeyKind::RunStatus],
+        NameKind::Journal => &[KeyKind::Run, KeyKind::RunStatus, KeyKind::Agent],
+        NameKind::Place => &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Node],
+        NameKind::Run => &[KeyKind::Run],
+        NameKind::Question => &[KeyKind::Question],
+        NameKind::Change => &[KeyKind::Change],
+        NameKind::Draft => &[KeyKind::Draft],
+        NameKind::Decidable => &[KeyKind::Change, KeyKind::Draft],
+        NameKind::Schedule => &[KeyKind::Schedule],
+        NameKind::Reservation => &[KeyKind::Reservation],
+        NameKind::Project => &[KeyKind::Project],
+        NameKind::Host => &[KeyKind::Host],
+        NameKind::Digest => &[KeyKind::RunStatus],
     };
     let wanted: Vec<Select> = kinds.iter().copied().map(Select::Kind).collect();
-    let snapshot = Snapshot::read(bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(bus, &wanted).await?;
     Ok(found(&snapshot, human, kind))
 }
 
-fn found(snapshot: &Snapshot, human: &Principal, kind: Kind) -> Vec<Candidate> {
+fn found(snapshot: &StateSnapshot, human: &Principal, kind: NameKind) -> Vec<Candidate> {
     let records = &snapshot.records;
     match kind {
-        Kind::Agent | Kind::Principal => agents(records),
-        Kind::Goal => goals(records, human),
-        Kind::Thing => {
+        NameKind::Agent | NameKind::Principal => agents(records),
+        NameKind::Goal => goals(records, human),
+        NameKind::Thing => {
             // `@last` is a goal, and a project's name its orchestrator.
             let goals = goals(records, human).into_iter();
             let mut all: Vec<Candidate> =
@@ -160,36 +166,36 @@ fn found(snapshot: &Snapshot, human: &Principal, kind: Kind) -> Vec<Candidate> {
             all.extend(not_last(changes(records)));
             all
         }
-        Kind::Journal => {
+        NameKind::Journal => {
             let mut all = runs(records);
             all.extend(not_last(agents(records)));
             all.extend(not_last(digests(records)));
             all
         }
-        Kind::Place => nodes(records),
-        Kind::Digest => digests(records),
-        Kind::Decidable => {
+        NameKind::Place => nodes(records),
+        NameKind::Digest => digests(records),
+        NameKind::Decidable => {
             let mut all = changes(records);
             all.extend(drafts(records));
             all
         }
-        Kind::Run => runs(records),
-        Kind::Question => {
+        NameKind::Run => runs(records),
+        NameKind::Question => {
             let all = records.questions.values();
             all.map(|asked| candidate(asked.id, &asked.text, asked.asked.0)).collect()
         }
-        Kind::Change => changes(records),
-        Kind::Draft => drafts(records),
-        Kind::Schedule => {
+        NameKind::Change => changes(records),
+        NameKind::Draft => drafts(records),
+        NameKind::Schedule => {
             let all = records.schedules.values();
             all.map(|one| candidate(one.id, one.rhythm.in_words(), one.created.0)).collect()
         }
-        Kind::Reservation => {
+        NameKind::Reservation => {
             let all = records.reservations.values();
             all.map(|one| candidate(one.id, one.paths.join(" "), one.until.0)).collect()
         }
-        Kind::Project => projects(records),
-        Kind::Host => hosts(records),
+        NameKind::Project => projects(records),
+        NameKind::Host => hosts(records),
     }
 }
 

@@ -22,12 +22,12 @@ fn goals() -> Vec<Candidate> {
     ]
 }
 
-fn chosen(kind: Kind, text: &str, candidates: &[Candidate]) -> Result<String, Code> {
+fn chosen(kind: NameKind, text: &str, candidates: &[Candidate]) -> Result<String, Code> {
     choose(kind, text, candidates).map(|one| one.id.clone()).map_err(|error| error.code)
 }
 
 #[test]
-fn a_goal_is_named_by_id_beginning_end_project_or_last() {
+fn goal_is_found_by_id_prefix_suffix_project_or_last() {
     let (several, missing) = (Err(Code::Usage), Err(Code::NotFound));
     let rows: [(&str, Result<&str, Code>); 16] = [
         (A, Ok(A)),
@@ -48,19 +48,19 @@ fn a_goal_is_named_by_id_beginning_end_project_or_last() {
         ("nowhere", missing),
     ];
     for (text, expected) in rows {
-        assert_eq!(chosen(Kind::Goal, text, &goals()), expected.map(str::to_owned), "{text}");
+        assert_eq!(chosen(NameKind::Goal, text, &goals()), expected.map(str::to_owned), "{text}");
     }
 }
 
 #[test]
-fn last_of_nothing_of_mine_is_not_found() {
+fn last_without_any_goal_is_not_found() {
     let others = [goal(C, "docs", 3, false, true)];
-    assert_eq!(chosen(Kind::Goal, "@last", &others), Err(Code::NotFound));
-    assert_eq!(chosen(Kind::Goal, "@last", &[]), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Goal, "@last", &others), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Goal, "@last", &[]), Err(Code::NotFound));
 }
 
 #[test]
-fn an_agent_is_named_by_its_short_form_its_project_or_its_host() {
+fn agent_is_found_by_short_form_project_or_host() {
     let agents = [
         "GO",
         "PO-site",
@@ -90,35 +90,35 @@ fn an_agent_is_named_by_its_short_form_its_project_or_its_host() {
         ("X:", Err(Code::NotFound)),
     ] {
         let expected = expected.map(str::to_owned);
-        assert_eq!(chosen(Kind::Agent, text, &candidates), expected, "{text}");
+        assert_eq!(chosen(NameKind::Agent, text, &candidates), expected, "{text}");
     }
 }
 
 #[test]
-fn an_artifact_is_named_by_six_digits_at_least() {
+fn artifact_prefix_needs_six_digits() {
     let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     let candidates = [Candidate { id: digest.to_owned(), ..Candidate::default() }];
-    assert_eq!(chosen(Kind::Digest, "9f86d0", &candidates), Ok(digest.to_owned()));
-    assert_eq!(chosen(Kind::Digest, "9F86D081", &candidates), Ok(digest.to_owned()));
-    assert_eq!(chosen(Kind::Digest, "9f86d", &candidates), Err(Code::NotFound));
-    assert_eq!(chosen(Kind::Digest, "0f00a08", &candidates), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Digest, "9f86d0", &candidates), Ok(digest.to_owned()));
+    assert_eq!(chosen(NameKind::Digest, "9F86D081", &candidates), Ok(digest.to_owned()));
+    assert_eq!(chosen(NameKind::Digest, "9f86d", &candidates), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Digest, "0f00a08", &candidates), Err(Code::NotFound));
 }
 
 #[test]
-fn an_ambiguous_name_lists_at_most_eight_with_their_titles() {
+fn ambiguous_name_lists_at_most_eight_candidates() {
     let many: Vec<Candidate> = (0..9)
         .map(|n| goal(&format!("goal_01JD8Z5W6T4QK3M9X2V7B1N0A{n}"), "site", n, true, false))
         .collect();
-    let error = choose(Kind::Goal, "goal_01JD", &many).unwrap_err();
+    let error = choose(NameKind::Goal, "goal_01JD", &many).unwrap_err();
     assert_eq!(error.code, Code::Usage);
     assert_eq!(error.what.matches("of site").count(), LISTED, "{}", error.what);
     assert!(error.what.ends_with("and 1 more"), "{}", error.what);
-    let error = choose(Kind::Goal, "goal_01JD", &many[..8]).unwrap_err();
+    let error = choose(NameKind::Goal, "goal_01JD", &many[..8]).unwrap_err();
     assert!(!error.what.contains("more"), "{}", error.what);
 }
 
 #[test]
-fn a_node_alone_is_of_the_only_open_goal() {
+fn bare_node_belongs_to_the_only_open_goal() {
     let one = [goal(A, "site", 1, true, true), goal(B, "docs", 2, true, false)];
     assert_eq!(unnamed_goal("T1.1", &one).unwrap().id, A);
     let error = unnamed_goal("T1.1", &goals()).unwrap_err();
@@ -130,7 +130,7 @@ fn a_node_alone_is_of_the_only_open_goal() {
 }
 
 #[test]
-fn a_place_is_a_node_with_or_without_its_goal() {
+fn node_path_may_omit_its_goal() {
     for (text, goal) in [
         ("T1.2", None),
         ("t1.2", None),
@@ -146,36 +146,36 @@ fn a_place_is_a_node_with_or_without_its_goal() {
     }
 }
 
-fn named(line: &[&str]) -> Vec<(Kind, String)> {
+fn named(line: &[&str]) -> Vec<(NameKind, String)> {
     let matches = loose(Args::command()).try_get_matches_from(line).unwrap();
     let asked = asked(&Args::command(), &matches);
     asked.into_iter().map(|asked| (asked.kind, asked.text)).collect()
 }
 
 #[test]
-fn every_argument_that_is_an_id_is_found_on_the_line() {
+fn every_id_argument_is_found_on_the_line() {
     for (line, expected) in [
-        ("goal show @last", Some((Kind::Goal, "@last"))),
-        ("stop W:01", Some((Kind::Agent, "W:01"))),
-        ("work show T1.1", Some((Kind::Place, "T1.1"))),
-        ("work show site T1.1", Some((Kind::Place, "site T1.1"))),
-        ("get agents --project PO-x", Some((Kind::Project, "PO-x"))),
+        ("goal show @last", Some((NameKind::Goal, "@last"))),
+        ("stop W:01", Some((NameKind::Agent, "W:01"))),
+        ("work show T1.1", Some((NameKind::Place, "T1.1"))),
+        ("work show site T1.1", Some((NameKind::Place, "site T1.1"))),
+        ("get agents --project PO-x", Some((NameKind::Project, "PO-x"))),
         ("project create new", None),
         ("agent add PO-new --external", None),
     ] {
         let words: Vec<&str> = std::iter::once("tetrarch").chain(line.split(' ')).collect();
-        let expected: Vec<(Kind, String)> =
+        let expected: Vec<(NameKind, String)> =
             expected.into_iter().map(|(kind, text)| (kind, text.to_owned())).collect();
         assert_eq!(named(&words), expected, "{line}");
     }
 }
 
 #[test]
-fn a_resolved_line_holds_the_whole_ids() {
+fn resolved_line_holds_full_ids() {
     let line = ["tetrarch", "work", "show", "site", "T1.1"];
     let place = format!("{A}/T1.1");
     let names = ["site", "T1.1"]
-        .map(|word| (Asked { kind: Kind::Place, text: word.to_owned() }, place.clone()));
+        .map(|word| (NameArgument { kind: NameKind::Place, text: word.to_owned() }, place.clone()));
     let matches = strict(Args::command(), names.into_iter().collect()).try_get_matches_from(line);
     assert!(matches.is_ok(), "{:?}", matches.err().map(|error| error.to_string()));
     let unresolved = strict(Args::command(), Resolved::new()).try_get_matches_from(line);
@@ -183,7 +183,7 @@ fn a_resolved_line_holds_the_whole_ids() {
 }
 
 #[test]
-fn what_cannot_be_a_name_is_told_from_one() {
+fn impossible_name_is_refused_without_lookup() {
     assert!(is_plausible("W:01JD") && is_plausible("@last/T1.1") && is_plausible("a.b_c-d"));
     for text in ["", "a\u{202e}b", "x!", "a\nb", "ö"] {
         assert!(!is_plausible(text), "{text:?}");
@@ -191,7 +191,7 @@ fn what_cannot_be_a_name_is_told_from_one() {
 }
 
 #[test]
-fn the_command_line_is_sound() {
+fn clap_definition_is_valid() {
     Args::command().debug_assert();
     loose(Args::command()).debug_assert();
 }

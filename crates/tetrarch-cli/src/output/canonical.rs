@@ -3,7 +3,7 @@
 //! fields these are, so that texts stay as they are.
 
 use serde_json::{Map, Value};
-use tetrarch_bus::schema::{Field, Kind, Message};
+use tetrarch_bus::schema::{FieldDescriptor, FieldKind, MessageDescriptor};
 use tetrarch_core::time::BusTime;
 
 use super::moment::stamp;
@@ -18,15 +18,15 @@ const STAMP: &str = "StateStamp";
 /// The canonical JSON of a message, or of a record of that message, as it is printed. What is no such message is
 /// left as it is.
 pub(crate) fn plain(message: &str, value: Value) -> Value {
-    match Message::named(message) {
+    match MessageDescriptor::named(message) {
         Some(message) => of_message(message, value),
         None => value,
     }
 }
 
-fn of_message(message: &Message, value: Value) -> Value {
+fn of_message(message: &MessageDescriptor, value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
-    let stamp = Message::named(STAMP);
+    let stamp = MessageDescriptor::named(STAMP);
     let plain = fields.into_iter().map(|(key, value)| {
         let of_stamp = || stamp.and_then(|stamp| stamp.field(&key));
         match message.field(&key).or_else(of_stamp) {
@@ -37,14 +37,16 @@ fn of_message(message: &Message, value: Value) -> Value {
     Value::Object(plain.collect::<Map<_, _>>())
 }
 
-fn of_field(field: &Field, key: String, value: Value) -> (String, Value) {
+fn of_field(field: &FieldDescriptor, key: String, value: Value) -> (String, Value) {
     match field.kind {
-        Kind::U64 => match field.json.strip_suffix(MOMENT) {
+        FieldKind::U64 => match field.json.strip_suffix(MOMENT) {
             Some(name) if !name.is_empty() => (name.to_owned(), each(value, &moment)),
             Some(_) | None => (key, each(value, &number)),
         },
-        Kind::Message(name) => (key, each(value, &|value| plain(name, value))),
-        Kind::Bool | Kind::Double | Kind::U32 | Kind::Text | Kind::Map => (key, value),
+        FieldKind::Message(name) => (key, each(value, &|value| plain(name, value))),
+        FieldKind::Bool | FieldKind::Double | FieldKind::U32 | FieldKind::Text | FieldKind::Map => {
+            (key, value)
+        }
     }
 }
 
@@ -73,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_are_numbers_and_moments_are_read_by_people() {
+    fn numbers_stay_numbers_and_times_are_readable() {
         for (message, canonical, printed) in [
             (
                 "GoalState",
@@ -105,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn no_moment_takes_another_fields_name() {
+    fn added_time_never_replaces_another_field() {
         let mut moments = 0;
-        for message in Message::all() {
-            for field in message.fields.iter().filter(|field| field.kind == Kind::U64) {
+        for message in MessageDescriptor::all() {
+            for field in message.fields.iter().filter(|field| field.kind == FieldKind::U64) {
                 let Some(name) = field.json.strip_suffix(MOMENT) else { continue };
                 assert!(message.field(name).is_none(), "{}.{name}", message.name);
                 moments += 1;

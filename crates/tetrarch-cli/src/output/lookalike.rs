@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_of_another_script_within_a_latin_word_is_escaped() {
+    fn lookalike_letter_inside_a_latin_word_is_escaped() {
         let rows = [
             ("src/p\u{430}yment.rs", "src/p\\u{430}yment.rs"),
             ("is_\u{3bf}wner(x)", "is_\\u{3bf}wner(x)"),

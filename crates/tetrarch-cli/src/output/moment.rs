@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_utc() {
+    fn times_are_printed_in_utc() {
         for (ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399_999, "2000-02-28T23:59:59.999Z"),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_to_come_is_no_time_ago() {
+    fn future_time_is_not_printed_as_age() {
         assert_eq!(age(BusTime(200_005), BusTime(5)), "3m20s");
         assert_eq!(age(BusTime(5), BusTime(10)), "0ms");
     }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sheet_leaves_out_what_is_empty() {
+    fn empty_fields_of_a_sheet_are_left_out() {
         let mut sheet = Sheet::new("W:1", false);
         sheet.field("role", "worker").field("label", "").field("project", "demo");
         sheet.list("tools", ["git".to_owned(), "sh".to_owned()]);

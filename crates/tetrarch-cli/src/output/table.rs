@@ -106,7 +106,7 @@ impl Column {
 
 /// One row, and the record it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Row {
+pub(crate) struct TableRow {
     /// One cell for each column.
     pub(crate) cells: Vec<Cell>,
     /// The whole record, for programs.
@@ -119,7 +119,7 @@ pub(crate) struct Listing {
     /// What is shown of each.
     pub(crate) columns: Vec<Column>,
     /// The records.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<TableRow>,
     /// What is told instead of an empty table: what would be listed, and how it comes there.
     pub(crate) empty: &'static str,
 }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn listing() -> Listing {
-        let row = |name: &str, state: &str, reason: &str| Row {
+        let row = |name: &str, state: &str, reason: &str| TableRow {
             cells: vec![name.into(), Cell::state(state), reason.into()],
             record: Value::Null,
         };
@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_and_nothing_trails() {
+    fn columns_align_without_trailing_spaces() {
         let expected = "NAME     STATE\nGO       active\nPO-demo  offline\n";
         assert_eq!(listing().table(false, false), expected);
     }
 
     #[test]
-    fn wide_shows_all_columns_on_one_line_each() {
+    fn wide_output_shows_all_columns_on_one_line() {
         let expected = "NAME     STATE    REASON\nGO       active\n\
                         PO-demo  offline  3 windows\\nmissed\n";
         assert_eq!(listing().table(true, false), expected);

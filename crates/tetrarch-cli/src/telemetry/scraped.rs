@@ -16,14 +16,14 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What is counted, and where it can be read.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct MetricsPage {
     listen: String,
     /// Whether the process does without it when nobody can listen there.
     dispensable: bool,
     registry: Registry,
 }
 
-impl Page {
+impl MetricsPage {
     /// At this address, without which the process does not start.
     pub(super) fn at(listen: &str) -> Self {
         Self { listen: listen.to_owned(), dispensable: false, registry: Registry::new() }
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_beside_an_owner_is_asked_at_the_next_port() {
-        let after = |listen| Page::after(listen).map(|page| page.listen);
+    fn host_beside_an_owner_serves_metrics_on_the_next_port() {
+        let after = |listen| MetricsPage::after(listen).map(|page| page.listen);
         assert_eq!(after("127.0.0.1:9464").as_deref(), Some("127.0.0.1:9465"));
         assert_eq!(after("[::1]:9464").as_deref(), Some("[::1]:9465"));
         assert_eq!(after("127.0.0.1:0").as_deref(), Some("127.0.0.1:0"));

@@ -15,8 +15,8 @@ use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 const NOW: BusTime = BusTime(0);
 /// Stands for every name that a case does not give.
@@ -24,7 +24,10 @@ const NAME: &str = "demo";
 const ROLES: &str = "global, host, project, interaction, specialist, reviewer, worker";
 const LIVENESS: &str = "register, active, stale, offline, terminated";
 
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let given =
         given.map(&["parent", "mode", "hosts", "existing", "sender", "sponsor_of_parent"])?;
     let parent = read_parent(&given)?;
@@ -39,7 +42,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
         }],
     };
     let existing = given.or("existing", Vec::new(), |ids| {
-        ids.list()?.iter().map(Field::parsed).collect::<Result<Vec<AgentId>, _>>()
+        ids.list()?.iter().map(CaseValue::parsed).collect::<Result<Vec<AgentId>, _>>()
     })?;
     let requests = when.map(&["requests"])?.need("requests")?.list()?;
     let wishes =
@@ -48,8 +51,8 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     Ok(show(&admission))
 }
 
-fn show(admission: &Admission) -> Outcome {
-    let mut outcome = Outcome::default();
+fn show(admission: &Admission) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     let accepted: Vec<usize> = admission.granted.iter().map(|grant| grant.index).collect();
     let denied: Vec<Value> = admission.denied.iter().map(show_denied).collect();
     let children: Vec<Value> = admission.granted.iter().map(show_grant).collect();
@@ -92,14 +95,14 @@ struct Parent {
     view: Option<ParentView>,
 }
 
-fn read_parent(given: &Input<'_>) -> Result<Parent, Wrong> {
+fn read_parent(given: &CaseMap<'_>) -> Result<Parent, CaseError> {
     // Unknown text counts as `solo` at run time (spec 03, Limits per parent).
     let mode = given.or("mode", Mode::default(), |mode| Ok(Mode::parse_or_solo(mode.text()?)))?;
     if given.has("parent") && given.get("parent").is_none() {
         return Ok(Parent { id: usual(Role::Project)?, view: None });
     }
     let empty = json!({});
-    let field = given.get("parent").unwrap_or_else(|| Field::new("given.parent", &empty));
+    let field = given.get("parent").unwrap_or_else(|| CaseValue::new("given.parent", &empty));
     let input = field.map(&[
         "id",
         "role",
@@ -122,18 +125,18 @@ fn read_parent(given: &Input<'_>) -> Result<Parent, Wrong> {
     {
         return Err(input.need("role")?.wrong(usual_role.as_str()));
     }
-    let children = input.or("children", Vec::new(), Field::list)?;
+    let children = input.or("children", Vec::new(), CaseValue::list)?;
     let children =
         children.iter().map(|role| role.word(ROLES, Role::parse)).collect::<Result<Vec<_>, _>>()?;
     let budget = read_budget(&input, "budget")?;
     let (reserved, spent) = (read_budget(&input, "reserved")?, read_budget(&input, "spent")?);
-    let max_depth = input.or("max_depth", DEPTH_CEILING, Field::whole)?;
+    let max_depth = input.or("max_depth", DEPTH_CEILING, CaseValue::whole)?;
     let used = spent.wall.unwrap_or_default();
     let view = ParentView {
         role,
-        depth: input.or("depth", usual_depth(role), Field::whole)?,
+        depth: input.or("depth", usual_depth(role), CaseValue::whole)?,
         max_depth,
-        local_max_depth: input.or("local_max_depth", max_depth, Field::whole)?,
+        local_max_depth: input.or("local_max_depth", max_depth, CaseValue::whole)?,
         liveness: input
             .or("state", Liveness::Active, |state| state.word(LIVENESS, Liveness::parse))?,
         held: children.into_iter().filter(|role| role.takes_slot()).count(),
@@ -145,8 +148,8 @@ fn read_parent(given: &Input<'_>) -> Result<Parent, Wrong> {
             ..Account::default()
         },
         deadline: budget.wall.map(|wall| NOW + Millis(wall.0.saturating_sub(used.0))),
-        tools: input.or("tools", Vec::new(), Field::texts)?.into_iter().collect(),
-        circuit_open: input.or("circuit_open", false, Field::flag)?,
+        tools: input.or("tools", Vec::new(), CaseValue::texts)?.into_iter().collect(),
+        circuit_open: input.or("circuit_open", false, CaseValue::flag)?,
     };
     Ok(Parent { id: named.map_or_else(|| usual(role), Ok)?, view: Some(view) })
 }
@@ -160,11 +163,11 @@ fn usual_depth(role: Role) -> u8 {
     }
 }
 
-fn name<T>(read: impl Fn(&str) -> Result<T, tetrarch_core::id::IdError>) -> Result<T, Wrong> {
-    read(NAME).map_err(|error| Wrong(error.to_string()))
+fn name<T>(read: impl Fn(&str) -> Result<T, tetrarch_core::id::IdError>) -> Result<T, CaseError> {
+    read(NAME).map_err(|error| CaseError(error.to_string()))
 }
 
-fn usual(role: Role) -> Result<AgentId, Wrong> {
+fn usual(role: Role) -> Result<AgentId, CaseError> {
     Ok(match role {
         Role::Global => AgentId::Go,
         Role::Host => AgentId::Ho(name(HostName::new)?),
@@ -178,7 +181,7 @@ fn usual(role: Role) -> Result<AgentId, Wrong> {
 
 /// By what right the sender asks. `sponsor_of_parent` is true when the sender is the parent's
 /// sponsor, or names the agent that is; GO is above everyone.
-fn read_standing(given: &Input<'_>, parent: &AgentId) -> Result<Standing, Wrong> {
+fn read_standing(given: &CaseMap<'_>, parent: &AgentId) -> Result<Standing, CaseError> {
     let sponsor = match given.get("sponsor_of_parent") {
         Some(field) if field.value().is_boolean() => {
             if field.flag()? {
@@ -214,18 +217,18 @@ enum Sponsor {
     Nobody,
 }
 
-fn read_host(field: &Field<'_>) -> Result<HostView, Wrong> {
+fn read_host(field: &CaseValue<'_>) -> Result<HostView, CaseError> {
     let input = field.map(&["name", "labels", "capacity", "load"])?;
     Ok(HostView {
         placement: Placement { host: input.need("name")?.parsed()?, host_epoch: 1 },
         labels: input.or("labels", Vec::new(), read_labels)?,
-        capacity: input.or("capacity", CAPACITY_PER_CORE, Field::whole)?,
-        load: input.or("load", 0, Field::whole)?,
+        capacity: input.or("capacity", CAPACITY_PER_CORE, CaseValue::whole)?,
+        load: input.or("load", 0, CaseValue::whole)?,
     })
 }
 
 /// Labels as a mapping, or as a list of `key=value`.
-fn read_labels(field: &Field<'_>) -> Result<Vec<(String, String)>, Wrong> {
+fn read_labels(field: &CaseValue<'_>) -> Result<Vec<(String, String)>, CaseError> {
     let allowed = "a mapping from labels to texts, or a list of key=value";
     if let Value::Object(map) = field.value() {
         let pair =
@@ -243,13 +246,13 @@ struct Budget {
     wall: Option<Millis>,
 }
 
-fn read_budget(input: &Input<'_>, key: &str) -> Result<Budget, Wrong> {
+fn read_budget(input: &CaseMap<'_>, key: &str) -> Result<Budget, CaseError> {
     let Some(field) = input.get(key) else {
         return Ok(Budget::default());
     };
     let input = field.map(&["tokens", "cost_usd", "turns", "wall_s"])?;
     let whole = |key| input.get(key).map(|field| field.whole()).transpose();
-    let scaled = |key, scale: f64| -> Result<Option<u64>, Wrong> {
+    let scaled = |key, scale: f64| -> Result<Option<u64>, CaseError> {
         let number = input.get(key).map(|field| field.number()).transpose()?;
         Ok(number.map(|number| (number.min(1e9) * scale).round() as u64))
     };
@@ -261,7 +264,7 @@ fn read_budget(input: &Input<'_>, key: &str) -> Result<Budget, Wrong> {
     Ok(Budget { limits, wall: scaled("wall_s", 1e3)?.map(Millis) })
 }
 
-fn read_wish(field: &Field<'_>, existing: &[AgentId]) -> Result<Wish, Wrong> {
+fn read_wish(field: &CaseValue<'_>, existing: &[AgentId]) -> Result<Wish, CaseError> {
     let input = field.map(&[
         "role",
         "domain",
@@ -285,7 +288,7 @@ fn read_wish(field: &Field<'_>, existing: &[AgentId]) -> Result<Wish, Wrong> {
         local_max_depth: input.get("local_max_depth").map(|depth| depth.whole()).transpose()?,
         budget: budget.limits,
         wall: budget.wall,
-        tools: input.or("tools", Vec::new(), Field::texts)?.into_iter().collect(),
+        tools: input.or("tools", Vec::new(), CaseValue::texts)?.into_iter().collect(),
         placement,
     })
 }
@@ -293,9 +296,9 @@ fn read_wish(field: &Field<'_>, existing: &[AgentId]) -> Result<Wish, Wrong> {
 /// The name that a wish for an orchestrator asks for; all others are given new ones.
 fn identity(
     role: Role,
-    wanted: Option<&Field<'_>>,
+    wanted: Option<&CaseValue<'_>>,
     placement: &PlacementWish,
-) -> Result<Option<AgentId>, Wrong> {
+) -> Result<Option<AgentId>, CaseError> {
     let id = match (role, wanted) {
         (Role::Global, _) => AgentId::Go,
         (Role::Host, Some(name)) => AgentId::Ho(name.parsed()?),
@@ -311,7 +314,7 @@ fn identity(
     Ok(Some(id))
 }
 
-fn read_placement(field: &Field<'_>) -> Result<PlacementWish, Wrong> {
+fn read_placement(field: &CaseValue<'_>) -> Result<PlacementWish, CaseError> {
     if field.value().is_string() {
         return Ok(PlacementWish { host: Some(field.parsed()?), labels: Vec::new() });
     }

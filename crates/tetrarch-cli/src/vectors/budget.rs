@@ -6,32 +6,35 @@ use tetrarch_core::journal::{BudgetNote, JournalEvent};
 use tetrarch_core::limits::CHILDREN_MAX;
 use tetrarch_core::metering::Metering;
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
-struct Child {
+struct ChildCase {
     limit: Option<u64>,
     spent: u64,
     ended: bool,
 }
 
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let unit = Unit::of([given.value(), when.value()]);
     let given = given.map(&["limit", "children", "spent", "drawn", "set_aside"])?;
     let when = when.map(&["charge", "worst_case"])?;
     let amount =
-        |input: &Input<'_>, key: &str| input.get(key).map(|field| unit.read(&field)).transpose();
+        |input: &CaseMap<'_>, key: &str| input.get(key).map(|field| unit.read(&field)).transpose();
     let limit = amount(&given, "limit")?;
     let own = amount(&given, "spent")?.unwrap_or(0);
     let charge = amount(&when, "charge")?.unwrap_or(0);
     let worst_case = amount(&when, "worst_case")?;
     let drawn = amount(&given, "drawn")?.unwrap_or(0);
-    let open = given.or("set_aside", Vec::new(), Field::list)?;
+    let open = given.or("set_aside", Vec::new(), CaseValue::list)?;
     let open = open.iter().map(|open| unit.read(open)).collect::<Result<Vec<_>, _>>()?;
-    let children = given.or("children", Vec::new(), Field::list)?;
+    let children = given.or("children", Vec::new(), CaseValue::list)?;
     let children = children.iter().map(|child| unit.child(child)).collect::<Result<Vec<_>, _>>()?;
 
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     match account(limit, &children, own) {
         Ok(mut account) => {
             account.draw(Spend { tokens: drawn, ..Spend::default() });
@@ -52,7 +55,11 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
 
 /// The account after the children were admitted in order, the ended ones settled, and what the
 /// agent spent itself was booked.
-fn account(limit: Option<u64>, children: &[Child], own: u64) -> Result<Account, BudgetExceeded> {
+fn account(
+    limit: Option<u64>,
+    children: &[ChildCase],
+    own: u64,
+) -> Result<Account, BudgetExceeded> {
     let tokens = |tokens| Limits { tokens, ..Limits::default() };
     let spent = |tokens| Spend { tokens, ..Spend::default() };
     let mut account = Account::of(tokens(limit));
@@ -70,7 +77,7 @@ fn account(limit: Option<u64>, children: &[Child], own: u64) -> Result<Account, 
     Ok(account)
 }
 
-struct Run {
+struct RunCase {
     granted: bool,
     warned: bool,
     ended: bool,
@@ -84,7 +91,7 @@ fn run(
     open: &[u64],
     charge: u64,
     worst_case: Option<u64>,
-) -> Option<Run> {
+) -> Option<RunCase> {
     let tokens = |tokens| Spend { tokens, ..Spend::default() };
     let mut meter = Metering::of(account.limit, tokens(used));
     for (place, worst) in open.iter().enumerate() {
@@ -97,22 +104,22 @@ fn run(
         meter.take(&JournalEvent::Budget(BudgetNote::Spent { call, used }));
     }
     let warned = !meter.nearly_used_up().is_empty();
-    Some(Run { granted, warned, ended: meter.used_up().is_some() })
+    Some(RunCase { granted, warned, ended: meter.used_up().is_some() })
 }
 
-struct Call {
+struct CallCase {
     allowed: bool,
     after: Meter,
 }
 
 /// One call: it is made when its worst case fits, and its charge is booked then. A charge
 /// without a worst case comes from a call that was made already.
-fn call(mut account: Account, charge: u64, worst_case: Option<u64>) -> Call {
+fn call(mut account: Account, charge: u64, worst_case: Option<u64>) -> CallCase {
     let allowed = account.tokens().allows(worst_case.unwrap_or(charge));
     if allowed || worst_case.is_none() {
         account.spent = account.spent.plus(Spend { tokens: charge, ..Spend::default() });
     }
-    Call { allowed, after: account.tokens() }
+    CallCase { allowed, after: account.tokens() }
 }
 
 /// What the numbers of a case count: whole things, or millionths when one has a fraction.
@@ -127,7 +134,7 @@ impl Unit {
         if parts.into_iter().any(has_fraction) { Self::Millionths } else { Self::Whole }
     }
 
-    fn read(self, field: &Field<'_>) -> Result<u64, Wrong> {
+    fn read(self, field: &CaseValue<'_>) -> Result<u64, CaseError> {
         match self {
             Self::Whole => field.whole(),
             // At most 1e15 millionths of a million: nothing is lost.
@@ -142,13 +149,13 @@ impl Unit {
         }
     }
 
-    fn child(self, field: &Field<'_>) -> Result<Child, Wrong> {
+    fn child(self, field: &CaseValue<'_>) -> Result<ChildCase, CaseError> {
         let input = field.map(&["limit", "spent", "ended"])?;
         let amount = |key| input.get(key).map(|field| self.read(&field)).transpose();
-        Ok(Child {
+        Ok(ChildCase {
             limit: amount("limit")?,
             spent: amount("spent")?.unwrap_or(0),
-            ended: input.or("ended", false, Field::flag)?,
+            ended: input.or("ended", false, CaseValue::flag)?,
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 use crate::vectors::{
     admission, budget, identity, insight, intensity, liveness, overseer, plan, reservation, run,
     status,
@@ -83,10 +83,11 @@ pub(super) struct Case {
 }
 
 impl Case {
-    pub(super) fn read(line: &str) -> Result<Self, Wrong> {
+    pub(super) fn read(line: &str) -> Result<Self, CaseError> {
         let value: Value = serde_json::from_str(line)
-            .map_err(|error| Wrong(format!("is no JSON object on one line: {error}")))?;
-        let input = Field::new("case", &value).map(&["id", "machine", "given", "when", "then"])?;
+            .map_err(|error| CaseError(format!("is no JSON object on one line: {error}")))?;
+        let input =
+            CaseValue::new("case", &value).map(&["id", "machine", "given", "when", "then"])?;
         let machines = Machine::ALL.map(Machine::as_str).join(", ");
         let machine = input.need("machine")?.word(&machines, |text| {
             Machine::ALL.into_iter().find(|machine| machine.as_str() == text)
@@ -105,9 +106,9 @@ impl Case {
     }
 
     /// What the case comes to.
-    pub(super) fn outcome(&self) -> Result<Outcome, Wrong> {
-        let given = Field::new("given", &self.given);
-        let when = Field::new("when", &self.when);
+    pub(super) fn outcome(&self) -> Result<CaseOutcome, CaseError> {
+        let given = CaseValue::new("given", &self.given);
+        let when = CaseValue::new("when", &self.when);
         match self.machine {
             Machine::Run => run::outcome(&given, &when),
             Machine::Liveness => liveness::session(&given, &when),
@@ -129,9 +130,9 @@ impl Case {
     }
 
     /// None when the case holds, else what was expected and what came out.
-    pub(super) fn compare(&self) -> Result<Option<(Value, Value)>, Wrong> {
+    pub(super) fn compare(&self) -> Result<Option<(Value, Value)>, CaseError> {
         let Some(Value::Object(expected)) = &self.then else {
-            return Err(Wrong("then: is no mapping; a case says what comes out".to_owned()));
+            return Err(CaseError("then: is no mapping; a case says what comes out".to_owned()));
         };
         let outcome = self.outcome()?;
         let held = outcome.satisfies(expected);
@@ -140,6 +141,6 @@ impl Case {
 }
 
 /// Nothing may be said in this part of a case.
-pub(super) fn nothing_in(field: &Field<'_>) -> Result<(), Wrong> {
-    field.map(&[]).map(|_: Input<'_>| ())
+pub(super) fn nothing_in(field: &CaseValue<'_>) -> Result<(), CaseError> {
+    field.map(&[]).map(|_: CaseMap<'_>| ())
 }

@@ -14,28 +14,31 @@ use tetrarch_core::plan::{Blocker, Node, NodeState, NodeStatus, graph, schema};
 use tetrarch_core::priority::Priorities;
 use tetrarch_core::time::BusTime;
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 /// What is wanted and cannot be read is refused as the operation would be.
-type Read<T> = Result<Result<T, String>, Wrong>;
+type CaseResult<T> = Result<Result<T, String>, CaseError>;
 
-pub(super) fn changed(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn changed(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let given = given.map(&["plan", "version", "nodes", "draft", "plan_appliers"])?;
-    let record = Record::read(&given)?;
+    let record = PlanCase::read(&given)?;
     let keys = ["by", "base_version", "plan", "add", "split", "merge", "edit", "verdict"];
     let when = when.map(&keys)?;
     if let Some(verdict) = when.get("verdict") {
         return record.decided(&given, &when, &verdict);
     }
-    let appliers = given.or("plan_appliers", Vec::new(), Field::list)?;
+    let appliers = given.or("plan_appliers", Vec::new(), CaseValue::list)?;
     let appliers: BTreeSet<Principal> =
-        appliers.iter().map(Field::parsed).collect::<Result<_, _>>()?;
+        appliers.iter().map(CaseValue::parsed).collect::<Result<_, _>>()?;
     let by: Option<Principal> = when.get("by").map(|field| field.parsed()).transpose()?;
     if by.is_some_and(|by| !may_apply(&by, &appliers)) {
         return Ok(refused(ErrorCode::Unauthorized, record.version, String::new()));
     }
-    let base = when.or("base_version", record.version, Field::whole)?;
+    let base = when.or("base_version", record.version, CaseValue::whole)?;
     let present = record.present();
     if let Some(edit) = when.get("edit") {
         return Ok(match read_edit(&edit)? {
@@ -53,19 +56,19 @@ pub(super) fn changed(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
 }
 
 /// A plan of record.
-struct Record {
+struct PlanCase {
     version: u32,
     nodes: BTreeMap<NodeId, Node>,
     states: BTreeMap<NodeId, NodeState>,
     output: Option<NodeId>,
 }
 
-impl Record {
-    fn read(given: &Input<'_>) -> Result<Self, Wrong> {
+impl PlanCase {
+    fn read(given: &CaseMap<'_>) -> Result<Self, CaseError> {
         let plan = given.need("plan")?;
         let file = schema::parse(plan.value())
-            .map_err(|problems| Wrong(problems.iter().map(ToString::to_string).collect()))?;
-        let version = given.or("version", 1, Field::whole)?;
+            .map_err(|problems| CaseError(problems.iter().map(ToString::to_string).collect()))?;
+        let version = given.or("version", 1, CaseValue::whole)?;
         let made = |node: Node| (node.id, Node { added: 1, defined: 1, ..node });
         let nodes: BTreeMap<NodeId, Node> = file.nodes.into_iter().map(made).collect();
         let leaves = graph::leaves(&nodes).into_iter();
@@ -74,7 +77,7 @@ impl Record {
         let Some(said) = given.get("nodes") else { return Ok(record) };
         let Value::Object(all) = said.value() else { return Err(said.wrong("a mapping")) };
         for (key, value) in all {
-            let field = Field::new(format!("given.nodes.{key}"), value);
+            let field = CaseValue::new(format!("given.nodes.{key}"), value);
             let id = key.parse().map_err(|_| field.wrong("a node's id as its key"))?;
             record.read_node(id, &field)?;
         }
@@ -82,7 +85,7 @@ impl Record {
     }
 
     /// Where a node stands: a status, or a mapping that says more.
-    fn read_node(&mut self, id: NodeId, field: &Field<'_>) -> Result<(), Wrong> {
+    fn read_node(&mut self, id: NodeId, field: &CaseValue<'_>) -> Result<(), CaseError> {
         let unknown = || field.wrong("something about a node of the plan");
         let node = self.nodes.get_mut(&id).ok_or_else(unknown)?;
         let words = NodeStatus::ALL.map(NodeStatus::as_str).join(", ");
@@ -94,15 +97,15 @@ impl Record {
         let keys =
             ["status", "attempts", "begun", "settled", "assignee", "blocker", "added", "defined"];
         let input = field.map(&keys)?;
-        node.added = input.or("added", node.added, Field::whole)?;
-        node.defined = input.or("defined", node.defined, Field::whole)?;
+        node.added = input.or("added", node.added, CaseValue::whole)?;
+        node.defined = input.or("defined", node.defined, CaseValue::whole)?;
         let Some(leaf) = self.states.get_mut(&id) else { return Ok(()) };
         let status =
             input.or("status", NodeStatus::Todo, |field| field.word(&words, NodeStatus::parse))?;
         *leaf = state(id, status);
-        leaf.attempts = input.or("attempts", leaf.attempts, Field::whole)?;
-        leaf.begun = input.or("begun", leaf.begun, Field::whole)?;
-        leaf.settled = input.or("settled", leaf.settled, Field::whole)?;
+        leaf.attempts = input.or("attempts", leaf.attempts, CaseValue::whole)?;
+        leaf.begun = input.or("begun", leaf.begun, CaseValue::whole)?;
+        leaf.settled = input.or("settled", leaf.settled, CaseValue::whole)?;
         leaf.assignee = input.get("assignee").map(|field| field.parsed()).transpose()?;
         if let Some(kind) = input.get("blocker") {
             leaf.blocker = Some(blocker(kind.text()?));
@@ -115,23 +118,23 @@ impl Record {
         Present { version: *version, nodes, states, output: *output }
     }
 
-    fn apply(&self, base: u32, edit: &Edit) -> Outcome {
+    fn apply(&self, base: u32, edit: &Edit) -> CaseOutcome {
         match change::change(&self.present(), base, edit) {
             Ok(changed) => self.told(&changed),
             Err(error) => self.refusal(&error),
         }
     }
 
-    fn refusal(&self, error: &change::ChangeError) -> Outcome {
+    fn refusal(&self, error: &change::ChangeError) -> CaseOutcome {
         let refusal = error.refusal(self.version);
         refused(refusal.code, self.version, refusal.detail)
     }
 
-    fn told(&self, changed: &Changed) -> Outcome {
+    fn told(&self, changed: &Changed) -> CaseOutcome {
         let ids = |ids: &[NodeId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
         let redefined: Vec<NodeId> = changed.redefined.iter().map(|(id, _)| *id).collect();
         let raised = u32::from(!changed.is_nothing(&self.present()));
-        let mut outcome = Outcome::default();
+        let mut outcome = CaseOutcome::default();
         outcome.set("ok", true).set("version", self.version + raised);
         outcome.set("added", ids(&changed.added)).set("redefined", ids(&redefined));
         outcome.set("cancelled", ids(&changed.cancelled)).set("split", ids(&changed.split));
@@ -143,10 +146,10 @@ impl Record {
     /// What somebody says to a draft.
     fn decided(
         &self,
-        given: &Input<'_>,
-        when: &Input<'_>,
-        verdict: &Field<'_>,
-    ) -> Result<Outcome, Wrong> {
+        given: &CaseMap<'_>,
+        when: &CaseMap<'_>,
+        verdict: &CaseValue<'_>,
+    ) -> Result<CaseOutcome, CaseError> {
         let draft = given.need("draft")?.map(&["status", "base_version", "edit"])?;
         let words = DraftStatus::ALL.map(DraftStatus::as_str).join(", ");
         let status = draft
@@ -160,10 +163,10 @@ impl Record {
                 refused(ErrorCode::Unauthorized, self.version, String::new())
             }
             Some(to) => {
-                let mut outcome = Outcome::default();
+                let mut outcome = CaseOutcome::default();
                 outcome.set("ok", true).set("version", self.version);
                 if to == DraftStatus::Approved {
-                    let base = draft.or("base_version", self.version, Field::whole)?;
+                    let base = draft.or("base_version", self.version, CaseValue::whole)?;
                     outcome = match read_edit(&draft.need("edit")?)? {
                         Ok(edit) => self.apply(base, &edit),
                         Err(problem) => refused(ErrorCode::InvalidPlan, self.version, problem),
@@ -180,8 +183,8 @@ impl Record {
     }
 }
 
-fn refused(code: ErrorCode, version: u32, detail: String) -> Outcome {
-    let mut outcome = Outcome::default();
+fn refused(code: ErrorCode, version: u32, detail: String) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     outcome.set("ok", false).set("error", code.as_str()).set("version", version);
     outcome.set_detail(detail);
     outcome
@@ -215,7 +218,7 @@ fn blocker(kind: &str) -> Blocker {
 }
 
 /// What the one key of a change asks for.
-fn wanted(when: &Input<'_>) -> Read<Change> {
+fn wanted(when: &CaseMap<'_>) -> CaseResult<Change> {
     if let Some(plan) = when.get("plan") {
         let whole = schema::parse(plan.value()).map_err(said);
         return Ok(whole.map(|it| Change::Whole { nodes: it.nodes, output: it.output }));
@@ -237,18 +240,18 @@ fn wanted(when: &Input<'_>) -> Read<Change> {
     }
     let merge = when.need("merge")?.map(&["nodes", "name", "objective"])?;
     let nodes = merge.need("nodes")?.list()?;
-    let text = |field: &Field<'_>| field.text().map(str::to_owned);
+    let text = |field: &CaseValue<'_>| field.text().map(str::to_owned);
     Ok(Ok(Change::Merge {
-        nodes: nodes.iter().map(Field::parsed).collect::<Result<_, _>>()?,
+        nodes: nodes.iter().map(CaseValue::parsed).collect::<Result<_, _>>()?,
         name: merge.or("name", String::new(), text)?,
         objective: merge.or("objective", String::new(), text)?,
     }))
 }
 
-fn read_edit(field: &Field<'_>) -> Read<Edit> {
+fn read_edit(field: &CaseValue<'_>) -> CaseResult<Edit> {
     let input = field.map(&["puts", "removes"])?;
     let mut edit = Edit::default();
-    for put in input.or("puts", Vec::new(), Field::list)? {
+    for put in input.or("puts", Vec::new(), CaseValue::list)? {
         let id: NodeId = put.value()["id"]
             .as_str()
             .and_then(|id| id.parse().ok())
@@ -259,12 +262,12 @@ fn read_edit(field: &Field<'_>) -> Read<Edit> {
             Err(problem) => return Ok(Err(problem)),
         }
     }
-    let removes = input.or("removes", Vec::new(), Field::list)?;
-    edit.removes = removes.iter().map(Field::parsed).collect::<Result<_, _>>()?;
+    let removes = input.or("removes", Vec::new(), CaseValue::list)?;
+    edit.removes = removes.iter().map(CaseValue::parsed).collect::<Result<_, _>>()?;
     Ok(Ok(edit))
 }
 
-fn news(field: &Field<'_>, parent: NodeId) -> Result<Vec<NewNode>, String> {
+fn news(field: &CaseValue<'_>, parent: NodeId) -> Result<Vec<NewNode>, String> {
     schema::parse_new(field.value(), parent).map_err(said)
 }
 

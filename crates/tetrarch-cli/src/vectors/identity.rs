@@ -5,10 +5,13 @@ use tetrarch_core::id::{AgentId, IdError};
 use tetrarch_core::role::Role;
 
 use crate::vectors::case::nothing_in;
-use crate::vectors::input::{Field, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     nothing_in(when)?;
     let text = given.map(&["text"])?.need("text")?.text()?;
     Ok(match text.parse::<AgentId>() {
@@ -17,8 +20,8 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     })
 }
 
-fn read(id: &AgentId) -> Outcome {
-    let mut outcome = Outcome::default();
+fn read(id: &AgentId) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     let role = Role::of(id);
     outcome.set_or("role", role.as_str(), &[json!(prefix(role))]);
     outcome.set("name", name(id)).set("canonical", id.to_string());
@@ -51,8 +54,8 @@ fn name(id: &AgentId) -> String {
     }
 }
 
-fn refused(error: &IdError) -> Outcome {
-    let mut outcome = Outcome::default();
+fn refused(error: &IdError) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     outcome.set_error("invalid_identity").set_detail(error.to_string());
     let position = match error {
         IdError::Empty { .. } => None,

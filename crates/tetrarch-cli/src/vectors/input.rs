@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 /// Why a case cannot be run: where, what, and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Wrong(pub(super) String);
+pub(super) struct CaseError(pub(super) String);
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Field<'a> {
+pub(super) struct CaseValue<'a> {
     path: String,
     value: &'a Value,
 }
 
-impl<'a> Field<'a> {
+impl<'a> CaseValue<'a> {
     pub(super) fn new(path: impl Into<String>, value: &'a Value) -> Self {
         Self { path: path.into(), value }
     }
@@ -24,22 +24,22 @@ impl<'a> Field<'a> {
         self.value
     }
 
-    pub(super) fn wrong(&self, allowed: &str) -> Wrong {
-        Wrong(format!("{}: unknown value {}; allowed: {allowed}", self.path, self.value))
+    pub(super) fn wrong(&self, allowed: &str) -> CaseError {
+        CaseError(format!("{}: unknown value {}; allowed: {allowed}", self.path, self.value))
     }
 
-    pub(super) fn map(&self, keys: &[&str]) -> Result<Input<'a>, Wrong> {
+    pub(super) fn map(&self, keys: &[&str]) -> Result<CaseMap<'a>, CaseError> {
         let Value::Object(map) = self.value else {
             return Err(self.wrong("a mapping"));
         };
         if let Some(key) = map.keys().find(|key| !keys.contains(&key.as_str())) {
             let allowed = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
-            return Err(Wrong(format!("{}.{key}: unknown key; allowed: {allowed}", self.path)));
+            return Err(CaseError(format!("{}.{key}: unknown key; allowed: {allowed}", self.path)));
         }
-        Ok(Input { path: self.path.clone(), map })
+        Ok(CaseMap { path: self.path.clone(), map })
     }
 
-    pub(super) fn list(&self) -> Result<Vec<Self>, Wrong> {
+    pub(super) fn list(&self) -> Result<Vec<Self>, CaseError> {
         let Value::Array(values) = self.value else {
             return Err(self.wrong("a list"));
         };
@@ -47,11 +47,11 @@ impl<'a> Field<'a> {
         Ok(values.iter().enumerate().map(at).collect())
     }
 
-    pub(super) fn texts(&self) -> Result<Vec<&'a str>, Wrong> {
+    pub(super) fn texts(&self) -> Result<Vec<&'a str>, CaseError> {
         self.list()?.iter().map(Self::text).collect()
     }
 
-    pub(super) fn text(&self) -> Result<&'a str, Wrong> {
+    pub(super) fn text(&self) -> Result<&'a str, CaseError> {
         self.value.as_str().ok_or_else(|| self.wrong("a text"))
     }
 
@@ -60,30 +60,31 @@ impl<'a> Field<'a> {
         &self,
         allowed: &str,
         read: impl Fn(&str) -> Option<T>,
-    ) -> Result<T, Wrong> {
+    ) -> Result<T, CaseError> {
         read(self.text()?).ok_or_else(|| self.wrong(allowed))
     }
 
-    pub(super) fn parsed<T>(&self) -> Result<T, Wrong>
+    pub(super) fn parsed<T>(&self) -> Result<T, CaseError>
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
     {
         let text = self.text()?;
-        text.parse()
-            .map_err(|error| Wrong(format!("{}: unknown value {}: {error}", self.path, self.value)))
+        text.parse().map_err(|error| {
+            CaseError(format!("{}: unknown value {}: {error}", self.path, self.value))
+        })
     }
 
-    pub(super) fn flag(&self) -> Result<bool, Wrong> {
+    pub(super) fn flag(&self) -> Result<bool, CaseError> {
         self.value.as_bool().ok_or_else(|| self.wrong("true, false"))
     }
 
     /// A number that is not negative.
-    pub(super) fn number(&self) -> Result<f64, Wrong> {
+    pub(super) fn number(&self) -> Result<f64, CaseError> {
         let number = self.value.as_f64().filter(|number| (0.0..=1e15).contains(number));
         number.ok_or_else(|| self.wrong("a number from 0 to 1e15"))
     }
 
-    pub(super) fn whole<T: TryFrom<u64>>(&self) -> Result<T, Wrong> {
+    pub(super) fn whole<T: TryFrom<u64>>(&self) -> Result<T, CaseError> {
         let number = self.value.as_u64().and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| self.wrong("a whole number from 0"))
     }
@@ -91,16 +92,16 @@ impl<'a> Field<'a> {
 
 /// A mapping whose keys are known.
 #[derive(Debug, Clone)]
-pub(super) struct Input<'a> {
+pub(super) struct CaseMap<'a> {
     path: String,
     map: &'a Map<String, Value>,
 }
 
-impl<'a> Input<'a> {
+impl<'a> CaseMap<'a> {
     /// What a key holds; an empty value counts as not given.
-    pub(super) fn get(&self, key: &str) -> Option<Field<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<CaseValue<'a>> {
         let value = self.map.get(key).filter(|value| !value.is_null())?;
-        Some(Field::new(format!("{}.{key}", self.path), value))
+        Some(CaseValue::new(format!("{}.{key}", self.path), value))
     }
 
     /// Whether a key is there, also with an empty value.
@@ -109,16 +110,16 @@ impl<'a> Input<'a> {
     }
 
     /// What a key holds that has no default.
-    pub(super) fn need(&self, key: &str) -> Result<Field<'a>, Wrong> {
-        self.get(key).ok_or_else(|| Wrong(format!("{}.{key}: is missing", self.path)))
+    pub(super) fn need(&self, key: &str) -> Result<CaseValue<'a>, CaseError> {
+        self.get(key).ok_or_else(|| CaseError(format!("{}.{key}: is missing", self.path)))
     }
 
     pub(super) fn or<T>(
         &self,
         key: &str,
         default: T,
-        read: impl FnOnce(&Field<'a>) -> Result<T, Wrong>,
-    ) -> Result<T, Wrong> {
+        read: impl FnOnce(&CaseValue<'a>) -> Result<T, CaseError>,
+    ) -> Result<T, CaseError> {
         self.get(key).map_or(Ok(default), |field| read(&field))
     }
 }

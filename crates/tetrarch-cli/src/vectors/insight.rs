@@ -9,17 +9,20 @@ use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::time::Millis;
 
 use crate::vectors::case::nothing_in;
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 const DAY_MS: f64 = 86_400_000.0;
 
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     nothing_in(when)?;
     let given = given.map(&["edges", "nodes", "done", "priorities", "age_days"])?;
-    let edges = given.or("edges", Vec::new(), Field::list)?;
+    let edges = given.or("edges", Vec::new(), CaseValue::list)?;
     let edges = edges.iter().map(edge).collect::<Result<Vec<_>, _>>()?;
-    let names = |field: &Field<'_>| {
+    let names = |field: &CaseValue<'_>| {
         Ok(field.texts()?.into_iter().map(ToOwned::to_owned).collect::<BTreeSet<String>>())
     };
     let ends = || edges.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
@@ -31,7 +34,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     let found = insights(&nodes, &edges, &done);
     let pending = pending_of(&given, &nodes, &done)?;
     let scores = recommend(&found, &pending);
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     outcome.set("topological", found.topological).set("critical_path", found.critical_path);
     outcome.set("longest", numbers(found.longest)).set("in_degree", numbers(found.in_degree));
     outcome.set("out_degree", numbers(found.out_degree)).set("cycles", found.cycles.len());
@@ -47,10 +50,10 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
 
 /// What is not done, with what was said of it and how long it has been there.
 fn pending_of(
-    given: &Input<'_>,
+    given: &CaseMap<'_>,
     nodes: &BTreeSet<String>,
     done: &BTreeSet<String>,
-) -> Result<BTreeMap<String, Pending>, Wrong> {
+) -> Result<BTreeMap<String, Pending>, CaseError> {
     let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let said = given.get("priorities").map(|field| field.map(&names)).transpose()?;
     let ages = given.get("age_days").map(|field| field.map(&names)).transpose()?;
@@ -65,10 +68,10 @@ fn pending_of(
     nodes.difference(done).map(one).collect()
 }
 
-fn priorities(field: &Field<'_>) -> Result<Priorities, Wrong> {
+fn priorities(field: &CaseValue<'_>) -> Result<Priorities, CaseError> {
     let said = field.map(&["user", "overseer"])?;
     let one = |name| {
-        let read = |field: &Field<'_>| {
+        let read = |field: &CaseValue<'_>| {
             let number = field.whole()?;
             Priority::new(number).map(Some).map_err(|_| field.wrong("0 to 100"))
         };
@@ -77,7 +80,7 @@ fn priorities(field: &Field<'_>) -> Result<Priorities, Wrong> {
     Ok(Priorities { user: one("user")?, overseer: one("overseer")? })
 }
 
-fn edge(field: &Field<'_>) -> Result<(String, String), Wrong> {
+fn edge(field: &CaseValue<'_>) -> Result<(String, String), CaseError> {
     match field.texts()?.as_slice() {
         [from, to] => Ok(((*from).to_owned(), (*to).to_owned())),
         _ => Err(field.wrong("two names: who depends, and on whom")),

@@ -3,28 +3,31 @@
 use tetrarch_core::intensity::{Circuit, Intensity};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::vectors::input::{Field, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 /// Whether the circuit is open at a time, after the failures up to then.
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let given = given.map(&["max_restarts", "window_ms"])?;
     let when = when.map(&["failures_at_ms", "at_ms"])?;
     let default = Intensity::default();
     let intensity = Intensity {
-        max: given.or("max_restarts", default.max, Field::whole)?,
+        max: given.or("max_restarts", default.max, CaseValue::whole)?,
         window: given.or("window_ms", default.window, |field| field.whole().map(Millis))?,
     };
     let mut failures: Vec<u64> = when.or("failures_at_ms", Vec::new(), |field| {
-        field.list()?.iter().map(Field::whole).collect()
+        field.list()?.iter().map(CaseValue::whole).collect()
     })?;
-    let now = when.or("at_ms", u64::MAX, Field::whole)?;
+    let now = when.or("at_ms", u64::MAX, CaseValue::whole)?;
     failures.sort_unstable();
     let mut circuit = Circuit::default();
     for at in failures.into_iter().take_while(|at| *at <= now) {
         circuit.note(BusTime(at), intensity, "it died");
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     outcome.set("open", circuit.is_open());
     Ok(outcome)
 }

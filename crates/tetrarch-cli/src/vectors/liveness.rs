@@ -6,8 +6,8 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::sweep::{MassPolicy, Proposal, Signs, Sweeper, Watch, WindowError, Windows};
 use tetrarch_core::time::{Millis, Moment};
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 /// Where the zero of a case's times lies. A sweeper of which nothing is said has listened for
 /// ever, so the machine's own zero lies far before it.
@@ -15,7 +15,10 @@ const ZERO: u64 = 4_000_000_000_000_000;
 
 const MASS_SILENCE: &str = "sweeper.mass_silence";
 
-pub(super) fn session(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn session(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let given = given.map(&[
         "state",
         "window_ms",
@@ -24,24 +27,28 @@ pub(super) fn session(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
         "listening_since_ms",
         "epoch",
     ])?;
-    let asked = Asked::read(when)?;
+    let asked = LivenessInput::read(when)?;
     let state = state(&given, Liveness::Register)?;
     let last = moment(&given, "last_seen_ms", Moment(ZERO))?;
     let listening = moment(&given, "listening_since_ms", Moment(0))?;
-    let epoch = given.or("epoch", 1, Field::whole)?;
+    let epoch = given.or("epoch", 1, CaseValue::whole)?;
     let windows = match windows(&given)? {
         Ok(windows) => windows,
         Err(error) => return Ok(impossible(&error)),
     };
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     outcome.set_or("answer", Value::Null, &[json!("none")]);
     let after = match asked {
-        Asked::Sweep(at) => windows.judge(Signs { state, last, preparing: false }, listening, at),
-        Asked::Heartbeat(told) => state.heard(epoch, told.unwrap_or(epoch)).unwrap_or_else(|| {
-            outcome.set("answer", "superseded");
-            state
-        }),
-        Asked::To(to) => state.to(to).unwrap_or_else(|error| {
+        LivenessInput::Sweep(at) => {
+            windows.judge(Signs { state, last, preparing: false }, listening, at)
+        }
+        LivenessInput::Heartbeat(told) => {
+            state.heard(epoch, told.unwrap_or(epoch)).unwrap_or_else(|| {
+                outcome.set("answer", "superseded");
+                state
+            })
+        }
+        LivenessInput::To(to) => state.to(to).unwrap_or_else(|error| {
             outcome.set("error", "illegal_transition").set_detail(error.to_string());
             state
         }),
@@ -51,15 +58,15 @@ pub(super) fn session(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
 }
 
 /// What happens to the session.
-enum Asked {
+enum LivenessInput {
     Sweep(Moment),
     /// With its epoch; none is the current one.
     Heartbeat(Option<u64>),
     To(Liveness),
 }
 
-impl Asked {
-    fn read(when: &Field<'_>) -> Result<Self, Wrong> {
+impl LivenessInput {
+    fn read(when: &CaseValue<'_>) -> Result<Self, CaseError> {
         let input = when.map(&["at_ms", "heartbeat", "to"])?;
         match (input.get("at_ms"), input.get("heartbeat"), input.get("to")) {
             (Some(at), None, None) => Ok(Self::Sweep(read_moment(&at)?)),
@@ -74,7 +81,7 @@ impl Asked {
     }
 }
 
-pub(super) fn sweep(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn sweep(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
     let given = given.map(&["window_ms", "listening_since_ms", "agents"])?;
     let now = read_moment(&when.map(&["at_ms"])?.need("at_ms")?)?;
     let listening = moment(&given, "listening_since_ms", Moment(0))?;
@@ -95,7 +102,7 @@ pub(super) fn sweep(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wron
         let watch = Watch {
             who: index,
             // A case's hosts are told apart, whatever they are called.
-            host: HostName::new(&host.to_string()).map_err(|error| Wrong(error.to_string()))?,
+            host: HostName::new(&host.to_string()).map_err(|error| CaseError(error.to_string()))?,
             epoch: 1,
             state: agent.state,
             agents: 1,
@@ -105,24 +112,24 @@ pub(super) fn sweep(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wron
     Ok(swept(&agents, sweeper.sweep(now)))
 }
 
-struct Agent<'a> {
+struct AgentCase<'a> {
     id: &'a str,
     host: &'a str,
     state: Liveness,
     last: Moment,
 }
 
-fn agent<'a>(field: &Field<'a>) -> Result<Agent<'a>, Wrong> {
+fn agent<'a>(field: &CaseValue<'a>) -> Result<AgentCase<'a>, CaseError> {
     let input = field.map(&["id", "host", "state", "last_seen_ms"])?;
-    Ok(Agent {
+    Ok(AgentCase {
         id: input.need("id")?.text()?,
-        host: input.or("host", "", Field::text)?,
+        host: input.or("host", "", CaseValue::text)?,
         state: state(&input, Liveness::Active)?,
         last: moment(&input, "last_seen_ms", Moment(ZERO))?,
     })
 }
 
-fn swept(agents: &[Agent<'_>], proposals: Vec<Proposal<usize>>) -> Outcome {
+fn swept(agents: &[AgentCase<'_>], proposals: Vec<Proposal<usize>>) -> CaseOutcome {
     let (mut offline, mut stale, mut alerts) = (Vec::new(), Vec::new(), Vec::new());
     for proposal in proposals {
         match proposal {
@@ -132,7 +139,7 @@ fn swept(agents: &[Agent<'_>], proposals: Vec<Proposal<usize>>) -> Outcome {
             Proposal::Active { .. } => {}
         }
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     for (key, oldest_first) in [("offline", offline), ("stale", stale)] {
         let ids = |indexes: &[usize]| -> Value {
             indexes.iter().filter_map(|index| agents.get(*index)).map(|agent| agent.id).collect()
@@ -146,7 +153,7 @@ fn swept(agents: &[Agent<'_>], proposals: Vec<Proposal<usize>>) -> Outcome {
     outcome
 }
 
-fn windows(given: &Input<'_>) -> Result<Result<Windows, WindowError>, Wrong> {
+fn windows(given: &CaseMap<'_>) -> Result<Result<Windows, WindowError>, CaseError> {
     let millis = |key, default| given.or(key, default, |field| field.whole().map(Millis));
     let deadline = given.get("register_deadline_ms").map(|field| field.whole().map(Millis));
     let windows = Windows::new(millis("window_ms", tetrarch_core::limits::WINDOW)?);
@@ -156,24 +163,24 @@ fn windows(given: &Input<'_>) -> Result<Result<Windows, WindowError>, Wrong> {
     })
 }
 
-fn impossible(error: &WindowError) -> Outcome {
-    let mut outcome = Outcome::default();
+fn impossible(error: &WindowError) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     outcome.set_error("window").set_detail(error.to_string());
     outcome
 }
 
-fn state(input: &Input<'_>, default: Liveness) -> Result<Liveness, Wrong> {
+fn state(input: &CaseMap<'_>, default: Liveness) -> Result<Liveness, CaseError> {
     input.or("state", default, word)
 }
 
-fn word(field: &Field<'_>) -> Result<Liveness, Wrong> {
+fn word(field: &CaseValue<'_>) -> Result<Liveness, CaseError> {
     field.word(&Liveness::ALL.map(Liveness::as_str).join(", "), Liveness::parse)
 }
 
-fn moment(input: &Input<'_>, key: &str, default: Moment) -> Result<Moment, Wrong> {
+fn moment(input: &CaseMap<'_>, key: &str, default: Moment) -> Result<Moment, CaseError> {
     input.or(key, default, read_moment)
 }
 
-fn read_moment(field: &Field<'_>) -> Result<Moment, Wrong> {
+fn read_moment(field: &CaseValue<'_>) -> Result<Moment, CaseError> {
     Ok(Moment(ZERO.saturating_add(field.whole()?)))
 }

@@ -20,12 +20,12 @@ enum Leniency {
 
 /// The result of a case.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct CaseOutcome {
     values: Map<String, Value>,
     lenient: BTreeMap<&'static str, Leniency>,
 }
 
-impl Outcome {
+impl CaseOutcome {
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> &mut Self {
         self.values.insert(key.to_owned(), value.into());
         self
@@ -109,7 +109,7 @@ mod tests {
     use super::holds;
 
     #[test]
-    fn a_subset_holds_and_nothing_less() {
+    fn subset_of_expected_keys_must_match() {
         let actual = json!({"a": 1, "b": [{"x": 1, "y": 2}, 3], "c": null});
         for expected in
             [json!({}), json!({"a": 1.0000009}), json!({"b": [{"x": 1}, 3]}), json!({"c": null})]
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn large_whole_numbers_are_told_apart_by_more_than_the_tolerance() {
+    fn large_integers_are_compared_exactly() {
         assert!(holds(&json!(u64::MAX), &json!(u64::MAX)));
         assert!(!holds(&json!(1_000_001), &json!(1_000_000)));
     }

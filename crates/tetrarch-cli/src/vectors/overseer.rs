@@ -12,14 +12,14 @@ use tetrarch_core::run::RunState;
 use tetrarch_core::time::{BusTime, Millis};
 
 use crate::vectors::case::nothing_in;
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
-pub(super) fn tick(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn tick(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
     nothing_in(when)?;
     let given = given.map(&["now_ms", "policy", "goal", "node", "assignment", "agent"])?;
     let now = time(&given, "now_ms")?.unwrap_or_default();
-    let policy = Policy::read(&given)?;
+    let policy = OverseerCase::read(&given)?;
     let view = view(&given, &policy, now)?;
     let patience = own_policy(&given)?.patience(&policy.patience);
     let verdict = judge(&view, &patience, now);
@@ -27,18 +27,21 @@ pub(super) fn tick(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong
     let retried = verdict.rung.filter(|rung| rung.is_retried());
     let bound = retried.map_or(0, |_| patience.backoff.bound(view.retries).0);
     let actions: Vec<Value> = verdict.rung.iter().map(|rung| rung.as_str().into()).collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     outcome.set("assignment", status.as_str()).set("actions", actions);
     outcome.set("backoff_ms_max", bound);
     Ok(outcome)
 }
 
-pub(super) fn update(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn update(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     nothing_in(when)?;
     let given = given.map(&["text", "assignments"])?;
     let text = given.need("text")?.text()?;
     let asked = given.or("assignments", 1, |field| Ok(field.texts()?.len()))?;
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     match from_text(text, asked) {
         Ok(None) => {
             outcome.set("none", true);
@@ -56,15 +59,15 @@ pub(super) fn update(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wro
     Ok(outcome)
 }
 
-struct Policy {
+struct OverseerCase {
     patience: Patience,
     from: Rung,
     planner: bool,
     reassign: bool,
 }
 
-impl Policy {
-    fn read(given: &Input<'_>) -> Result<Self, Wrong> {
+impl OverseerCase {
+    fn read(given: &CaseMap<'_>) -> Result<Self, CaseError> {
         let mut policy = Self {
             patience: Patience::default(),
             from: Rung::Nudge,
@@ -84,7 +87,7 @@ impl Policy {
         let default = policy.patience;
         policy.patience = Patience {
             idle_after: millis(&input, "idle_after_ms", default.idle_after)?,
-            max_retries: input.or("max_retries", default.max_retries, Field::whole)?,
+            max_retries: input.or("max_retries", default.max_retries, CaseValue::whole)?,
             min_resend_interval: millis(
                 &input,
                 "min_resend_interval_ms",
@@ -99,24 +102,24 @@ impl Policy {
             })?,
         };
         policy.from = rung(&input, "recovery_policy")?.unwrap_or(policy.from);
-        policy.planner = input.or("planner", policy.planner, Field::flag)?;
-        policy.reassign = input.or("reassign", policy.reassign, Field::flag)?;
+        policy.planner = input.or("planner", policy.planner, CaseValue::flag)?;
+        policy.reassign = input.or("reassign", policy.reassign, CaseValue::flag)?;
         Ok(policy)
     }
 }
 
 const RUNGS: &str = "resend_last, nudge, replan, reassign, escalate";
 
-fn rung(input: &Input<'_>, key: &str) -> Result<Option<Rung>, Wrong> {
+fn rung(input: &CaseMap<'_>, key: &str) -> Result<Option<Rung>, CaseError> {
     input.get(key).map(|field| field.word(RUNGS, Rung::parse)).transpose()
 }
 
 /// The assignment's own recovery policy: the first rung as a word, or a mapping that says more.
-fn own_policy(given: &Input<'_>) -> Result<RecoveryPolicy, Wrong> {
+fn own_policy(given: &CaseMap<'_>) -> Result<RecoveryPolicy, CaseError> {
     let none = RecoveryPolicy::default();
     let assignment = given.need("assignment")?;
     let Some(said) = assignment.value().get("recovery_policy") else { return Ok(none) };
-    let field = Field::new("given.assignment.recovery_policy", said);
+    let field = CaseValue::new("given.assignment.recovery_policy", said);
     if said.is_string() {
         return Ok(RecoveryPolicy { from: Some(field.word(RUNGS, Rung::parse)?), ..none });
     }
@@ -134,7 +137,7 @@ fn own_policy(given: &Input<'_>) -> Result<RecoveryPolicy, Wrong> {
 
 /// What the tick sees. An assignment of which nothing else is said is active, and consumed what was
 /// sent at zero.
-fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong> {
+fn view(given: &CaseMap<'_>, policy: &OverseerCase, now: BusTime) -> Result<View, CaseError> {
     let assignment = given.need("assignment")?.map(&[
         "status",
         "last_dispatch_ms",
@@ -155,7 +158,7 @@ fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong>
         field.word("an assignment's status", AssignmentStatus::parse)
     })?;
     let progress = of_agent("progress").map(|field| field.whole::<u64>()).transpose()?;
-    let seen = assignment.or("last_progress", 0, Field::whole)?;
+    let seen = assignment.or("last_progress", 0, CaseValue::whole)?;
     let last_dispatch = time(&assignment, "last_dispatch_ms")?.unwrap_or_default();
     let noted = time(&assignment, "last_activity_ms")?.unwrap_or(last_dispatch);
     let moves = progress.is_some_and(|progress| progress > seen);
@@ -166,10 +169,10 @@ fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong>
         liveness: word(of_agent("liveness"), Liveness::Active, Liveness::parse)?,
         run: word(of_agent("run_state"), RunState::Running, RunState::parse)?,
         last_dispatch,
-        consumed: assignment.or("consumed", consumed, Field::flag)?,
+        consumed: assignment.or("consumed", consumed, CaseValue::flag)?,
         last_activity: if moves { now } else { noted },
         expected_next_update: time(&assignment, "expected_next_update_ms")?,
-        retries: assignment.or("retry_count", 0, Field::whole)?,
+        retries: assignment.or("retry_count", 0, CaseValue::whole)?,
         backoff_until: time(&assignment, "backoff_until_ms")?.unwrap_or_default(),
         diagnosis: word(of_agent("diagnosis"), Diagnosis::Unknown, Diagnosis::parse)?,
         means: own_policy(given)?.means(Means {
@@ -180,7 +183,7 @@ fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong>
     })
 }
 
-fn goal(given: &Input<'_>) -> Result<GoalStatus, Wrong> {
+fn goal(given: &CaseMap<'_>) -> Result<GoalStatus, CaseError> {
     let Some(field) = given.get("goal") else { return Ok(GoalStatus::Active) };
     if field.value().is_string() {
         return field.word("a goal's status", GoalStatus::parse);
@@ -188,25 +191,25 @@ fn goal(given: &Input<'_>) -> Result<GoalStatus, Wrong> {
     word(field.map(&["status"])?.get("status"), GoalStatus::Active, GoalStatus::parse)
 }
 
-fn attempts_left(given: &Input<'_>) -> Result<bool, Wrong> {
+fn attempts_left(given: &CaseMap<'_>) -> Result<bool, CaseError> {
     let Some(field) = given.get("node") else { return Ok(true) };
     let node = field.map(&["id", "status", "attempts", "max_attempts"])?;
-    let attempts: u32 = node.or("attempts", 1, Field::whole)?;
-    Ok(attempts < node.or("max_attempts", u32::MAX, Field::whole)?)
+    let attempts: u32 = node.or("attempts", 1, CaseValue::whole)?;
+    Ok(attempts < node.or("max_attempts", u32::MAX, CaseValue::whole)?)
 }
 
 fn word<T>(
-    field: Option<Field<'_>>,
+    field: Option<CaseValue<'_>>,
     default: T,
     read: impl Fn(&str) -> Option<T>,
-) -> Result<T, Wrong> {
+) -> Result<T, CaseError> {
     field.map_or(Ok(default), |field| field.word("one of its words in spec 04 to 06", read))
 }
 
-fn time(input: &Input<'_>, key: &str) -> Result<Option<BusTime>, Wrong> {
+fn time(input: &CaseMap<'_>, key: &str) -> Result<Option<BusTime>, CaseError> {
     input.get(key).map(|field| field.whole().map(BusTime)).transpose()
 }
 
-fn millis(input: &Input<'_>, key: &str, default: Millis) -> Result<Millis, Wrong> {
+fn millis(input: &CaseMap<'_>, key: &str, default: Millis) -> Result<Millis, CaseError> {
     input.or(key, default, |field| field.whole().map(Millis))
 }

@@ -11,15 +11,18 @@ use tetrarch_core::plan::{NodeStatus, schema};
 
 use crate::vectors::case::nothing_in;
 use crate::vectors::change;
-use crate::vectors::input::{Field, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
-pub(super) fn checked(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn checked(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     if when.value().as_object().is_none_or(|when| !when.is_empty()) {
         return change::changed(given, when);
     }
     let plan = given.map(&["plan"])?.need("plan")?;
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     match schema::parse(plan.value()) {
         Ok(_) => {
             outcome.set("ok", true);
@@ -33,10 +36,13 @@ pub(super) fn checked(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     Ok(outcome)
 }
 
-pub(super) fn rolled_up(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn rolled_up(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     nothing_in(when)?;
     let mut nodes = Nodes::default();
-    for phase in given.map(&["phases"])?.or("phases", Vec::new(), Field::list)? {
+    for phase in given.map(&["phases"])?.or("phases", Vec::new(), CaseValue::list)? {
         nodes.read(&phase, None)?;
     }
     let derived = rollup(&nodes.leaves, &nodes.all);
@@ -45,7 +51,7 @@ pub(super) fn rolled_up(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, 
         .iter()
         .map(|(id, status)| (id.to_string(), json!(status.as_str())))
         .collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     outcome.set("nodes", statuses).set("percent", derived.percent);
     // The goal's own status word, where it differs from what its phases come to.
     let also: &[Value] = match derived.goal.status() {
@@ -66,7 +72,11 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn read(&mut self, field: &Field<'_>, parent: Option<(NodeId, bool)>) -> Result<(), Wrong> {
+    fn read(
+        &mut self,
+        field: &CaseValue<'_>,
+        parent: Option<(NodeId, bool)>,
+    ) -> Result<(), CaseError> {
         let (keys, below): (&[&str], &str) = match parent {
             None => (&["id", "tasks"], "tasks"),
             Some((_, true)) => (&["id", "status", "subtasks"], "subtasks"),
@@ -87,7 +97,7 @@ impl Nodes {
         let words = NodeStatus::ALL.map(NodeStatus::as_str).join(", ");
         let status =
             input.or("status", NodeStatus::Todo, |field| field.word(&words, NodeStatus::parse))?;
-        let children = input.or(below, Vec::new(), Field::list)?;
+        let children = input.or(below, Vec::new(), CaseValue::list)?;
         if parent.is_some() && children.is_empty() {
             self.leaves.insert(id, status);
         }

@@ -5,27 +5,30 @@ use tetrarch_core::id::{AgentId, ProjectName, ReservationId, SessionId, Ulid};
 use tetrarch_core::reservation::{Breach, Mode, Reservation, Wanted, guard, reserve};
 use tetrarch_core::time::BusTime;
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let given = given.map(&["held"])?;
     let when = when.map(&["request", "change", "at_ms"])?;
     let mut holders = Holders::default();
     let mut held = Vec::new();
-    for field in given.or("held", Vec::new(), Field::list)? {
+    for field in given.or("held", Vec::new(), CaseValue::list)? {
         held.push(holders.reservation(&field, u64::try_from(held.len()).unwrap_or(u64::MAX) + 1)?);
     }
-    let now = BusTime(when.or("at_ms", 0, Field::whole)?);
+    let now = BusTime(when.or("at_ms", 0, CaseValue::whole)?);
     if let Some(change) = when.get("change") {
         return applied(&mut holders, &held, &change, now);
     }
     let request = when.need("request")?.map(&["holder", "epoch", "paths", "mode", "ttl_ms"])?;
     let agent = holders.agent(request.need("holder")?.text()?);
     let paths = paths(&request)?;
-    let epoch = request.or("epoch", 1, Field::whole)?;
+    let epoch = request.or("epoch", 1, CaseValue::whole)?;
     let wanted = Wanted { agent: &agent, epoch, paths: &paths, mode: mode(&request)? };
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     match reserve(&held, wanted, now) {
         Ok(fencing) => {
             outcome.set("granted", true).set("fencing", fencing);
@@ -43,17 +46,17 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
 fn applied(
     holders: &mut Holders,
     held: &[Reservation],
-    change: &Field<'_>,
+    change: &CaseValue<'_>,
     now: BusTime,
-) -> Result<Outcome, Wrong> {
+) -> Result<CaseOutcome, CaseError> {
     let change = change.map(&["holder", "epoch", "scope", "files"])?;
     let agent = holders.agent(change.need("holder")?.text()?);
-    let epoch = change.or("epoch", 1, Field::whole)?;
-    let texts = |name| -> Result<Vec<String>, Wrong> {
+    let epoch = change.or("epoch", 1, CaseValue::whole)?;
+    let texts = |name| -> Result<Vec<String>, CaseError> {
         Ok(change.need(name)?.texts()?.into_iter().map(ToOwned::to_owned).collect())
     };
     let (scope, files) = (texts("scope")?, texts("files")?);
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     match guard(held, (&agent, epoch), &scope, &files, now) {
         Ok(()) => outcome.set("allowed", true),
         Err(Breach::OutOfScope { path }) => outcome.set("allowed", false).set("out_of_scope", path),
@@ -83,28 +86,32 @@ impl Holders {
         self.0.iter().find(|(_, known)| known == agent).map_or("", |(name, _)| name)
     }
 
-    fn reservation(&mut self, field: &Field<'_>, fencing: u64) -> Result<Reservation, Wrong> {
+    fn reservation(
+        &mut self,
+        field: &CaseValue<'_>,
+        fencing: u64,
+    ) -> Result<Reservation, CaseError> {
         let input = field.map(&["holder", "epoch", "paths", "mode", "expires_ms"])?;
-        let project = ProjectName::new("case").map_err(|error| Wrong(error.to_string()))?;
+        let project = ProjectName::new("case").map_err(|error| CaseError(error.to_string()))?;
         Ok(Reservation {
             id: ReservationId(Ulid(u128::from(fencing))),
             project,
             fencing,
             agent: self.agent(input.need("holder")?.text()?),
             session: SessionId(Ulid(0)),
-            epoch: input.or("epoch", 1, Field::whole)?,
+            epoch: input.or("epoch", 1, CaseValue::whole)?,
             paths: paths(&input)?,
             mode: mode(&input)?,
-            until: BusTime(input.or("expires_ms", u64::MAX, Field::whole)?),
+            until: BusTime(input.or("expires_ms", u64::MAX, CaseValue::whole)?),
             reason: String::new(),
         })
     }
 }
 
-fn paths(input: &Input<'_>) -> Result<Vec<String>, Wrong> {
+fn paths(input: &CaseMap<'_>) -> Result<Vec<String>, CaseError> {
     Ok(input.need("paths")?.texts()?.into_iter().map(ToOwned::to_owned).collect())
 }
 
-fn mode(input: &Input<'_>) -> Result<Mode, Wrong> {
+fn mode(input: &CaseMap<'_>) -> Result<Mode, CaseError> {
     input.or("mode", Mode::Exclusive, |field| field.word("exclusive, shared", Mode::parse))
 }

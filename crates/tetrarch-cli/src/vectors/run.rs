@@ -5,13 +5,16 @@ use tetrarch_core::id::{AgentId, RunId, Ulid};
 use tetrarch_core::run::{RunEvent, RunState, RunStatus};
 use tetrarch_core::time::BusTime;
 
-use crate::vectors::input::{Field, Input, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 /// The event of spec 06's table that ends a drain; what it ended with is its `outcome`.
 const DRAINED: &str = "drained";
 
-pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn outcome(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let given = given.map(&["state", "cancel_kept", "outcome"])?;
     let when = when.map(&["event", "outcome"])?;
     let states = RunState::ALL.map(RunState::as_str).join(", ");
@@ -19,7 +22,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
         id: RunId(Ulid::nil()),
         agent: AgentId::Go,
         state: given.or("state", RunState::Queued, |field| field.word(&states, RunState::parse))?,
-        cancel_kept: given.or("cancel_kept", false, Field::flag)?,
+        cancel_kept: given.or("cancel_kept", false, CaseValue::flag)?,
         since: BusTime(0),
         reminded: None,
         usage: Usage::default(),
@@ -27,7 +30,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
         archive: None,
     };
     let event = read_event(&given, &when)?;
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     if let Err(error) = status.apply(event, BusTime(1)) {
         outcome.set("error", "illegal_transition").set_detail(error.to_string());
     }
@@ -35,8 +38,8 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     Ok(outcome)
 }
 
-fn read_event(given: &Input<'_>, when: &Input<'_>) -> Result<RunEvent, Wrong> {
-    let ended = |input: &Input<'_>, default| {
+fn read_event(given: &CaseMap<'_>, when: &CaseMap<'_>) -> Result<RunEvent, CaseError> {
+    let ended = |input: &CaseMap<'_>, default| {
         input.or("outcome", default, |field| {
             field.word("done, failed", |text| match text {
                 "done" => Some(RunEvent::DrainedDone),

@@ -5,8 +5,8 @@ use tetrarch_core::assignment::{AssignmentError, AssignmentStatus};
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::plan::{NodeError, NodeStatus};
 
-use crate::vectors::input::{Field, Wrong};
-use crate::vectors::outcome::Outcome;
+use crate::vectors::input::{CaseError, CaseValue};
+use crate::vectors::outcome::CaseOutcome;
 
 struct Move<S> {
     from: S,
@@ -15,44 +15,44 @@ struct Move<S> {
 }
 
 fn read<S: Copy>(
-    (given, when): (&Field<'_>, &Field<'_>),
+    (given, when): (&CaseValue<'_>, &CaseValue<'_>),
     default: S,
     words: &[&str],
     parse: fn(&str) -> Option<S>,
-) -> Result<Move<S>, Wrong> {
+) -> Result<Move<S>, CaseError> {
     let given = given.map(&["state", "evidence"])?;
     let when = when.map(&["to"])?;
     let words = words.join(", ");
     Ok(Move {
         from: given.or("state", default, |field| field.word(&words, parse))?,
         to: when.need("to")?.word(&words, parse)?,
-        evidence: given.or("evidence", false, Field::flag)?,
+        evidence: given.or("evidence", false, CaseValue::flag)?,
     })
 }
 
-fn moved(to: &str) -> Outcome {
-    let mut outcome = Outcome::default();
+fn moved(to: &str) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     outcome.set("state", to);
     outcome
 }
 
-fn illegal(from: &str, detail: String) -> Outcome {
-    let mut outcome = Outcome::default();
+fn illegal(from: &str, detail: String) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     outcome.set_or("error", "illegal_transition", &[json!(true)]);
     outcome.set("state", from).set_detail(detail);
     outcome
 }
 
 /// Spec 11 has no word of its own for it, spec 05 has two that cover it.
-fn without_evidence(from: &str, detail: String) -> Outcome {
+fn without_evidence(from: &str, detail: String) -> CaseOutcome {
     let also: [Value; 3] = [json!(true), json!("illegal_transition"), json!("E_INVALID_PLAN")];
-    let mut outcome = Outcome::default();
+    let mut outcome = CaseOutcome::default();
     outcome.set_or("error", "evidence_required", &also);
     outcome.set("state", from).set_detail(detail);
     outcome
 }
 
-pub(super) fn node(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn node(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
     let words = NodeStatus::ALL.map(NodeStatus::as_str);
     let asked = read((given, when), NodeStatus::Todo, &words, NodeStatus::parse)?;
     let from = asked.from.as_str();
@@ -63,7 +63,10 @@ pub(super) fn node(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong
     })
 }
 
-pub(super) fn assignment(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn assignment(
+    given: &CaseValue<'_>,
+    when: &CaseValue<'_>,
+) -> Result<CaseOutcome, CaseError> {
     let words = AssignmentStatus::ALL.map(AssignmentStatus::as_str);
     let asked = read((given, when), AssignmentStatus::Queued, &words, AssignmentStatus::parse)?;
     let from = asked.from.as_str();
@@ -74,7 +77,7 @@ pub(super) fn assignment(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome,
     })
 }
 
-pub(super) fn goal(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+pub(super) fn goal(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
     let words = GoalStatus::ALL.map(GoalStatus::as_str);
     let asked = read((given, when), GoalStatus::Active, &words, GoalStatus::parse)?;
     Ok(match asked.from.to(asked.to) {

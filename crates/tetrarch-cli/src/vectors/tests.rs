@@ -21,7 +21,7 @@ fn checked(files: &[PathBuf]) -> (bool, String) {
 }
 
 #[test]
-fn the_projects_own_vectors_hold() {
+fn own_vectors_pass() {
     let files = Machine::ALL.map(golden);
     let cases: usize = files.iter().map(|file| lines(&read(file).unwrap()).count()).sum();
     let (passed, report) = checked(&files);
@@ -50,7 +50,7 @@ const GOOD: &str = r#"{"id":"good","machine":"node","given":{"state":"todo"},"wh
 const BAD: &str = r#"{"id":"bad","machine":"node","given":{"state":"todo"},"when":{"to":"done"},"then":{"state":"done"}}"#;
 
 #[test]
-fn failing_cases_are_shown_with_their_place_and_expected_and_actual() {
+fn failing_case_shows_position_expected_and_actual() {
     let mut out = Vec::new();
     let text = [GOOD, "", BAD, GOOD].join("\n");
     let counts = check_cases(Path::new("some.jsonl"), &text, &mut out).unwrap();
@@ -65,13 +65,13 @@ fn failing_cases_are_shown_with_their_place_and_expected_and_actual() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn unreadable_file_is_named() {
     let error = check(&[PathBuf::from("no/such.jsonl")], &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("no/such.jsonl"), "{error}");
 }
 
 #[test]
-fn a_case_that_cannot_be_run_fails_and_says_why() {
+fn unrunnable_case_fails_with_its_reason() {
     let case = |machine: &str, given: Value, when: Value| {
         json!({"id": "x", "machine": machine, "given": given, "when": when, "then": {}}).to_string()
     };
@@ -118,7 +118,7 @@ fn a_case_that_cannot_be_run_fails_and_says_why() {
 }
 
 #[test]
-fn one_failing_case_fails_the_whole() {
+fn one_failing_case_fails_the_run() {
     let (passed, report) = checked(&[]);
     assert!(passed);
     assert_eq!(report, "0 passed, 0 failed\n");
@@ -129,7 +129,7 @@ fn one_failing_case_fails_the_whole() {
 }
 
 #[test]
-fn running_shows_what_comes_out() {
+fn verbose_run_shows_outcomes() {
     let unreadable = r#"{"id":"odd","machine":"node","when":{"to":"gone"}}"#;
     let mut out = Vec::new();
     run_cases(&[GOOD, unreadable, "{"].join("\n"), &mut out).unwrap();

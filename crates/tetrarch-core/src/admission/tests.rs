@@ -50,7 +50,7 @@ fn one(parent: &ParentView, standing: Standing, wish: Wish) -> Result<Grant, Den
 }
 
 #[test]
-fn a_depth_2_parent_may_spawn_and_a_depth_3_parent_never() {
+fn depth_2_parent_may_spawn_and_depth_3_parent_may_not() {
     let specialist = parent(Role::Specialist, 2);
     assert_eq!(one(&specialist, Standing::Sponsor, wish(Role::Worker)).unwrap().depth, 3);
     let deep = parent(Role::Specialist, 3);
@@ -59,7 +59,7 @@ fn a_depth_2_parent_may_spawn_and_a_depth_3_parent_never() {
 }
 
 #[test]
-fn the_subtree_limit_says_which_it_was() {
+fn subtree_limit_refusal_names_the_limit() {
     let mut po = parent(Role::Project, 1);
     po.local_max_depth = 2;
     assert!(one(&po, Standing::Own, wish(Role::Worker)).is_ok());
@@ -72,7 +72,7 @@ fn the_subtree_limit_says_which_it_was() {
 }
 
 #[test]
-fn local_max_depth_is_clamped_and_never_loosens() {
+fn local_max_depth_only_tightens() {
     let mut po = parent(Role::Project, 1);
     po.local_max_depth = 2;
     let with = |depth| Wish { local_max_depth: Some(depth), ..wish(Role::Specialist) };
@@ -83,7 +83,7 @@ fn local_max_depth_is_clamped_and_never_loosens() {
 }
 
 #[test]
-fn three_slots_and_not_four() {
+fn fourth_child_is_refused() {
     let po = parent(Role::Project, 1);
     let wishes: Vec<Wish> = (0..4).map(|_| wish(Role::Worker)).collect();
     let admission = admit(Some(&po), Standing::Own, &[host("a", 9, 0)], &wishes, BusTime(0));
@@ -94,7 +94,7 @@ fn three_slots_and_not_four() {
 }
 
 #[test]
-fn children_of_one_request_count_against_their_hosts_room() {
+fn children_of_one_request_count_against_host_capacity() {
     let po = parent(Role::Project, 1);
     let wishes = [wish(Role::Worker), wish(Role::Worker)];
     let admitted =
@@ -120,14 +120,14 @@ fn structural_children_take_no_slot() {
 }
 
 #[test]
-fn a_specialist_needs_a_sponsor() {
+fn specialist_needs_a_sponsor() {
     let specialist = parent(Role::Specialist, 2);
     let got = one(&specialist, Standing::Own, wish(Role::Worker));
     assert_eq!(got, Err(DenialReason::RoleNotAllowed));
 }
 
 #[test]
-fn the_parent_must_be_there_active_and_asked_for_with_right() {
+fn parent_must_be_active_and_requested_by_an_authorized_sender() {
     let got = admit(None, Standing::Own, &[], &[wish(Role::Worker)], BusTime(0));
     assert_eq!(got.denied[0].reason, DenialReason::UnknownParent);
     for liveness in Liveness::ALL {
@@ -177,7 +177,7 @@ fn wall_clock_is_at_most_the_parents() {
 }
 
 #[test]
-fn a_taken_name_is_a_duplicate() {
+fn taken_name_is_refused_as_duplicate() {
     let go = parent(Role::Global, 0);
     let got = one(&go, Standing::Own, Wish { taken: true, ..wish(Role::Project) });
     assert_eq!(got, Err(DenialReason::DuplicateIdentity));
@@ -209,7 +209,7 @@ fn placement_takes_the_freest_host_that_fits() {
 }
 
 #[test]
-fn a_sponsor_is_an_orchestrator_above() {
+fn sponsor_must_be_an_orchestrator_above() {
     let id = |text: &str| text.parse::<AgentId>().unwrap();
     let s = id("S:api:01JD8Z5W6T4QK3M9X2V7B1N0AE");
     let above = [id("PO-a"), AgentId::Go];

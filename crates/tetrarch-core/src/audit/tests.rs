@@ -33,7 +33,7 @@ fn kept(from: &Principal, op: Op) -> Option<Act> {
 }
 
 #[test]
-fn what_only_people_may_ask_for_is_an_act_and_what_reads_is_none() {
+fn human_only_operation_is_audited_and_read_is_not() {
     let list = WorkVerb::List { status: None, page: Page::<NodeId>::default() };
     let host = HostName::new("h1").unwrap();
     let ops = [
@@ -57,7 +57,7 @@ fn what_only_people_may_ask_for_is_an_act_and_what_reads_is_none() {
 }
 
 #[test]
-fn what_is_an_agents_work_is_an_act_when_a_person_asks_for_it() {
+fn agent_operation_by_a_person_is_audited() {
     let block = Op::WorkBlock {
         epic: epic(),
         node: node("T1.1"),
@@ -75,7 +75,7 @@ fn what_is_an_agents_work_is_an_act_when_a_person_asks_for_it() {
 }
 
 #[test]
-fn a_long_reason_is_cut() {
+fn long_reason_is_cut() {
     let reason = "é".repeat(10_000);
     let act = kept(&human(), Op::AgentRetire { agent: po(), reason }).unwrap();
     assert_eq!(act.about.chars().count(), ABOUT_CHARS_MAX);
@@ -83,7 +83,7 @@ fn a_long_reason_is_cut() {
 }
 
 #[test]
-fn an_act_that_is_done_is_on_the_ledger_with_who_what_why_and_by_which_credential() {
+fn completed_act_is_recorded_with_who_what_why_and_credential() {
     let mut fleet = Fleet::ready();
     let mut request = fleet.ask(&human(), RequestBody::Op(retire(po())));
     request.credential = Some("UKEY".to_owned());
@@ -99,7 +99,7 @@ fn an_act_that_is_done_is_on_the_ledger_with_who_what_why_and_by_which_credentia
 }
 
 #[test]
-fn an_act_that_is_refused_is_on_the_ledger_with_why() {
+fn refused_act_is_recorded_with_its_reason() {
     let mut fleet = Fleet::ready();
     let by = Principal::Agent(po());
     let asked = fleet.asking(&by, RequestBody::Op(retire(po())));
@@ -111,7 +111,7 @@ fn an_act_that_is_refused_is_on_the_ledger_with_why() {
 }
 
 #[test]
-fn what_is_no_request_or_no_act_is_told_apart() {
+fn owner_start_is_an_act_and_a_report_is_none() {
     let mut fleet = Fleet::new();
     let started = acts_of(&fleet.ledger[0]);
     assert_eq!(started.len(), 1);
@@ -124,7 +124,7 @@ fn what_is_no_request_or_no_act_is_told_apart() {
 }
 
 #[test]
-fn what_is_done_with_a_credential_comes_to_the_ledger_once() {
+fn credential_act_is_recorded_once() {
     let mut fleet = Fleet::new();
     let (what, about) = ("creds.revoke".to_owned(), "human bob: UKEY".to_owned());
     let act = Act { what, about, credential: None };

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_counter_grows_by_what_is_added_to_it() {
+    fn each_counter_grows_by_the_added_amount() {
         let grant = limits(1, 2, 3);
         assert_eq!(grant.raised(spend(10, 20, 30)), Ok(limits(11, 22, 33)));
         assert_eq!(grant.raised(spend(0, 0, 1)), Ok(limits(1, 2, 4)));
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_limited_has_nothing_to_raise() {
+    fn raise_of_an_unlimited_counter_is_refused() {
         let grant = Limits { turns: None, ..limits(1, 2, 0) };
         assert_eq!(grant.raised(spend(1, 0, 1)), Err(NotRaised::Unlimited(Counter::Turns)));
         assert_eq!(grant.raised(spend(1, 0, 0)), Ok(Limits { tokens: Some(2), ..grant }));
     }
 
     #[test]
-    fn a_sum_that_cannot_be_counted_is_refused() {
+    fn overflowing_raise_is_refused() {
         let grant = limits(5, 5, 5);
         let most = u64::MAX - 5;
         for counter in Counter::ALL {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_order_takes_nothing_back_and_limits_nothing() {
+    fn late_raise_neither_reduces_nor_limits() {
         assert_eq!(limits(5, 2, 3).or_higher(limits(4, 3, 3)), limits(5, 3, 3));
         let free = Limits { tokens: None, ..limits(0, 2, 3) };
         assert_eq!(free.or_higher(limits(9, 2, 3)), free);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raise_neither_takes_nor_limits_nor_sets_free() {
+    fn raise_never_reduces_limits_or_unlimits() {
         let grant = limits(5, 5, 5);
         assert!(grant.is_raise_of(grant) && limits(6, 5, 9).is_raise_of(grant));
         for counter in Counter::ALL {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_what_is_not_free() {
+    fn shortfall_is_the_amount_that_is_not_free() {
         let mut parent = Account::of(Limits { turns: None, ..limits(100, 100, 0) });
         parent.reserve(limits(30, 0, 0));
         parent.spent.tokens = 20;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_said_with_their_counters() {
+    fn amounts_are_printed_with_their_counters() {
         assert_eq!(spend(500, 1_500_000, 20).to_string(), "500 tokens, $1.500000, 20 turns");
         assert_eq!(spend(0, 1, 0).to_string(), "$0.000001");
         assert_eq!(spend(0, 0, 0).to_string(), "nothing");

@@ -109,12 +109,12 @@ fn bound(records: &mut Records, id: &AgentId, change: impl FnOnce(&mut Assignmen
 }
 
 #[test]
-fn a_sound_scene_has_nothing_to_find() {
+fn valid_scene_has_no_violation() {
     assert_eq!(check(&scene().fleet.records), []);
 }
 
 #[test]
-fn a_violation_says_which_where_and_when() {
+fn violation_names_invariant_place_and_time() {
     let violation = Violation {
         invariant: 5,
         subject: "PO-demo".to_owned(),
@@ -128,7 +128,7 @@ fn a_violation_says_which_where_and_when() {
 }
 
 #[test]
-fn depth_is_looked_at() {
+fn depth_is_checked() {
     broken(1, "depth 2 below", |s, r| agent(r, &s.below, |a| a.depth = 2));
     broken(1, "local_max_depth 2", |s, r| agent(r, &s.below, |a| a.local_max_depth = 2));
     broken(1, "max_depth 4", |s, r| {
@@ -147,7 +147,7 @@ fn depth_is_looked_at() {
 }
 
 #[test]
-fn width_and_slots_are_looked_at() {
+fn width_and_slots_are_checked() {
     broken(5, "holds no slot", |_, r| agent(r, &po(), |a| drop(a.slots.remove(0))));
     broken(5, "is no live child", |s, r| {
         let child = s.ended.clone();
@@ -163,7 +163,7 @@ fn width_and_slots_are_looked_at() {
 }
 
 #[test]
-fn sessions_are_looked_at() {
+fn sessions_are_checked() {
     broken(6, "without a session", |s, r| agent(r, &s.worker, |a| a.session = None));
     broken(6, "no epoch", |_, r| agent(r, &po(), |a| a.epoch = 0));
     broken(6, "its run", |s, r| agent(r, &s.worker, |a| a.epoch = 9));
@@ -180,7 +180,7 @@ fn sessions_are_looked_at() {
 }
 
 #[test]
-fn tools_and_budgets_are_looked_at() {
+fn tools_and_budgets_are_checked() {
     broken(17, "net", |s, r| {
         agent(r, &s.specialist, |a| a.tools = ["sh"].into_iter().collect());
         agent(r, &s.below, |a| a.tools = ["net"].into_iter().collect::<Tools>());
@@ -195,7 +195,7 @@ fn tools_and_budgets_are_looked_at() {
 }
 
 #[test]
-fn work_is_looked_at() {
+fn work_is_checked() {
     broken(14, "its role and its work", |s, r| agent(r, &s.worker, |a| a.work = None));
     broken(14, "is not known", |s, r| {
         agent(r, &s.worker, |a| a.work.as_mut().unwrap().run = RunId(Ulid(5)));
@@ -220,7 +220,7 @@ fn work_is_looked_at() {
 }
 
 #[test]
-fn states_are_looked_at() {
+fn states_are_checked() {
     broken(10, "its run has ended", |s, r| status(r, &s.worker, |t| t.state = RunState::Orphaned));
     broken(10, "its assignment is done", |s, r| {
         bound(r, &s.worker, |a| a.status = AssignmentStatus::Done);
@@ -247,7 +247,7 @@ fn states_are_looked_at() {
 }
 
 #[test]
-fn plans_are_looked_at() {
+fn plans_are_checked() {
     broken(13, "no plan", |s, r| r.remove(&RecordKey::Plan(s.epic)));
     broken(13, "without its goal", |s, r| r.remove(&RecordKey::Goal(s.epic)));
     broken(13, "version 0", |s, r| r.plans.get_mut(&s.epic).unwrap().version = 0);
@@ -287,7 +287,7 @@ fn plans_are_looked_at() {
 }
 
 #[test]
-fn goals_are_looked_at() {
+fn goals_are_checked() {
     let goal = |s: &Scene, r: &mut Records, change: fn(&mut crate::goal::GoalState)| {
         change(r.goal_states.get_mut(&s.epic).unwrap());
     };
@@ -312,7 +312,7 @@ fn goals_are_looked_at() {
 }
 
 #[test]
-fn an_offline_agent_may_wait_for_a_host() {
+fn offline_agent_may_wait_for_a_host() {
     let mut scene = scene();
     let cause = "stopped".to_owned();
     scene.fleet.report(&id("HO@h1"), Report::Gone { cause });

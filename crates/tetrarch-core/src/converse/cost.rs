@@ -116,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_call_costs_what_its_tokens_cost_rounded_up() {
+    fn call_cost_is_rounded_up() {
         let price = Price { input: 2_500_000, output: 10_000_000, cached: 250_000 };
         let cost = |input, cached, output| price.of(Tokens { input, cached, output });
         assert_eq!(cost(1_000_000, 0, 0), 2_500_000);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_is_found_under_its_provider_first() {
+    fn provider_price_precedes_generic_price() {
         let file = json!({"date": "2026-11-01", "models": {
             "m": {"input": 1, "output": 2},
             "openai/m": {"input": 3, "output": 4, "cached": 1},
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_price_file_is_named() {
+    fn invalid_price_file_is_reported() {
         let rows = [
             (json!([]), "no mapping"),
             (json!({}), "`models` is missing"),

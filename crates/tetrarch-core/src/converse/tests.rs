@@ -74,7 +74,7 @@ impl Held {
 }
 
 #[test]
-fn calls_are_made_in_order_and_those_that_only_read_together() {
+fn only_read_only_calls_run_in_parallel() {
     let mut held = Held::begin();
     assert_eq!(held.next(), Next::Ask);
     let all = [call("a", "read"), call("b", "read"), call("c", "write"), call("d", "read")];
@@ -107,7 +107,7 @@ fn calls_are_made_in_order_and_those_that_only_read_together() {
 }
 
 #[test]
-fn a_call_that_was_begun_and_not_answered_is_in_doubt_unless_it_may_be_repeated() {
+fn unanswered_call_is_in_doubt_unless_repeatable() {
     for (tool, doubt) in [("write", true), ("note", false), ("read", false)] {
         let mut held = Held::begin();
         held.reply("", &[call("a", tool)]);
@@ -121,7 +121,7 @@ fn a_call_that_was_begun_and_not_answered_is_in_doubt_unless_it_may_be_repeated(
 }
 
 #[test]
-fn a_summary_takes_the_place_of_what_was_said() {
+fn summary_replaces_earlier_messages() {
     let mut held = Held::begin();
     assert!(!held.conversation.is_full(0), "a brief alone is not summarised");
     held.reply("look", &[call("a", "read")]);
@@ -145,7 +145,7 @@ fn a_summary_takes_the_place_of_what_was_said() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_is_spoken_on_and_given_whole() {
+fn truncated_answer_is_continued_and_returned_whole() {
     let cut_off = |held: &mut Held, text: &str| {
         let reply = Reply { is_cut: true, ..said(text, &[]) };
         let recorded = held.conversation.turn(&reply);
@@ -177,7 +177,7 @@ fn an_answer_that_was_cut_off_is_spoken_on_and_given_whole() {
 }
 
 #[test]
-fn the_last_message_that_was_heard_is_known_from_what_is_recorded() {
+fn last_heard_message_is_recovered_from_the_record() {
     let mut held = Held::begin();
     held.take(heard("one", 4));
     held.reply("wait", &[call("a", "note")]);
@@ -208,7 +208,7 @@ fn the_last_message_that_was_heard_is_known_from_what_is_recorded() {
 }
 
 #[test]
-fn errors_in_a_row_come_to_an_end_and_so_do_turns() {
+fn consecutive_errors_and_turns_are_bounded() {
     let mut held = Held::begin();
     for turn in 1..=u64::from(FRUITLESS_TURNS_MAX) {
         assert_eq!(held.next(), Next::Ask);
@@ -233,7 +233,7 @@ fn errors_in_a_row_come_to_an_end_and_so_do_turns() {
 }
 
 #[test]
-fn a_turn_is_bounded_and_each_call_has_a_name_of_its_own() {
+fn turn_is_bounded_and_each_call_has_a_unique_name() {
     let conversation = Conversation::open(String::new(), 0, &[]);
     let mut many = vec![call("x", "read"); CALLS_PER_TURN_MAX + 1];
     many[1].id = String::new();
@@ -257,7 +257,7 @@ fn a_turn_is_bounded_and_each_call_has_a_name_of_its_own() {
 }
 
 #[test]
-fn what_a_run_goes_on_from_begins_with_the_last_summary_and_is_bounded() {
+fn resumed_history_starts_at_the_last_summary_and_is_bounded() {
     let heard = |text: &str| heard(text, 0);
     let summary = || Recorded::Summary { step: 1, text: "all".to_owned(), letter: 0 };
     let turn =

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn after_four_failures_it_is_handled_again_and_after_the_fifth_set_aside() {
+    fn message_is_retried_four_times_and_set_aside_after_the_fifth() {
         let mut trials = Trials::default();
         for failed in 1..=4 {
             dies(&mut trials, 7);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handled_and_what_another_thing_ended_does_not_count() {
+    fn handled_or_unrelated_failures_are_not_counted() {
         let mut trials = Trials::default();
         dies(&mut trials, 7);
         trials.begin(7);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_failures_are_bounded() {
         let mut trials = Trials::default();
         let all = u64::try_from(MESSAGES_IN_HAND_MAX).unwrap() + 1;
         (1..=all).for_each(|seq| trials.begin(seq));

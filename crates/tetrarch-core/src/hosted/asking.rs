@@ -6,14 +6,14 @@ use crate::limits::QUESTIONS_MAX;
 use crate::request::Report;
 use crate::run::RunEvent;
 
-use super::{Effect, Hosted};
+use super::{HostedSession, SessionEffect};
 
-impl Hosted {
+impl HostedSession {
     pub(super) fn ask(
         &mut self,
         question: String,
         options: Vec<String>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         if self.asking.len() >= QUESTIONS_MAX {
             let text =
@@ -25,13 +25,13 @@ impl Hosted {
         let id = QuestionId::derive(created, &run.to_string(), "ask", self.asked);
         self.asked += 1;
         self.asking.insert(id);
-        effects.push(Effect::Journal(JournalEvent::Ask {
+        effects.push(SessionEffect::Journal(JournalEvent::Ask {
             question: question.clone(),
             options: options.clone(),
         }));
         let id = Some(id);
         let asked = Report::Ask { run, id, question, options };
-        self.when_running(Effect::Report(Box::new(asked)), effects);
+        self.when_running(SessionEffect::Report(Box::new(asked)), effects);
     }
 
     /// Takes an answer; false when it is one to an earlier session, which is answered anew when it
@@ -39,7 +39,7 @@ impl Hosted {
     pub(super) fn is_answered(
         &mut self,
         question: Option<QuestionId>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) -> bool {
         let was_asking = !self.asking.is_empty() || self.verbs.interrupted;
         match question {

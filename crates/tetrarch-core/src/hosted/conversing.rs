@@ -6,9 +6,9 @@ use crate::journal::JournalEvent;
 use crate::order::{Inbound, Order};
 use crate::run::RunEvent;
 
-use super::{Effect, Hosted};
+use super::{HostedSession, SessionEffect};
 
-impl Hosted {
+impl HostedSession {
     /// Goes on from what the runs before it, from `first` on, recorded of their conversation with a model.
     /// Mail that they heard is not heard again.
     pub fn go_on_with(&mut self, first: RunId, recorded: Vec<Recorded>) {
@@ -32,16 +32,16 @@ impl Hosted {
         &self,
         recorded: Box<Recorded>,
         confirm: Option<u64>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
-        effects.push(Effect::Journal(JournalEvent::Conversed(recorded)));
+        effects.push(SessionEffect::Journal(JournalEvent::Conversed(recorded)));
         if let Some(number) = confirm {
             let (run, line) = (self.run.id, Inbound::Noted(number));
-            effects.push(Effect::Order(Box::new(Order::Deliver { run, line })));
+            effects.push(SessionEffect::Order(Box::new(Order::Deliver { run, line })));
         }
     }
 
-    pub(super) fn compacts(&mut self, begins: bool, effects: &mut Vec<Effect>) {
+    pub(super) fn compacts(&mut self, begins: bool, effects: &mut Vec<SessionEffect>) {
         if std::mem::replace(&mut self.compacting, begins) == begins {
             return;
         }

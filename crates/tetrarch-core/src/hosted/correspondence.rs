@@ -13,19 +13,19 @@ use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::BusTime;
 
-use super::{Effect, Hosted, Phase};
+use super::{HostedSession, SessionEffect, SessionPhase};
 
 /// A message's body as JSON text, and its place on the mail lane.
-type Letter = (String, u64);
+type PlacedMail = (String, u64);
 
-impl Hosted {
+impl HostedSession {
     /// Reads one message of the inbox.
     pub(super) fn receive(
         &mut self,
         from: &Principal,
         mail: Mail,
-        letter: Letter,
-        effects: &mut Vec<Effect>,
+        letter: PlacedMail,
+        effects: &mut Vec<SessionEffect>,
     ) {
         match &mail.body {
             MailBody::Kill(order) => {
@@ -72,7 +72,8 @@ impl Hosted {
                         self.deliver(from, &mail, letter, effects);
                     }
                     let run = self.run.id;
-                    effects.push(Effect::Report(Box::new(Report::Consumed { run, dispatch })));
+                    effects
+                        .push(SessionEffect::Report(Box::new(Report::Consumed { run, dispatch })));
                 }
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
@@ -104,8 +105,8 @@ impl Hosted {
         &mut self,
         from: &Principal,
         mail: &Mail,
-        (body, place): Letter,
-        effects: &mut Vec<Effect>,
+        (body, place): PlacedMail,
+        effects: &mut Vec<SessionEffect>,
     ) {
         if self.knows(from, mail) || (place > 0 && place <= self.heard_before) {
             return;
@@ -114,37 +115,37 @@ impl Hosted {
         let noted = JournalEvent::Mail { topic: topic.clone(), from: from.clone() };
         let line = Inbound::Mail { topic, from, body, place, answers: mail.correlation };
         let order = Order::Deliver { run: self.run.id, line };
-        self.when_running(Effect::Journal(noted), effects);
-        self.when_running(Effect::Order(Box::new(order)), effects);
+        self.when_running(SessionEffect::Journal(noted), effects);
+        self.when_running(SessionEffect::Order(Box::new(order)), effects);
     }
 
     /// Tells the program why something it wanted is not done.
-    pub(super) fn tell(&self, topic: &str, error: &str, effects: &mut Vec<Effect>) {
+    pub(super) fn tell(&self, topic: &str, error: &str, effects: &mut Vec<SessionEffect>) {
         let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
         let from = AgentId::Go.to_string();
         let topic = topic.to_owned();
         let line = Inbound::Mail { topic, from, body, place: 0, answers: None };
-        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+        effects.push(SessionEffect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
-    pub(super) fn stop(&mut self, reason: &str, effects: &mut Vec<Effect>) {
-        if self.phase == Phase::Ending {
+    pub(super) fn stop(&mut self, reason: &str, effects: &mut Vec<SessionEffect>) {
+        if self.phase == SessionPhase::Ending {
             return;
         }
-        if self.phase == Phase::Claiming {
+        if self.phase == SessionPhase::Claiming {
             self.stopped = Some(reason.to_owned());
             return;
         }
-        self.phase = Phase::Ending;
+        self.phase = SessionPhase::Ending;
         self.verbs.give_up();
         if std::mem::take(&mut self.rotating) {
             self.ordered = None;
         }
         let StopWithin { drain, kill_grace } = self.stop_within;
         let reason = reason.to_owned();
-        effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
+        effects.push(SessionEffect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
         effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
-        effects.push(Effect::Order(Box::new(Order::Stop {
+        effects.push(SessionEffect::Order(Box::new(Order::Stop {
             run: self.run.id,
             drain,
             kill_grace,
@@ -154,15 +155,15 @@ impl Hosted {
 
     /// Asks the program to checkpoint and end; its next session goes on. A stop or a kill that came
     /// first stands, and a result that it still gives counts.
-    fn rotate(&mut self, reason: &str, effects: &mut Vec<Effect>) {
+    fn rotate(&mut self, reason: &str, effects: &mut Vec<SessionEffect>) {
         match self.phase {
-            Phase::Claiming => {
+            SessionPhase::Claiming => {
                 self.ordered = Some(reason.to_owned());
                 self.gone(effects);
                 return;
             }
-            Phase::Starting | Phase::Running => {}
-            Phase::Ending | Phase::Over => return,
+            SessionPhase::Starting | SessionPhase::Running => {}
+            SessionPhase::Ending | SessionPhase::Over => return,
         }
         if self.exit.is_some() || std::mem::replace(&mut self.rotating, true) {
             return;
@@ -170,8 +171,8 @@ impl Hosted {
         self.verbs.give_up();
         let reason = reason.to_owned();
         self.ordered = Some(reason.clone());
-        effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
-        effects.push(Effect::Order(Box::new(Order::Rotate {
+        effects.push(SessionEffect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
+        effects.push(SessionEffect::Order(Box::new(Order::Rotate {
             run: self.run.id,
             drain: self.stop_within.drain,
             kill_grace: self.stop_within.kill_grace,
@@ -186,7 +187,7 @@ impl Hosted {
         &mut self,
         now: BusTime,
         read: Result<(Option<RequestId>, Box<SpawnRequest>), String>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let (given, wanted) = match read {
             Ok(read) => read,
@@ -198,12 +199,12 @@ impl Hosted {
         self.spawns += 1;
         let derived = RequestId::derive(now, &self.id_seed, "spawn", self.spawns);
         let request = given.unwrap_or(derived);
-        effects.push(Effect::Journal(JournalEvent::Spawn { request }));
+        effects.push(SessionEffect::Journal(JournalEvent::Spawn { request }));
         let sponsor = self.launch.project.clone().map(AgentId::Po);
         match (Role::of(&self.launch.agent), sponsor) {
             (Role::Specialist, Some(po)) => {
                 self.sponsors.insert(request, now + SPONSOR_ANSWER_WITHIN);
-                effects.push(Effect::Mail(Box::new(Mail {
+                effects.push(SessionEffect::Mail(Box::new(Mail {
                     to: Principal::Agent(po),
                     epic: Some(self.run.epic),
                     correlation: Some(request),
@@ -214,12 +215,12 @@ impl Hosted {
                     body: MailBody::Sponsor(SponsorRequest { request, wanted: *wanted }),
                 })));
             }
-            (_, _) => effects.push(Effect::Request(request, wanted)),
+            (_, _) => effects.push(SessionEffect::Request(request, wanted)),
         }
     }
 
     /// Reports sponsors that did not answer in time (spec 03), and an update that waited.
-    pub(super) fn tick(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
+    pub(super) fn tick(&mut self, now: BusTime, effects: &mut Vec<SessionEffect>) {
         if self.log.due().is_some_and(|due| due <= now) {
             self.flush_log(effects);
         }
@@ -231,7 +232,10 @@ impl Hosted {
             self.sponsors.remove(&request);
             if let Some(project) = self.launch.project.clone() {
                 let sponsor = AgentId::Po(project);
-                effects.push(Effect::Report(Box::new(Report::SponsorSilent { request, sponsor })));
+                effects.push(SessionEffect::Report(Box::new(Report::SponsorSilent {
+                    request,
+                    sponsor,
+                })));
             }
         }
     }
@@ -242,7 +246,7 @@ mod tests {
     use super::*;
     use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Worktree};
     use crate::budget::Limits;
-    use crate::hosted::Input;
+    use crate::hosted::SessionInput;
     use crate::id::{
         AssignmentId, Domain, EpicId, NodeId, ProfileName, ProjectName, RunId, SessionId, Ulid,
     };
@@ -255,7 +259,7 @@ mod tests {
         Ulid::from_parts(1_700_000_000_000, place)
     }
 
-    fn hosted(agent: AgentId) -> Hosted {
+    fn hosted(agent: AgentId) -> HostedSession {
         let project = ProjectName::new("demo").unwrap();
         let brief = Brief {
             goal: "count".to_owned(),
@@ -307,10 +311,10 @@ mod tests {
             depth: 2,
             duty: Duty::Run(run.clone()),
         };
-        Hosted::new(launch, run, "h".to_owned(), None, None)
+        HostedSession::new(launch, run, "h".to_owned(), None, None)
     }
 
-    fn asks(session: &mut Hosted, given: Option<RequestId>) -> RequestId {
+    fn asks(session: &mut HostedSession, given: Option<RequestId>) -> RequestId {
         let wanted = SpawnRequest {
             epic: EpicId(ulid(3)),
             node: None,
@@ -323,29 +327,30 @@ mod tests {
             subagents: Vec::new(),
             ack_required: true,
         };
-        let effects = session.step(NOW, Input::SpawnRead(Ok((given, Box::new(wanted)))));
-        let [Effect::Journal(JournalEvent::Spawn { request }), asked] = effects.as_slice() else {
+        let effects = session.step(NOW, SessionInput::SpawnRead(Ok((given, Box::new(wanted)))));
+        let [SessionEffect::Journal(JournalEvent::Spawn { request }), asked] = effects.as_slice()
+        else {
             panic!("{effects:?}");
         };
         let asked = match asked {
-            Effect::Request(id, _) => Some(*id),
-            Effect::Mail(mail) => mail.correlation,
-            Effect::Claim
-            | Effect::Journal(_)
-            | Effect::Order(_)
-            | Effect::Report(_)
-            | Effect::Operate { .. }
-            | Effect::ReadSpawn { .. }
-            | Effect::Store(_)
-            | Effect::Stream(_)
-            | Effect::End => panic!("{asked:?}"),
+            SessionEffect::Request(id, _) => Some(*id),
+            SessionEffect::Mail(mail) => mail.correlation,
+            SessionEffect::Claim
+            | SessionEffect::Journal(_)
+            | SessionEffect::Order(_)
+            | SessionEffect::Report(_)
+            | SessionEffect::Operate { .. }
+            | SessionEffect::ReadSpawn { .. }
+            | SessionEffect::Store(_)
+            | SessionEffect::Stream(_)
+            | SessionEffect::End => panic!("{asked:?}"),
         };
         assert_eq!(asked, Some(*request), "the journal and the request name different ids");
         *request
     }
 
     #[test]
-    fn a_spawn_request_keeps_the_id_its_program_gave() {
+    fn spawn_request_keeps_its_program_id() {
         let given = RequestId(ulid(77));
         let domain = Domain::new("rust").unwrap();
         for agent in [AgentId::Worker(ulid(5)), AgentId::Specialist(domain, ulid(5))] {

@@ -6,14 +6,14 @@ use crate::journal::JournalEvent;
 use crate::order::{Exit, Order};
 use crate::request::Report;
 
-use super::{Effect, Hosted, Phase};
+use super::{HostedSession, SessionEffect, SessionPhase};
 
-impl Hosted {
+impl HostedSession {
     pub(super) fn exited(
         &mut self,
         exit: Exit,
         result: Option<Box<RunResult>>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         self.exit = Some(exit.clone());
         if self.killed {
@@ -36,43 +36,43 @@ impl Hosted {
     }
 
     /// The program died in the middle of its work, which its next session goes on with.
-    fn died(&mut self, signal: i32, effects: &mut Vec<Effect>) {
+    fn died(&mut self, signal: i32, effects: &mut Vec<SessionEffect>) {
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
         let cause = format!("signal {signal}");
-        effects.push(Effect::Journal(JournalEvent::Ended { cause: cause.clone() }));
-        effects.push(Effect::Report(Box::new(Report::Crashed { cause })));
+        effects.push(SessionEffect::Journal(JournalEvent::Ended { cause: cause.clone() }));
+        effects.push(SessionEffect::Report(Box::new(Report::Crashed { cause })));
         self.over(effects);
     }
 
-    pub(super) fn over(&mut self, effects: &mut Vec<Effect>) {
-        self.phase = Phase::Over;
-        effects.push(Effect::End);
+    pub(super) fn over(&mut self, effects: &mut Vec<SessionEffect>) {
+        self.phase = SessionPhase::Over;
+        effects.push(SessionEffect::End);
     }
 
     /// Every process is gone without a result: told to whoever ordered it.
-    pub(super) fn gone(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn gone(&mut self, effects: &mut Vec<SessionEffect>) {
         if let Some(cause) = self.ordered.take() {
-            if self.phase != Phase::Claiming {
+            if self.phase != SessionPhase::Claiming {
                 let how = if self.killed { "killed" } else { "rotated" };
                 let cause = format!("{how}: {cause}");
-                effects.push(Effect::Journal(JournalEvent::Ended { cause }));
+                effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
             }
-            effects.push(Effect::Report(Box::new(Report::Gone { cause })));
+            effects.push(SessionEffect::Report(Box::new(Report::Gone { cause })));
         }
         self.over(effects);
     }
 
     /// Ends the process; no result is made of it.
-    pub(super) fn kill(&mut self, effects: &mut Vec<Effect>) {
-        if self.phase == Phase::Claiming || self.exit.is_some() {
+    pub(super) fn kill(&mut self, effects: &mut Vec<SessionEffect>) {
+        if self.phase == SessionPhase::Claiming || self.exit.is_some() {
             self.gone(effects);
             return;
         }
         if std::mem::replace(&mut self.killed, true) {
             return;
         }
-        self.phase = Phase::Ending;
-        effects.push(Effect::Order(Box::new(Order::Kill { run: self.run.id })));
+        self.phase = SessionPhase::Ending;
+        effects.push(SessionEffect::Order(Box::new(Order::Kill { run: self.run.id })));
     }
 }

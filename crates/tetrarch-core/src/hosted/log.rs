@@ -6,7 +6,7 @@ use crate::limits::{DELIVERABLE_BYTES_MAX, LOG_JOURNALED_WITHIN};
 use crate::redaction::Lines;
 use crate::time::BusTime;
 
-use super::{Effect, Hosted};
+use super::{HostedSession, SessionEffect};
 
 /// Log text of one journal entry, in bytes.
 const GATHERED_MAX: usize = 16 * 1024;
@@ -17,7 +17,7 @@ const CUT: &str = "[further output is streamed, not kept]\n";
 
 /// The log of one run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log {
+pub(super) struct RunLog {
     /// Where its lines stand, for credentials that span several.
     pub(super) lines: Lines,
     gathered: String,
@@ -27,7 +27,7 @@ pub(super) struct Log {
     full: bool,
 }
 
-impl Log {
+impl RunLog {
     /// Adds a line; gives the entries that are full.
     pub(super) fn add(&mut self, line: &str) -> Vec<String> {
         if self.full {
@@ -62,18 +62,19 @@ impl Log {
     }
 }
 
-impl Hosted {
-    pub(super) fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Stream(text.to_owned()));
+impl HostedSession {
+    pub(super) fn log_line(&mut self, text: &str, effects: &mut Vec<SessionEffect>) {
+        effects.push(SessionEffect::Stream(text.to_owned()));
         let entries = self.log.add(text).into_iter();
         if !self.log.gathered.is_empty() {
             self.log.due.get_or_insert(self.now + LOG_JOURNALED_WITHIN);
         }
-        effects.extend(entries.map(|text| Effect::Journal(JournalEvent::Log { text })));
+        effects.extend(entries.map(|text| SessionEffect::Journal(JournalEvent::Log { text })));
     }
 
-    pub(super) fn flush_log(&mut self, effects: &mut Vec<Effect>) {
-        effects.extend(self.log.take().map(|text| Effect::Journal(JournalEvent::Log { text })));
+    pub(super) fn flush_log(&mut self, effects: &mut Vec<SessionEffect>) {
+        effects
+            .extend(self.log.take().map(|text| SessionEffect::Journal(JournalEvent::Log { text })));
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn lines_are_gathered_into_entries_of_bounded_size() {
-        let mut log = Log::default();
+        let mut log = RunLog::default();
         assert!(log.add("one").is_empty() && log.add("two").is_empty());
         assert_eq!(log.take().unwrap(), "one\ntwo\n");
         assert_eq!(log.take(), None);
@@ -109,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_run_is_bounded_and_the_cut_is_said_once() {
-        let mut log = Log::default();
+    fn run_log_is_bounded_and_the_cut_noted_once() {
+        let mut log = RunLog::default();
         let line = "x".repeat(1000);
         let mut kept = String::new();
         for _ in 0..JOURNALED_MAX / 1000 * 2 {

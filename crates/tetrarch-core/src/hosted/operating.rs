@@ -11,7 +11,7 @@ use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX};
 use crate::mail::{Mail, MailBody};
 use crate::order::{Inbound, Order};
 
-use super::{Effect, Hosted};
+use super::{HostedSession, SessionEffect};
 
 /// Operations that a program may ask for. Whether its agent may, is the owner's to say.
 pub const OPERATIONS: [&str; 11] = [
@@ -37,13 +37,13 @@ pub const MAIL_REFUSED: &str = "mail.refused";
 
 /// The last messages of other agents that were given to the program, at most [`LETTERS_KNOWN_MAX`].
 #[derive(Debug, Clone, Default)]
-pub(super) struct Letters {
+pub(super) struct RecentMail {
     known: BTreeSet<(Principal, RequestId)>,
     /// The same as they came, the oldest first.
     order: VecDeque<(Principal, RequestId)>,
 }
 
-impl Letters {
+impl RecentMail {
     /// Notes one; false when it is known. The oldest gives way.
     fn note(&mut self, letter: (Principal, RequestId)) -> bool {
         if !self.known.insert(letter.clone()) {
@@ -59,7 +59,7 @@ impl Letters {
     }
 }
 
-impl Hosted {
+impl HostedSession {
     /// The same with a seed of its own for the ids of requests that the program gives none: what nobody else
     /// knows, since a request is refused when somebody asked under its id before.
     #[must_use]
@@ -73,7 +73,7 @@ impl Hosted {
         id: Option<RequestId>,
         op: String,
         body: &str,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let id = id.unwrap_or_else(|| self.next_id("op"));
         let refused = |code: ErrorCode, detail: String| json!({"op": op, "error": code.to_string(), "detail": detail});
@@ -93,7 +93,7 @@ impl Hosted {
             body.entry("agent").or_insert_with(|| self.launch.agent.to_string().into());
         }
         let body = Value::Object(body).to_string();
-        effects.push(Effect::Operate { id, op, body });
+        effects.push(SessionEffect::Operate { id, op, body });
     }
 
     /// Sends a message, and says that it is sent.
@@ -102,7 +102,7 @@ impl Hosted {
         id: Option<RequestId>,
         to: &str,
         text: String,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let id = id.unwrap_or_else(|| self.next_id("mail"));
         let refused = match self.reader(to) {
@@ -110,7 +110,7 @@ impl Hosted {
                 format!("text: {} bytes; a message has 1 to {INSTRUCTION_BYTES_MAX}", text.len())
             }
             Ok(to) => {
-                effects.push(Effect::Mail(Box::new(Mail {
+                effects.push(SessionEffect::Mail(Box::new(Mail {
                     to: Principal::Agent(to.clone()),
                     epic: Some(self.run.epic),
                     correlation: Some(id),
@@ -152,10 +152,10 @@ impl Hosted {
         RequestId::derive(self.run.created, &self.id_seed, what, self.asked_for)
     }
 
-    fn answer(&self, topic: &str, id: RequestId, body: &Value, effects: &mut Vec<Effect>) {
+    fn answer(&self, topic: &str, id: RequestId, body: &Value, effects: &mut Vec<SessionEffect>) {
         let (topic, from) = (topic.to_owned(), AgentId::Go.to_string());
         let line =
             Inbound::Mail { topic, from, body: body.to_string(), place: 0, answers: Some(id) };
-        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+        effects.push(SessionEffect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 }

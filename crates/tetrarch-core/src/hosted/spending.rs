@@ -15,7 +15,7 @@ use crate::order::{Inbound, Order};
 use crate::request::Report;
 use crate::role::Role;
 
-use super::{Effect, Hosted, Phase};
+use super::{HostedSession, SessionEffect, SessionPhase};
 
 /// What a session knows of its grant.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +35,7 @@ impl Spending {
     }
 }
 
-impl Hosted {
+impl HostedSession {
     /// What the program has used, as far as it said.
     #[must_use]
     pub fn usage(&self) -> Usage {
@@ -58,26 +58,31 @@ impl Hosted {
 
     /// Writes down what earlier runs of the brief used, and how often a result of theirs was handed back,
     /// so that whoever goes on from this one need not read theirs.
-    pub(super) fn note_earlier_runs(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn note_earlier_runs(&mut self, effects: &mut Vec<SessionEffect>) {
         if self.run.continues.is_some() {
             let spent = self.spending.metering.tally().charge();
             self.count(JournalEvent::Budget(BudgetNote::Before { spent }), effects);
         }
         let (times, errors) = (self.returned, String::new());
         if times > 0 {
-            effects.push(Effect::Journal(JournalEvent::Returned { times, errors }));
+            effects.push(SessionEffect::Journal(JournalEvent::Returned { times, errors }));
         }
     }
 
     /// The program said what it has used so far.
-    pub(super) fn used(&mut self, totals: Usage, effects: &mut Vec<Effect>) {
+    pub(super) fn used(&mut self, totals: Usage, effects: &mut Vec<SessionEffect>) {
         self.spending.metering.take(&JournalEvent::Usage(totals));
-        effects.push(Effect::Journal(JournalEvent::Usage(self.usage())));
+        effects.push(SessionEffect::Journal(JournalEvent::Usage(self.usage())));
         self.look_at_grant(effects);
     }
 
     /// The program is about to make a call.
-    pub(super) fn set_aside(&mut self, call: String, worst: Spend, effects: &mut Vec<Effect>) {
+    pub(super) fn set_aside(
+        &mut self,
+        call: String,
+        worst: Spend,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         let Spending { waiting, .. } = &mut self.spending;
         if waiting.len() >= CALLS_OPEN_MAX {
             let why = Withheld::TooMany.to_string();
@@ -89,14 +94,14 @@ impl Hosted {
     }
 
     /// A call of the program's is over.
-    pub(super) fn spent(&mut self, call: String, used: Spend, effects: &mut Vec<Effect>) {
+    pub(super) fn spent(&mut self, call: String, used: Spend, effects: &mut Vec<SessionEffect>) {
         self.count(JournalEvent::Budget(BudgetNote::Spent { call, used }), effects);
         self.look_at_grant(effects);
         self.answer_calls(None, effects);
     }
 
     /// The ledger says what is drawn.
-    pub(super) fn drew(&mut self, drawn: Spend, effects: &mut Vec<Effect>) {
+    pub(super) fn drew(&mut self, drawn: Spend, effects: &mut Vec<SessionEffect>) {
         self.spending.metering.drew(drawn);
         let asked = self.spending.drawing.take();
         self.answer_calls(asked, effects);
@@ -113,7 +118,7 @@ impl Hosted {
         &mut self,
         from: &Principal,
         raised: &BudgetRaised,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let before = self.run.brief.budget;
         let limit = before.or_higher(raised.limit);
@@ -125,8 +130,11 @@ impl Hosted {
         let note = JournalEvent::Budget(BudgetNote::Raised { limit, by, reason });
         match self.phase {
             // What it starts with says it already, and nothing is written before the claim.
-            Phase::Claiming => self.spending.metering.take(&note),
-            Phase::Starting | Phase::Running | Phase::Ending | Phase::Over => {
+            SessionPhase::Claiming => self.spending.metering.take(&note),
+            SessionPhase::Starting
+            | SessionPhase::Running
+            | SessionPhase::Ending
+            | SessionPhase::Over => {
                 self.count(note, effects);
                 self.tell_line(Inbound::BudgetRaised { limit }, effects);
                 self.draw(Spend::default(), effects);
@@ -135,14 +143,14 @@ impl Hosted {
     }
 
     /// Draws the first part before the program spends anything.
-    pub(super) fn draw_ahead(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn draw_ahead(&mut self, effects: &mut Vec<SessionEffect>) {
         self.draw(Spend::default(), effects);
     }
 
     /// Answers calls in their order, until one waits for a draw. `drawn_for` is the total that a draw
     /// asked for which has just been answered: what does not fit now, though it was asked for, is
     /// withheld.
-    fn answer_calls(&mut self, drawn_for: Option<Spend>, effects: &mut Vec<Effect>) {
+    fn answer_calls(&mut self, drawn_for: Option<Spend>, effects: &mut Vec<SessionEffect>) {
         while let Some((call, worst)) = self.spending.waiting.pop_front() {
             let metering = &self.spending.metering;
             let line = match metering.set_aside(&call, worst) {
@@ -174,14 +182,14 @@ impl Hosted {
     }
 
     /// Draws, unless a draw is on its way.
-    fn draw(&mut self, more: Spend, effects: &mut Vec<Effect>) {
+    fn draw(&mut self, more: Spend, effects: &mut Vec<SessionEffect>) {
         if self.spending.drawing.is_some() {
             return;
         }
         if let Some(total) = self.spending.metering.to_draw(more) {
             self.spending.drawing = Some(total);
             let run = self.run.id;
-            effects.push(Effect::Report(Box::new(Report::Draw { run, total })));
+            effects.push(SessionEffect::Report(Box::new(Report::Draw { run, total })));
         }
     }
 
@@ -201,7 +209,7 @@ impl Hosted {
     }
 
     /// Warns of a counter of which most is used; ends the run when all of it is.
-    fn look_at_grant(&mut self, effects: &mut Vec<Effect>) {
+    fn look_at_grant(&mut self, effects: &mut Vec<SessionEffect>) {
         if self.is_ending() {
             return;
         }
@@ -216,7 +224,7 @@ impl Hosted {
     }
 
     /// Asks the program to end at its next boundary, unless it is ending for another reason.
-    fn end_for_grant(&mut self, why: String, effects: &mut Vec<Effect>) {
+    fn end_for_grant(&mut self, why: String, effects: &mut Vec<SessionEffect>) {
         if !self.is_ending() {
             let why = format!("{}: {why}", Outcome::BudgetExceeded);
             self.stop(&why, effects);
@@ -225,28 +233,28 @@ impl Hosted {
     }
 
     fn is_ending(&self) -> bool {
-        matches!(self.phase, Phase::Ending | Phase::Over)
+        matches!(self.phase, SessionPhase::Ending | SessionPhase::Over)
             || self.result.is_some()
             || self.exit.is_some()
     }
 
-    fn warn(&mut self, mark: Mark, effects: &mut Vec<Effect>) {
+    fn warn(&mut self, mark: Mark, effects: &mut Vec<SessionEffect>) {
         let Mark { counter, used, limit } = mark;
         self.count(JournalEvent::Budget(BudgetNote::Warning { counter, used, limit }), effects);
         self.tell_line(Inbound::BudgetWarning { counter, used, limit }, effects);
         if !self.spending.metering.was_near(mark) {
             let run = self.run.id;
             let report = Report::BudgetWarning { run, counter, used, limit };
-            effects.push(Effect::Report(Box::new(report)));
+            effects.push(SessionEffect::Report(Box::new(report)));
         }
     }
 
-    fn tell_line(&self, line: Inbound, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+    fn tell_line(&self, line: Inbound, effects: &mut Vec<SessionEffect>) {
+        effects.push(SessionEffect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
-    fn count(&mut self, event: JournalEvent, effects: &mut Vec<Effect>) {
+    fn count(&mut self, event: JournalEvent, effects: &mut Vec<SessionEffect>) {
         self.spending.metering.take(&event);
-        effects.push(Effect::Journal(event));
+        effects.push(SessionEffect::Journal(event));
     }
 }

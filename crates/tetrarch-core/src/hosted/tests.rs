@@ -49,7 +49,7 @@ fn brief() -> Brief {
     }
 }
 
-fn session(agent: &str) -> Hosted {
+fn session(agent: &str) -> HostedSession {
     let agent: AgentId = agent.parse().unwrap();
     let run = Run {
         id: RunId(Ulid(2)),
@@ -74,18 +74,18 @@ fn session(agent: &str) -> Hosted {
         depth: 2,
         duty: Duty::Run(run.clone()),
     };
-    Hosted::new(launch, run, "h".to_owned(), None, None)
+    HostedSession::new(launch, run, "h".to_owned(), None, None)
 }
 
-fn worker() -> Hosted {
+fn worker() -> HostedSession {
     session(&format!("W:{}", Ulid(1)))
 }
 
-fn running(mut hosted: Hosted) -> Hosted {
-    assert_eq!(hosted.begin(), [Effect::Claim]);
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+fn running(mut hosted: HostedSession) -> HostedSession {
+    assert_eq!(hosted.begin(), [SessionEffect::Claim]);
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
-    hosted.step(NOW, Input::Runner(started));
+    hosted.step(NOW, SessionInput::Runner(started));
     hosted
 }
 
@@ -96,11 +96,12 @@ fn success() -> Box<RunResult> {
     Box::new(result)
 }
 
-fn exited(hosted: &mut Hosted) -> Vec<Effect> {
-    hosted.step(NOW, Input::Runner(RunnerEvent::Exited { exit: Exit::Code(0), result: None }))
+fn exited(hosted: &mut HostedSession) -> Vec<SessionEffect> {
+    hosted
+        .step(NOW, SessionInput::Runner(RunnerEvent::Exited { exit: Exit::Code(0), result: None }))
 }
 
-fn letter(body: MailBody) -> Input {
+fn letter(body: MailBody) -> SessionInput {
     let mail = Mail {
         to: "PO-a".parse().unwrap(),
         epic: None,
@@ -111,7 +112,7 @@ fn letter(body: MailBody) -> Input {
         body,
     };
     let from = Principal::Agent(AgentId::Go);
-    Input::Mail { from, mail: Box::new(mail), json: "{}".to_owned(), place: 0 }
+    SessionInput::Mail { from, mail: Box::new(mail), json: "{}".to_owned(), place: 0 }
 }
 
 fn order(reason: &str) -> SessionOrder {
@@ -125,11 +126,11 @@ fn order(reason: &str) -> SessionOrder {
 }
 
 /// The kinds of effects, for saying an order in one line.
-fn kinds(effects: &[Effect]) -> Vec<&'static str> {
-    let kind = |effect: &Effect| match effect {
-        Effect::Claim => "claim",
-        Effect::Journal(_) => "journal",
-        Effect::Order(order) => match **order {
+fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
+    let kind = |effect: &SessionEffect| match effect {
+        SessionEffect::Claim => "claim",
+        SessionEffect::Journal(_) => "journal",
+        SessionEffect::Order(order) => match **order {
             Order::Start(_) => "start",
             Order::Deliver { .. } => "deliver",
             Order::Stop { .. } => "stop",
@@ -138,80 +139,83 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Order::Verb { .. } => "verb",
             Order::Apply(_) => "apply",
         },
-        Effect::Report(_) => "report",
-        Effect::ReadSpawn { .. } => "read spawn",
-        Effect::Request(..) => "request",
-        Effect::Operate { .. } => "operate",
-        Effect::Mail(_) => "mail",
-        Effect::Store(_) => "store",
-        Effect::Stream(_) => "stream",
-        Effect::End => "end",
+        SessionEffect::Report(_) => "report",
+        SessionEffect::ReadSpawn { .. } => "read spawn",
+        SessionEffect::Request(..) => "request",
+        SessionEffect::Operate { .. } => "operate",
+        SessionEffect::Mail(_) => "mail",
+        SessionEffect::Store(_) => "store",
+        SessionEffect::Stream(_) => "stream",
+        SessionEffect::End => "end",
     };
     effects.iter().map(kind).collect()
 }
 
 #[test]
-fn it_is_claimed_then_journaled_then_started_then_reported() {
+fn session_is_claimed_journaled_started_and_reported_in_order() {
     let mut hosted = worker();
     assert_eq!(kinds(&hosted.begin()), ["claim"]);
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&effects), ["journal", "start"], "nothing starts before its journal says so");
     let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
-    let effects = hosted.step(NOW, Input::Runner(started));
+    let effects = hosted.step(NOW, SessionInput::Runner(started));
     assert_eq!(kinds(&effects), ["journal", "report"]);
-    assert!(matches!(&effects[1], Effect::Report(report) if **report == Report::Ready));
+    assert!(matches!(&effects[1], SessionEffect::Report(report) if **report == Report::Ready));
 }
 
 #[test]
-fn a_claim_that_is_not_ours_starts_nothing() {
+fn lost_claim_starts_nothing() {
     let mut hosted = worker();
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::DoNotStart));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::DoNotStart));
     assert_eq!(kinds(&effects), ["end"]);
     let mut hosted = worker();
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::EarlierLife));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::EarlierLife));
     assert_eq!(kinds(&effects), ["report", "end"]);
     let mut hosted = worker();
-    assert_eq!(kinds(&hosted.step(NOW, Input::Claimed(ClaimOutcome::ClaimAgain))), ["claim"]);
+    assert_eq!(
+        kinds(&hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::ClaimAgain))),
+        ["claim"]
+    );
 }
 
 #[test]
-fn a_result_is_reported_only_when_every_process_is_gone() {
+fn result_is_reported_only_when_every_process_is_gone() {
     let mut hosted = running(worker());
     let told = RunnerEvent::Result { result: success(), files: Vec::new() };
-    let effects = hosted.step(NOW, Input::Runner(told));
+    let effects = hosted.step(NOW, SessionInput::Runner(told));
     assert!(!kinds(&effects).contains(&"report"), "{effects:?}");
     assert_eq!(kinds(&exited(&mut hosted)), ["journal", "report", "journal", "end"]);
-    assert!(hosted.step(NOW, Input::Tick).is_empty(), "it is over");
+    assert!(hosted.step(NOW, SessionInput::Tick).is_empty(), "it is over");
 }
 
 #[test]
-fn a_program_that_dies_leaves_its_work_to_the_next_session() {
+fn crashed_program_leaves_its_work_to_the_next_session() {
     let mut hosted = running(worker());
     let died = RunnerEvent::Exited { exit: Exit::Signal(9), result: None };
-    let effects = hosted.step(NOW, Input::Runner(died));
+    let effects = hosted.step(NOW, SessionInput::Runner(died));
     assert_eq!(kinds(&effects), ["journal", "report", "end"]);
     let crashed = Report::Crashed { cause: "signal 9".to_owned() };
-    assert!(matches!(&effects[1], Effect::Report(report) if **report == crashed));
+    assert!(matches!(&effects[1], SessionEffect::Report(report) if **report == crashed));
 
     let mut hosted = running(worker());
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
-    hosted.step(NOW, Input::Runner(result));
+    hosted.step(NOW, SessionInput::Runner(result));
     let died = RunnerEvent::Exited { exit: Exit::Signal(9), result: None };
-    let effects = hosted.step(NOW, Input::Runner(died));
+    let effects = hosted.step(NOW, SessionInput::Runner(died));
     assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"], "its work was done");
 }
 
 #[test]
-fn a_checkpoint_is_confirmed_when_its_program_asks_and_only_after_it_is_journaled() {
+fn checkpoint_is_confirmed_on_request_after_it_is_journaled() {
     let checkpoint = |confirm| RunnerEvent::Checkpoint { state: "1".to_owned(), confirm };
     let mut hosted = running(worker());
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(checkpoint(false)))), ["journal"]);
-    let effects = hosted.step(NOW, Input::Runner(checkpoint(true)));
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(checkpoint(false)))), ["journal"]);
+    let effects = hosted.step(NOW, SessionInput::Runner(checkpoint(true)));
     assert_eq!(kinds(&effects), ["journal", "deliver"]);
 }
 
 #[test]
-fn a_result_waits_for_its_files() {
+fn result_waits_for_its_files() {
     let mut hosted = running(worker());
     let file = LocalFile {
         name: "report.md".to_owned(),
@@ -219,7 +223,7 @@ fn a_result_waits_for_its_files() {
         media_type: "text/markdown".to_owned(),
     };
     let told = RunnerEvent::Result { result: success(), files: vec![file] };
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(told))), ["store"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(told))), ["store"]);
     assert!(exited(&mut hosted).is_empty(), "not before they are stored");
     let kept = Artifact {
         name: "report.md".to_owned(),
@@ -227,9 +231,9 @@ fn a_result_waits_for_its_files() {
         size: 3,
         media_type: "text/markdown".to_owned(),
     };
-    let effects = hosted.step(NOW, Input::Stored(vec![kept.clone()]));
+    let effects = hosted.step(NOW, SessionInput::Stored(vec![kept.clone()]));
     let reported = effects.iter().find_map(|effect| {
-        if let Effect::Report(report) = effect
+        if let SessionEffect::Report(report) = effect
             && let Report::Result { result, .. } = &**report
         {
             return Some(result.clone());
@@ -240,23 +244,23 @@ fn a_result_waits_for_its_files() {
 }
 
 #[test]
-fn a_deliverable_beyond_its_bound_becomes_an_artifact() {
+fn oversized_deliverable_becomes_an_artifact() {
     for (len, stored) in [(DELIVERABLE_BYTES_MAX, false), (DELIVERABLE_BYTES_MAX + 1, true)] {
         let mut hosted = running(worker());
         let mut result = success();
         result.deliverable = "x".repeat(len);
         let told = RunnerEvent::Result { result, files: Vec::new() };
-        let effects = hosted.step(NOW, Input::Runner(told));
+        let effects = hosted.step(NOW, SessionInput::Runner(told));
         assert_eq!(kinds(&effects).contains(&"store"), stored, "{len} bytes");
     }
 }
 
 #[test]
-fn a_program_that_ends_without_a_result_has_failed() {
+fn program_ending_without_a_result_has_failed() {
     let mut hosted = running(worker());
     let effects = exited(&mut hosted);
     let failed = effects.iter().any(|effect| {
-        matches!(effect, Effect::Report(report)
+        matches!(effect, SessionEffect::Report(report)
             if matches!(&**report, Report::Result { result, .. }
                 if result.outcome == Outcome::Failure))
     });
@@ -264,7 +268,7 @@ fn a_program_that_ends_without_a_result_has_failed() {
 }
 
 #[test]
-fn a_stop_is_drained_and_a_kill_is_reported_when_every_process_is_gone() {
+fn stop_drains_and_kill_is_reported_when_all_processes_are_gone() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert!(kinds(&effects).contains(&"stop"), "{effects:?}");
@@ -274,11 +278,14 @@ fn a_stop_is_drained_and_a_kill_is_reported_when_every_process_is_gone() {
     let effects = exited(&mut hosted);
     assert_eq!(kinds(&effects), ["journal", "report", "end"]);
     let gone = Report::Gone { cause: "replaced".to_owned() };
-    assert!(matches!(&effects[1], Effect::Report(report) if **report == gone), "{effects:?}");
+    assert!(
+        matches!(&effects[1], SessionEffect::Report(report) if **report == gone),
+        "{effects:?}"
+    );
 }
 
 #[test]
-fn what_is_superseded_is_killed_and_says_nothing() {
+fn superseded_session_is_killed_silently() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, letter(MailBody::Superseded(order("another epoch"))));
     assert_eq!(kinds(&effects), ["kill"]);
@@ -286,16 +293,16 @@ fn what_is_superseded_is_killed_and_says_nothing() {
 }
 
 #[test]
-fn an_order_for_another_session_is_dropped() {
+fn order_for_another_session_is_dropped() {
     let mut hosted = running(worker());
     let other = SessionOrder { session: Some(SessionId(Ulid(99))), ..order("old") };
     assert!(hosted.step(NOW, letter(MailBody::Kill(other))).is_empty());
 }
 
 #[test]
-fn a_fenced_session_kills_its_program() {
+fn fenced_session_kills_its_program() {
     let mut hosted = running(worker());
-    assert_eq!(kinds(&hosted.step(NOW, Input::Fenced)), ["kill"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Fenced)), ["kill"]);
     assert_eq!(kinds(&exited(&mut hosted)), ["end"]);
 }
 
@@ -315,22 +322,22 @@ fn wanted() -> Box<SpawnRequest> {
 }
 
 #[test]
-fn a_specialist_asks_its_sponsor_and_silence_is_reported_at_its_end_not_before() {
+fn specialist_asks_its_sponsor_and_reports_silence_at_the_deadline() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
-    let effects = hosted.step(NOW, Input::SpawnRead(Ok((None, wanted()))));
+    let effects = hosted.step(NOW, SessionInput::SpawnRead(Ok((None, wanted()))));
     assert!(kinds(&effects).contains(&"mail"), "to its PO, not to the governor: {effects:?}");
     let due = NOW + SPONSOR_ANSWER_WITHIN;
     assert_eq!(hosted.next_deadline(), Some(due));
-    assert!(hosted.step(BusTime(due.0 - 1), Input::Tick).is_empty());
-    assert_eq!(kinds(&hosted.step(due, Input::Tick)), ["report"]);
+    assert!(hosted.step(BusTime(due.0 - 1), SessionInput::Tick).is_empty());
+    assert_eq!(kinds(&hosted.step(due, SessionInput::Tick)), ["report"]);
     assert_eq!(hosted.next_deadline(), None);
 }
 
 #[test]
-fn an_answer_ends_the_wait_for_the_sponsor() {
+fn sponsor_answer_ends_the_wait() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
     let request = RequestId(Ulid(77));
-    hosted.step(NOW, Input::SpawnRead(Ok((Some(request), wanted()))));
+    hosted.step(NOW, SessionInput::SpawnRead(Ok((Some(request), wanted()))));
     let answer = SpawnAnswer {
         epic: None,
         request: Some(request),
@@ -345,26 +352,26 @@ fn an_answer_ends_the_wait_for_the_sponsor() {
     let effects = hosted.step(NOW, letter(MailBody::SponsorAnswer(answer)));
     assert!(kinds(&effects).contains(&"deliver"), "{effects:?}");
     assert_eq!(hosted.next_deadline(), None);
-    assert!(hosted.step(NOW + SPONSOR_ANSWER_WITHIN + Millis(1), Input::Tick).is_empty());
+    assert!(hosted.step(NOW + SPONSOR_ANSWER_WITHIN + Millis(1), SessionInput::Tick).is_empty());
 }
 
 #[test]
-fn anybody_else_asks_the_governor() {
+fn spawn_request_of_other_roles_goes_to_the_owner() {
     let mut hosted = running(worker());
-    let effects = hosted.step(NOW, Input::SpawnRead(Ok((None, wanted()))));
+    let effects = hosted.step(NOW, SessionInput::SpawnRead(Ok((None, wanted()))));
     assert!(kinds(&effects).contains(&"request"), "{effects:?}");
 }
 
 #[test]
-fn a_program_that_says_nothing_else_has_its_words_in_the_journal_after_a_second() {
+fn plain_output_is_journaled_after_a_second() {
     let mut hosted = running(worker());
-    let line = || Input::Runner(RunnerEvent::Log { text: "line".to_owned() });
+    let line = || SessionInput::Runner(RunnerEvent::Log { text: "line".to_owned() });
     hosted.step(NOW, line());
     hosted.step(NOW + Millis(400), line());
     let due = hosted.next_deadline().unwrap();
     assert_eq!(due, NOW + LOG_JOURNALED_WITHIN, "since the first line");
-    assert!(hosted.step(BusTime(due.0 - 1), Input::Tick).is_empty());
-    assert_eq!(kinds(&hosted.step(due, Input::Tick)), ["journal"]);
+    assert!(hosted.step(BusTime(due.0 - 1), SessionInput::Tick).is_empty());
+    assert_eq!(kinds(&hosted.step(due, SessionInput::Tick)), ["journal"]);
     assert_eq!(hosted.next_deadline(), None);
 }
 
@@ -373,12 +380,12 @@ fn log_lines_are_streamed_at_once_and_journaled_together() {
     let mut hosted = running(worker());
     for _ in 0..3 {
         let line = RunnerEvent::Log { text: "line".to_owned() };
-        assert_eq!(kinds(&hosted.step(NOW, Input::Runner(line))), ["stream"]);
+        assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(line))), ["stream"]);
     }
     let progress = RunnerEvent::Progress { text: "on".to_owned(), done: None, total: None };
-    let effects = hosted.step(NOW, Input::Runner(progress));
+    let effects = hosted.step(NOW, SessionInput::Runner(progress));
     let gathered = effects.iter().any(|effect| {
-        matches!(effect, Effect::Journal(JournalEvent::Log { text }) if text.matches("line").count() == 3)
+        matches!(effect, SessionEffect::Journal(JournalEvent::Log { text }) if text.matches("line").count() == 3)
     });
     assert!(gathered, "{effects:?}");
 }

@@ -8,7 +8,7 @@ use crate::limits::UPDATE_EVERY;
 use crate::request::Report;
 use crate::time::BusTime;
 
-use super::{Effect, Hosted};
+use super::{HostedSession, SessionEffect};
 
 /// What was asked, and what the program said.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Updates {
 }
 
 /// An update to be passed on, with what it answers.
-pub(super) type Said = Option<(Option<DispatchId>, String)>;
+pub(super) type PendingUpdate = Option<(Option<DispatchId>, String)>;
 
 impl Updates {
     /// A status request arrived. False when it is known.
@@ -35,19 +35,19 @@ impl Updates {
     }
 
     /// The program said how it stands.
-    fn said(&mut self, now: BusTime, update: String) -> Said {
+    fn said(&mut self, now: BusTime, update: String) -> PendingUpdate {
         self.held = Some(update);
         if self.open.is_some() { self.last(now) } else { self.due(now) }
     }
 
     /// What has waited for long enough.
-    pub(super) fn due(&mut self, now: BusTime) -> Said {
+    pub(super) fn due(&mut self, now: BusTime) -> PendingUpdate {
         let due = self.next_deadline().is_none_or(|at| at <= now);
         if due { self.last(now) } else { None }
     }
 
     /// What waits, whatever the time.
-    pub(super) fn last(&mut self, now: BusTime) -> Said {
+    pub(super) fn last(&mut self, now: BusTime) -> PendingUpdate {
         let held = self.held.take()?;
         self.told = Some(now);
         Some((self.open.take(), held))
@@ -60,17 +60,22 @@ impl Updates {
     }
 }
 
-impl Hosted {
+impl HostedSession {
     /// Passes on what the program said of itself, now or later.
-    pub(super) fn updated(&mut self, now: BusTime, update: String, effects: &mut Vec<Effect>) {
+    pub(super) fn updated(
+        &mut self,
+        now: BusTime,
+        update: String,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         let said = self.updates.said(now, update);
         self.report_update(said, effects);
     }
 
-    pub(super) fn report_update(&self, said: Said, effects: &mut Vec<Effect>) {
+    pub(super) fn report_update(&self, said: PendingUpdate, effects: &mut Vec<SessionEffect>) {
         let Some((dispatch, update)) = said else { return };
         let run = self.run.id;
         let report = Report::Update { run, dispatch, update, expected: None };
-        effects.push(Effect::Report(Box::new(report)));
+        effects.push(SessionEffect::Report(Box::new(report)));
     }
 }

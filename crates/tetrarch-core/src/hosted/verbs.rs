@@ -13,11 +13,11 @@ use crate::request::Report;
 use crate::run::{RunEvent, RunState};
 use crate::verb::{Command, Stage, Verb, Wanted};
 
-use super::{Effect, Hosted, Phase};
+use super::{HostedSession, SessionEffect, SessionPhase};
 
 /// What is under way.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Verbs {
+pub(super) struct PendingVerbs {
     /// Given to the runner, and not ended yet.
     open: BTreeMap<RequestId, Verb>,
     /// It stands still.
@@ -25,17 +25,17 @@ pub(super) struct Verbs {
     /// Its turn was aborted; it waits for a steer.
     pub(super) interrupted: bool,
     /// What waits until it goes on.
-    held: Vec<Effect>,
+    held: Vec<SessionEffect>,
 }
 
-impl Verbs {
+impl PendingVerbs {
     /// It ends: whatever it was asked before does not matter any more.
     pub(super) fn give_up(&mut self) {
         *self = Self { open: std::mem::take(&mut self.open), ..Self::default() };
     }
 }
 
-impl Hosted {
+impl HostedSession {
     /// Whether its mail is to be left where it is: its program stands still.
     #[must_use]
     pub fn holds_mail(&self) -> bool {
@@ -58,14 +58,19 @@ impl Hosted {
     }
 
     /// Tells the owner that the run moved.
-    pub(super) fn moved(&self, event: RunEvent, reason: String) -> Effect {
+    pub(super) fn moved(&self, event: RunEvent, reason: String) -> SessionEffect {
         let usage = self.usage();
-        Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
+        SessionEffect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
     }
 
     /// It waits for something outside, or goes on. What this comes to while it is paused is told
     /// when it is not any more.
-    pub(super) fn block(&mut self, blocked: bool, reason: String, effects: &mut Vec<Effect>) {
+    pub(super) fn block(
+        &mut self,
+        blocked: bool,
+        reason: String,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         self.blocked = blocked;
         if !self.verbs.paused {
             let event = if blocked { RunEvent::ExternalBlocked } else { RunEvent::Unblocked };
@@ -74,7 +79,7 @@ impl Hosted {
     }
 
     /// Does it now, or when the program goes on.
-    pub(super) fn when_running(&mut self, effect: Effect, effects: &mut Vec<Effect>) {
+    pub(super) fn when_running(&mut self, effect: SessionEffect, effects: &mut Vec<SessionEffect>) {
         let place = if self.verbs.paused { &mut self.verbs.held } else { effects };
         place.push(effect);
     }
@@ -84,7 +89,7 @@ impl Hosted {
         &mut self,
         from: &Principal,
         order: VerbOrder,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let mut command = order.command;
         if *from != Principal::Agent(AgentId::Go) {
@@ -104,17 +109,19 @@ impl Hosted {
             self.verbs.open.pop_first();
         }
         self.verbs.open.insert(id, verb);
-        effects.push(Effect::Order(Box::new(Order::Verb { run: self.run.id, command })));
+        effects.push(SessionEffect::Order(Box::new(Order::Verb { run: self.run.id, command })));
     }
 
     /// Why a verb comes too early or too late.
     fn unfit(&self, verb: Verb) -> Option<String> {
         let ending = self.exit.is_some() || self.result.is_some() || self.killed || self.rotating;
         match self.phase {
-            Phase::Claiming | Phase::Starting => return Some("its program is not up".to_owned()),
-            Phase::Ending | Phase::Over => return Some("it is ending".to_owned()),
-            Phase::Running if ending => return Some("it is ending".to_owned()),
-            Phase::Running => {}
+            SessionPhase::Claiming | SessionPhase::Starting => {
+                return Some("its program is not up".to_owned());
+            }
+            SessionPhase::Ending | SessionPhase::Over => return Some("it is ending".to_owned()),
+            SessionPhase::Running if ending => return Some("it is ending".to_owned()),
+            SessionPhase::Running => {}
         }
         let state = self.run_state();
         let pausing = self.verbs.open.values().any(|open| *open == Verb::Pause);
@@ -128,7 +135,7 @@ impl Hosted {
         id: RequestId,
         stage: Stage,
         why: String,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let Some(verb) = self.verbs.open.get(&id).copied() else { return };
         match stage {
@@ -161,7 +168,7 @@ impl Hosted {
                     let by = Principal::Agent(AgentId::Go);
                     let command = Command { id, by, wanted: Wanted::Resume };
                     let order = Order::Verb { run: self.run.id, command };
-                    effects.push(Effect::Order(Box::new(order)));
+                    effects.push(SessionEffect::Order(Box::new(order)));
                     let why = format!("its run is {state} by now");
                     self.receipt((id, verb, Stage::Refused), why, effects);
                 }
@@ -181,14 +188,19 @@ impl Hosted {
     }
 
     /// Something came that an interrupted run waits for.
-    pub(super) fn input_received(&mut self, why: &str, effects: &mut Vec<Effect>) {
+    pub(super) fn input_received(&mut self, why: &str, effects: &mut Vec<SessionEffect>) {
         if std::mem::take(&mut self.verbs.interrupted) && self.asking.is_empty() {
             let moved = self.moved(RunEvent::InputReceived, why.to_owned());
             self.when_running(moved, effects);
         }
     }
 
-    fn receipt(&self, what: (RequestId, Verb, Stage), why: String, effects: &mut Vec<Effect>) {
+    fn receipt(
+        &self,
+        what: (RequestId, Verb, Stage),
+        why: String,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         let reported = self.reported(what, why, effects);
         effects.push(reported);
     }
@@ -198,11 +210,11 @@ impl Hosted {
         &self,
         (id, verb, stage): (RequestId, Verb, Stage),
         why: String,
-        effects: &mut Vec<Effect>,
-    ) -> Effect {
+        effects: &mut Vec<SessionEffect>,
+    ) -> SessionEffect {
         let by = Principal::Agent(self.launch.agent.clone());
         self.journal_verb((id, verb, stage), &by, &why, effects);
-        Effect::Report(Box::new(Report::Verb { run: self.run.id, id, verb, stage, why }))
+        SessionEffect::Report(Box::new(Report::Verb { run: self.run.id, id, verb, stage, why }))
     }
 
     fn journal_verb(
@@ -210,9 +222,9 @@ impl Hosted {
         (id, verb, stage): (RequestId, Verb, Stage),
         by: &Principal,
         text: &str,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<SessionEffect>,
     ) {
         let (by, text) = (by.to_string(), text.to_owned());
-        effects.push(Effect::Journal(JournalEvent::Verb { id, verb, stage, by, text }));
+        effects.push(SessionEffect::Journal(JournalEvent::Verb { id, verb, stage, by, text }));
     }
 }

@@ -7,18 +7,23 @@ use crate::journal::JournalEvent;
 use crate::order::LocalFile;
 use crate::request::Report;
 
-use super::{Effect, Hosted, Keep};
+use super::{HostedSession, Keep, SessionEffect};
 
-impl Hosted {
+impl HostedSession {
     /// Has the diff stored. A session that dies reports nothing: the next one goes on with the work.
-    pub(super) fn changed(&mut self, made: Box<Made>, diff: LocalFile, effects: &mut Vec<Effect>) {
+    pub(super) fn changed(
+        &mut self,
+        made: Box<Made>,
+        diff: LocalFile,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         self.change = Some(made);
         self.diffing = true;
-        effects.push(Effect::Store(vec![Keep::File(diff)]));
+        effects.push(SessionEffect::Store(vec![Keep::File(diff)]));
     }
 
     /// What is not stored as it was found is not proposed: nobody could look at it.
-    pub(super) fn diffed(&mut self, kept: &[Artifact], effects: &mut Vec<Effect>) {
+    pub(super) fn diffed(&mut self, kept: &[Artifact], effects: &mut Vec<SessionEffect>) {
         self.diffing = false;
         let Some(made) = self.change.take() else { return };
         let action = &made.action;
@@ -35,13 +40,14 @@ impl Hosted {
         } else {
             format!("[the change on {} is not proposed: its diff was not stored]", made.branch)
         };
-        effects.push(Effect::Journal(JournalEvent::Log { text }));
+        effects.push(SessionEffect::Journal(JournalEvent::Log { text }));
         self.change = stored.then_some(made);
     }
 
-    pub(super) fn report_change(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn report_change(&mut self, effects: &mut Vec<SessionEffect>) {
         if let Some(made) = self.change.take() {
-            effects.push(Effect::Report(Box::new(Report::Change { run: self.run.id, made })));
+            effects
+                .push(SessionEffect::Report(Box::new(Report::Change { run: self.run.id, made })));
         }
     }
 }

@@ -27,7 +27,7 @@ fn said(meter: &mut Metering, tokens_in: u64) {
 }
 
 #[test]
-fn a_call_fits_up_to_the_last_token() {
+fn call_fits_up_to_the_last_token() {
     let mut meter = meter(100, 30);
     assert_eq!(
         call(&mut meter, "a", 71),
@@ -42,7 +42,7 @@ fn a_call_fits_up_to_the_last_token() {
 }
 
 #[test]
-fn each_counter_is_looked_at() {
+fn each_counter_is_checked() {
     let limit = Limits { tokens: Some(10), cost_micro: Some(20), turns: Some(1) };
     let meter = Metering::of(limit, Spend::default());
     let all = Spend { tokens: 10, cost_micro: 20, turns: 1 };
@@ -62,7 +62,7 @@ fn each_counter_is_looked_at() {
 }
 
 #[test]
-fn totals_and_calls_speak_of_the_same_and_the_higher_counts() {
+fn totals_and_calls_are_merged_by_the_higher() {
     let mut meter = meter(100, 10);
     call(&mut meter, "a", 30).unwrap();
     said(&mut meter, 25);
@@ -78,7 +78,7 @@ fn totals_and_calls_speak_of_the_same_and_the_higher_counts() {
 }
 
 #[test]
-fn what_is_open_at_the_end_counts_as_spent() {
+fn open_call_counts_as_spent_at_the_end() {
     let mut tally = Tally::default();
     tally.take(&JournalEvent::Budget(BudgetNote::Before { spent: tokens(5) }));
     assert!(tally.tells_of_earlier_runs());
@@ -95,7 +95,7 @@ fn what_is_open_at_the_end_counts_as_spent() {
 }
 
 #[test]
-fn names_are_bounded_and_belong_to_one_open_call() {
+fn call_names_are_bounded_and_unique_while_open() {
     let mut meter = meter(u64::MAX, 0);
     let long = "x".repeat(CALL_NAME_BYTES_MAX);
     call(&mut meter, &long, 1).unwrap();
@@ -112,7 +112,7 @@ fn names_are_bounded_and_belong_to_one_open_call() {
 /// Every order of 64 calls that begin and end at will, with what each came to: never is more
 /// granted than there is.
 #[test]
-fn sixty_four_parallel_calls_never_pass_the_cap_by_one() {
+fn sixty_four_parallel_calls_never_exceed_the_cap() {
     let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
     let mut roll = |sides: u64| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

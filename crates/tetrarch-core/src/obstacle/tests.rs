@@ -339,7 +339,7 @@ const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn each_obstacle_is_found_with_what_it_holds_up_and_what_helps() {
+fn each_obstacle_names_what_it_blocks_and_its_remedy() {
     for (happens, kind, subject, holds_up, said, next) in ROWS {
         let (mut fleet, epic) = fleet();
         assert_eq!(found(&fleet, epic), [], "nothing is in the way at first");

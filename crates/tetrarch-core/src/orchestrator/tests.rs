@@ -124,7 +124,7 @@ fn denied(request: RequestId, reason: DenialReason) -> SpawnAnswer {
 }
 
 #[test]
-fn three_slots_are_filled_with_ready_leaves_and_no_fourth() {
+fn three_slots_are_filled_with_ready_leaves() {
     let mut po = po();
     let queued = |id| view(id, NodeStatus::Queued);
     let nodes = ["P1", "T1.1", "T1.2", "S1.2.1", "S1.2.2", "T1.3"].map(queued).to_vec();
@@ -136,7 +136,7 @@ fn three_slots_are_filled_with_ready_leaves_and_no_fourth() {
 }
 
 #[test]
-fn work_that_waits_for_review_comes_first() {
+fn work_waiting_for_review_comes_first() {
     let mut po = po();
     let queued = |id| view(id, NodeStatus::Queued);
     let mut nodes = ["T1.1", "T1.2", "T1.3"].map(queued).to_vec();
@@ -152,7 +152,7 @@ fn work_that_waits_for_review_comes_first() {
 }
 
 #[test]
-fn a_refusal_that_time_may_cure_is_asked_again_after_its_wait() {
+fn transient_refusal_is_retried_after_its_wait() {
     let mut po = po();
     let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
     let refusal = denied(asked[0].0, DenialReason::NoHostAvailable);
@@ -167,7 +167,7 @@ fn a_refusal_that_time_may_cure_is_asked_again_after_its_wait() {
 }
 
 #[test]
-fn a_refusal_is_asked_again_at_once_when_the_owner_says_that_something_changed() {
+fn refusal_is_retried_at_once_after_a_change_notice() {
     for (from, asks) in [("GO", 1), ("HO@h1", 0)] {
         let mut po = po();
         let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
@@ -180,7 +180,7 @@ fn a_refusal_is_asked_again_at_once_when_the_owner_says_that_something_changed()
 }
 
 #[test]
-fn what_nothing_can_cure_blocks_the_node() {
+fn permanent_refusal_blocks_the_node() {
     let mut po = po();
     let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
     let refusal = denied(asked[0].0, DenialReason::ToolNotAllowed);
@@ -194,7 +194,7 @@ fn what_nothing_can_cure_blocks_the_node() {
 }
 
 #[test]
-fn an_answer_for_a_specialist_is_passed_on_by_any_incarnation() {
+fn specialist_answer_is_passed_on_by_any_incarnation() {
     let mut po = po();
     let specialist = format!("S:api:{}", Ulid(9));
     let passed = answer(RequestId(Ulid(5)), &specialist);
@@ -208,7 +208,7 @@ fn an_answer_for_a_specialist_is_passed_on_by_any_incarnation() {
 }
 
 #[test]
-fn a_reached_goal_is_put_together_once_and_only_from_what_is_there() {
+fn reached_goal_is_assembled_once_from_what_is_there() {
     let mut po = po();
     let mut event = plan(1, vec![view("T1.1", NodeStatus::Done)]);
     event.goal = GoalStatus::Completed;
@@ -234,7 +234,7 @@ fn a_reached_goal_is_put_together_once_and_only_from_what_is_there() {
 }
 
 #[test]
-fn an_epic_is_left_when_nothing_is_to_be_done_for_it_any_more() {
+fn finished_epic_is_dropped() {
     let told = |goal, result: Option<&str>| {
         let mut po = po();
         let mut event = plan(1, vec![view("T1.1", NodeStatus::Cancelled)]);
@@ -257,7 +257,7 @@ fn an_epic_is_left_when_nothing_is_to_be_done_for_it_any_more() {
 /// A changed plan is staffed as it is now: what is new and ready, and what was refused as it was
 /// defined before; not what was given up.
 #[test]
-fn a_changed_plan_is_staffed_as_it_is_now() {
+fn changed_plan_is_staffed_as_it_is_now() {
     let mut po = po();
     let nodes = |first, second| vec![view("P1", first), view("T1.1", first), view("T1.2", second)];
     let asked = requests(&learn(&mut po, plan(1, nodes(NodeStatus::Queued, NodeStatus::Todo))));

@@ -53,13 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_doubles_up_to_the_longest() {
+    fn bound_doubles_up_to_the_maximum() {
         let minutes = |retries| Backoff::default().bound(retries).0 / 60_000;
         assert_eq!([0, 1, 2, 3, 4, 63, 64, u32::MAX].map(minutes), [2, 4, 8, 16, 30, 30, 30, 30]);
     }
 
     #[test]
-    fn waits_are_spread_over_the_whole_bound() {
+    fn waits_spread_over_the_whole_bound() {
         let backoff = Backoff { base: Millis(9), max: Millis(9) };
         let mut seen = [0u32; 10];
         for seed in 0..1_000 {
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_wait_keeps_its_bound_and_is_always_the_same(
+        fn wait_is_bounded_and_deterministic(
             base in 0u64.., max in 0u64.., retries in 0u32..70, seed in ".*",
         ) {
             let backoff = Backoff { base: Millis(base), max: Millis(max) };

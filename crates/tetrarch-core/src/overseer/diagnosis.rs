@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row() {
+    fn every_diagnosis_row_holds() {
         use Diagnosis::{Failed, Slow, Unknown, WaitsForHuman};
         let update = JournalEvent::Update { update: "{}".to_owned() };
         let progress = JournalEvent::Progress { text: String::new(), done: None, total: None };
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_read_again() {
+    fn every_diagnosis_word_round_trips() {
         for diagnosis in Diagnosis::ALL {
             assert_eq!(Diagnosis::parse(diagnosis.as_str()), Some(diagnosis));
         }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_bounded_and_without_credentials() {
+    fn last_words_are_bounded_and_redacted() {
         assert_eq!(last_words(&[started(), JournalEvent::Unblocked]), [""; 0]);
         let said = last_words(&[log(), mail("info"), ask(), blocked(), ended()]);
         let expected = [

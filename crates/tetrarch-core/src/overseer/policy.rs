@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_does_not_say_is_the_operators() {
+    fn unset_policy_field_takes_the_operators_value() {
         let (common, all) = (Patience::default(), Means { replan: true, ..Means::default() });
         let nothing = RecoveryPolicy::default();
         assert!(nothing.is_default());
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_holds_before_what_the_operator_says() {
+    fn policy_precedes_the_operators_value() {
         let own = RecoveryPolicy {
             from: Some(Rung::Replan),
             max_retries: Some(0),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gives_nobody_means_that_there_are_not() {
+    fn policy_cannot_enable_unavailable_recovery() {
         let own = RecoveryPolicy { reassign: Some(true), ..RecoveryPolicy::default() };
         let none = Means { from: Rung::Nudge, replan: false, reassign: false };
         assert_eq!(own.means(none), none);

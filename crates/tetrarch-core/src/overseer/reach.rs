@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_covered_unless_both_say_so() {
+    fn recovery_needs_consent_of_both_sides() {
         let id = |text: &str| text.parse::<AgentId>().unwrap();
         let worker = "W:01JD8Z5W6T4QK3M9X2V7B1N0AC";
         let line = [id(worker), id("PO-other"), id("GO")];

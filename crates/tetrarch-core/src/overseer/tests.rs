@@ -34,7 +34,7 @@ fn rung(view: &View) -> Option<Rung> {
 }
 
 #[test]
-fn silence_is_a_stall_from_idle_after_on() {
+fn silence_is_a_stall_from_the_idle_limit() {
     assert_eq!(at(&view(), IDLE - 1), (AssignmentStatus::Active, None));
     assert_eq!(at(&view(), IDLE), (AssignmentStatus::Stalled, Some(Rung::Nudge)));
     let heard = View { last_activity: BusTime(1_000), ..view() };
@@ -43,7 +43,7 @@ fn silence_is_a_stall_from_idle_after_on() {
 }
 
 #[test]
-fn a_promised_update_that_does_not_come_is_a_stall() {
+fn missed_promised_update_is_a_stall() {
     let promised = View {
         expected_next_update: Some(BusTime(400_000)),
         last_activity: BusTime(350_000),
@@ -54,7 +54,7 @@ fn a_promised_update_that_does_not_come_is_a_stall() {
 }
 
 #[test]
-fn who_waits_is_excused_and_a_crash_is_no_stall() {
+fn waiting_agent_is_excused_and_crash_is_no_stall() {
     use RunState::{
         AwaitingInput, Blocked, Cancelling, Compacting, Done, Failed, Orphaned, PausedByUser,
         Queued, Running, Spawning,
@@ -76,7 +76,7 @@ fn who_waits_is_excused_and_a_crash_is_no_stall() {
 }
 
 #[test]
-fn only_what_was_sent_and_has_not_ended_is_looked_at() {
+fn only_open_dispatches_are_checked() {
     use AssignmentStatus::{Active, Blocked, Cancelled, Dispatched, Done, Queued, Stalled};
     for status in [Queued, Blocked, Done, Cancelled] {
         assert_eq!(at(&View { status, ..view() }, 10 * IDLE), (status, None));
@@ -100,7 +100,7 @@ fn activity_after_the_last_dispatch_ends_a_stall() {
 }
 
 #[test]
-fn every_row_of_the_ladder() {
+fn every_row_of_the_recovery_ladder_holds() {
     let default = Means::default();
     let tried = |retries| View { retries, ..view() };
     assert_eq!(rung(&tried(0)), Some(Rung::Nudge));
@@ -120,7 +120,7 @@ fn every_row_of_the_ladder() {
 }
 
 #[test]
-fn a_recovery_policy_starts_further_up() {
+fn recovery_policy_may_start_at_a_later_rung() {
     let all = Means { from: Rung::Nudge, replan: true, reassign: true };
     let from = |from, consumed| rung(&View { means: Means { from, ..all }, consumed, ..view() });
     assert_eq!(from(Rung::Nudge, true), Some(Rung::Nudge));
@@ -175,13 +175,13 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_status_only_moves_by_the_table(view in views(), now in times()) {
+    fn status_follows_its_transition_table(view in views(), now in times()) {
         let (to, _) = at(&view, now.0);
         prop_assert!(to == view.status || view.status.to(to, true).is_ok());
     }
 
     #[test]
-    fn nothing_is_ever_sent_too_soon(view in views(), now in times()) {
+    fn dispatches_keep_their_minimum_interval(view in views(), now in times()) {
         let patience = Patience::default();
         let verdict = judge(&view, &patience, now);
         if let Some(rung) = verdict.rung {
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_moment_again_finds_nothing_more(view in views(), now in times()) {
+    fn repeated_tick_at_one_moment_finds_nothing_new(view in views(), now in times()) {
         // Nothing was sent or heard of later than now.
         let now = now.max(view.last_activity).max(view.last_dispatch);
         let first = judge(&view, &Patience::default(), now);

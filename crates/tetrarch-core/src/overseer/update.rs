@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_says_nothing() {
+    fn prose_is_no_update() {
         let other = fence(r#"{"answer":42}"#);
         let code = "```rust\n{\"overseerUpdate\":{\"status\":\"done\"}}\n```";
         let open = "```json\n{\"overseerUpdate\":{\"status\":\"done\"}}\n";
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_with_the_key_counts() {
+    fn last_update_block_counts() {
         let (first, last) = (
             fence(r#"{"overseerUpdate":{"status":"done"}}"#),
             fence(r#"{"overseerUpdate":{"status":"blocked"}}"#),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_cannot_be_taken_is_an_error_and_not_replaced_by_an_earlier_one() {
+    fn invalid_last_block_is_an_error_without_fallback() {
         let good = fence(r#"{"overseerUpdate":{"status":"done"}}"#);
         for bad in [
             r#"{"overseerUpdate":{"status":"done"}"#,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_given_is_read() {
+    fn any_text_is_parsed_without_panic() {
         let value = serde_json::json!({
             "workNodeId": "S1.2.3", "status": "in_progress", "summary": "half", "next": "the rest",
             "blockers": ["a key"],
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_named() {
+    fn exceeded_bounds_are_named() {
         let text = |field: &str, bytes| serde_json::json!({field: "x".repeat(bytes)});
         assert!(from_value(&text("summary", SUMMARY_BYTES_MAX)).is_ok());
         assert_eq!(
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_is_about_is_never_guessed_across_several() {
+    fn target_of_an_update_is_never_guessed() {
         let bare = r#"{"overseerUpdate":{"status":"done"}}"#;
         assert!(from_text(bare, 1).is_ok());
         assert_eq!(from_text(bare, 2), Err(UpdateError::Ambiguous(2)));

@@ -102,7 +102,7 @@ fn found(purpose: Purpose, value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_changed_template_has_another_id() {
+fn changed_template_has_another_id() {
     let known = [
         (
             Purpose::Plan,
@@ -125,7 +125,7 @@ fn a_changed_template_has_another_id() {
 }
 
 #[test]
-fn a_valid_plan_is_the_goals_own() {
+fn valid_plan_belongs_to_its_goal() {
     let read = answer::read(&planning(Purpose::Plan), Bounds::default(), &plan());
     let Ok(Answer::Plan(read)) = read else { panic!("{read:?}") };
     assert_eq!((&*read.title, &*read.problem_statement), ("tidy the shop", "it is untidy"));
@@ -136,7 +136,7 @@ fn a_valid_plan_is_the_goals_own() {
 }
 
 #[test]
-fn a_cut_has_the_ids_of_its_task() {
+fn split_task_ids_derive_from_the_task() {
     let read = answer::read(&planning(Purpose::Split), Bounds::default(), &cut());
     let Ok(Answer::Split(diagnosis, parts)) = read else { panic!("{read:?}") };
     assert_eq!(diagnosis, "it is three things");
@@ -151,7 +151,7 @@ fn a_cut_has_the_ids_of_its_task() {
 }
 
 #[test]
-fn every_fault_of_a_plan_is_named_with_its_place() {
+fn every_error_of_a_plan_is_named_with_its_position() {
     let long = "x".repeat(5_000);
     let tasks = |count: usize| {
         let one = |n| json!({"id": format!("T1.{n}"), "name": "n", "acceptance": ["a"]});
@@ -212,7 +212,7 @@ fn every_fault_of_a_plan_is_named_with_its_place() {
 }
 
 #[test]
-fn every_fault_of_a_cut_is_named_with_its_place() {
+fn every_error_of_a_split_is_named_with_its_position() {
     let part = || json!({"name": "a", "objective": "do a", "acceptance": ["a holds"]});
     let rows = [
         ("/diagnosis", None, "diagnosis: is missing"),
@@ -245,7 +245,7 @@ fn every_fault_of_a_cut_is_named_with_its_place() {
 }
 
 #[test]
-fn an_answer_is_one_json_object_whole_or_in_the_last_fenced_block() {
+fn answer_is_one_json_object_alone_or_in_the_last_fence() {
     let object = json!({"a": 1});
     for text in
         ["{\"a\":1}", " \n{\"a\": 1}\n", "Here:\n```json\n{}\n```\nno,\n```json\n{\"a\":1}\n```."]
@@ -277,7 +277,7 @@ fn talk(purpose: Purpose, answers: &[&str]) -> (Proposal, usize) {
 }
 
 #[test]
-fn an_answer_that_is_not_valid_is_sent_back_twice_and_no_more() {
+fn invalid_answer_is_returned_at_most_twice() {
     let valid = plan().to_string();
     let (first, asked) = talk(Purpose::Plan, &[&valid]);
     assert_eq!((first.attempts, asked, first.problems), (1, 1, Vec::new()));
@@ -293,7 +293,7 @@ fn an_answer_that_is_not_valid_is_sent_back_twice_and_no_more() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
+fn returned_answer_lists_errors_within_a_bound() {
     let dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
     let by = |dialogue: &Dialogue| dialogue.turns().iter().map(|turn| turn.by).collect::<Vec<_>>();
     assert_eq!(by(&dialogue), [Speaker::System, Speaker::User]);
@@ -314,7 +314,7 @@ fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
 }
 
 #[test]
-fn what_a_model_says_is_kept_without_credentials() {
+fn kept_model_output_is_redacted() {
     let secret = format!("sk-{}", "x9Y".repeat(12));
     let mut told = plan();
     told["phases"][0]["tasks"][0]["keyFacts"] = json!([format!("use {secret}")]);
@@ -396,7 +396,7 @@ fn holds(purpose: Purpose, value: &Value) {
 
 proptest! {
     #[test]
-    fn any_text_is_a_valid_answer_or_is_told_what_is_wrong(text in "\\PC*") {
+    fn any_text_is_a_valid_answer_or_an_error(text in "\\PC*") {
         for purpose in Purpose::ALL {
             let dialogue = Dialogue::begin(&planning(purpose), Bounds::default());
             let valid = answer::json_of(&text)
@@ -409,13 +409,13 @@ proptest! {
     }
 
     #[test]
-    fn any_json_is_a_valid_answer_or_is_told_what_is_wrong(value in any_json()) {
+    fn any_json_is_a_valid_answer_or_an_error(value in any_json()) {
         holds(Purpose::Plan, &value);
         holds(Purpose::Split, &value);
     }
 
     #[test]
-    fn a_changed_answer_is_valid_or_is_told_what_is_wrong(
+    fn mutated_answer_is_valid_or_an_error(
         plan in any_answer(Purpose::Plan),
         cut in any_answer(Purpose::Split),
     ) {

@@ -32,7 +32,7 @@ fn seqs(told: &[(Principal, Receipt)]) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_done_with_a_message_follows_from_who_handled_it_and_who_was_told() {
+fn message_handling_follows_handler_and_receipts() {
     let (handle, tell) = (|receipts| Turn::Handle { receipts }, Turn::Tell);
     // Handled up to 7, told up to 5.
     for (again, seq, turn) in [
@@ -58,7 +58,7 @@ fn what_is_done_with_a_message_follows_from_who_handled_it_and_who_was_told() {
 }
 
 #[test]
-fn the_fifth_failure_gives_a_message_up_once_and_the_fourth_does_not() {
+fn message_is_given_up_once_after_the_fifth_failure() {
     for (again, failures, turn) in [
         (false, 4, Turn::Handle { receipts: true }),
         (true, 4, Turn::Handle { receipts: true }),
@@ -80,7 +80,7 @@ fn the_fifth_failure_gives_a_message_up_once_and_the_fourth_does_not() {
 }
 
 #[test]
-fn a_writer_is_told_when_the_position_is_kept_and_not_again_once_told() {
+fn sender_receipt_is_sent_once_after_the_cursor_is_stored() {
     let mut reading = Reading::resume(cursor(7, None), false);
     for seq in [8, 9] {
         assert_eq!(reading.begin(seq, Some(owed(seq))), []);
@@ -103,7 +103,7 @@ fn a_writer_is_told_when_the_position_is_kept_and_not_again_once_told() {
 }
 
 #[test]
-fn what_is_owed_is_bounded() {
+fn pending_receipts_are_bounded() {
     let mut reading = Reading::resume(cursor(0, None), false);
     let most = u64::try_from(RECEIPTS_OWED_MAX).unwrap();
     for seq in 1..=most {

@@ -60,7 +60,7 @@ fn samples() -> Vec<(&'static str, &'static str, String, &'static str)> {
 }
 
 #[test]
-fn every_form_is_replaced_and_nothing_around_it() {
+fn every_credential_form_is_replaced_exactly() {
     for (kind, before, secret, after) in samples() {
         let planted = format!("{before}{secret}{after}");
         let clean = text(&planted).into_owned();
@@ -75,7 +75,7 @@ fn every_form_is_replaced_and_nothing_around_it() {
 }
 
 #[test]
-fn what_merely_looks_random_is_left_as_it_is() {
+fn random_looking_text_is_unchanged() {
     for sound in [
         "01JD8Z5W6T4QK3M9X2V7B1N0AC",
         "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC W:01JD8Z5W6T4QK3M9X2V7B1N0AC HO@host-1 PO-demo",
@@ -120,7 +120,7 @@ fn json_stays_json_and_escapes_hide_nothing() {
 }
 
 #[test]
-fn a_key_that_spans_lines_is_gone_whole_and_hides_no_more_than_a_key_has() {
+fn multi_line_key_is_hidden_whole_within_its_length() {
     let mut lines = Lines::default();
     let mut clean = |line: &str| lines.clean(line).map(Cow::into_owned);
     assert_eq!(clean("a").unwrap(), "a");

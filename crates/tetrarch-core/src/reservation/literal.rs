@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_file_is_within_what_a_glob_names_for_certain() {
+    fn file_is_within_a_certainly_matching_glob() {
         for (glob, file) in [
             ("src/a.rs", "src/a.rs"),
             ("src", "src/a.rs"),
@@ -164,7 +164,7 @@ mod tests {
     proptest! {
         /// What is within a glob is never out of its way.
         #[test]
-        fn what_is_covered_is_touched(glob in "[ab*?/{},\\[\\]!-]{0,12}", file in "[ab*{}]{1,3}(/[ab*]{1,3}){0,2}") {
+        fn covered_path_is_touched(glob in "[ab*?/{},\\[\\]!-]{0,12}", file in "[ab*{}]{1,3}(/[ab*]{1,3}){0,2}") {
             prop_assert!(!covers(&glob, &file) || touches(&glob, &file));
         }
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn holding_ends_calmly_only_when_nobody_is_silent_or_waits() {
+    fn calm_returns_only_when_nobody_is_silent_or_waiting() {
         let holding = Phase::Holding(Moment(5_000));
         assert_eq!(after(holding, false, false, 4_999), holding);
         assert_eq!(after(holding, true, true, 4_999), holding);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_limited_until_nobody_is_silent_or_waits() {
+    fn rate_is_limited_until_nobody_is_silent_or_waiting() {
         let limited = Phase::Limited(Moment(7_000));
         assert_eq!(after(limited, false, false, 6_999), limited);
         assert_eq!(after(limited, false, false, 7_000), Phase::Calm);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_guard_that_is_calm_raises_the_alert() {
+    fn only_a_calm_guard_raises_the_alert() {
         let (mass, calm) = (census(4, 4), census(4, 0));
         let time = (Moment(1_000), WINDOW);
         assert!(!at(Phase::Calm).look(&calm, true, time));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn mass_is_more_than_the_share_on_two_hosts_of_ten_agents() {
+    fn mass_failure_needs_the_share_on_two_hosts_of_ten_agents() {
         let policy = |share| Guard::new(MassPolicy { share, per_second: 50 });
         assert!(!policy(500).is_mass(&census(4, 2)), "exactly the share");
         assert!(policy(499).is_mass(&census(4, 2)));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_earned_is_the_rate_and_at_most_a_second_of_it() {
+    fn credit_grows_at_the_rate_up_to_one_second() {
         let earned = |paid_until, now| {
             let mut guard = Guard { paid_until: Moment(paid_until), ..at(Phase::Calm) };
             guard.earn(Moment(now));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_for_many_is_paid_for_afterwards() {
+    fn declaring_a_large_host_is_paid_afterwards() {
         let spent = |credit, agents| {
             let mut guard = Guard { credit, ..at(Phase::Calm) };
             (guard.spend(agents), guard.credit)

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_its_host_drops_is_lost_after_three_windows() {
+    fn session_dropped_by_its_host_is_lost_after_three_windows() {
         let (named, other) = (|_| Some(2), |at| (at <= 5 * W).then_some(2));
         assert_eq!(lost(Active, 90 * W, named), []);
         assert_eq!(lost(Active, 8 * W - THIRD, other), []);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_tracked_again_is_the_one_it_was() {
+    fn session_tracked_again_keeps_its_state() {
         let mut rows = Rows::new(Windows::new(Millis(W)).unwrap());
         let mut said = Vec::new();
         rows.track(7u32, &host(), 2, Active, Moment(0));
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_its_host_never_names_has_until_the_register_deadline() {
+    fn session_never_named_is_lost_at_the_register_deadline() {
         assert_eq!(lost(Register, 6 * W - THIRD, |_| None), []);
         assert_eq!(lost(Register, 20 * W, |_| None), [(6 * W, Absence::NeverNamed)]);
     }
 
     #[test]
-    fn a_session_that_is_prepared_has_a_minute() {
+    fn preparing_session_has_one_minute() {
         let end = PREPARING.0;
         assert_eq!(lost(Register, end - THIRD, |_| Some(2)), []);
         assert_eq!(lost(Register, end + W, |_| Some(2)), [(end, Absence::NotUp)]);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_heard_is_not_missing() {
+    fn unheard_session_is_not_missing() {
         let mut rows = Rows::new(Windows::new(Millis(W)).unwrap());
         rows.track(7u32, &host(), 1, Active, Moment(0));
         let none = || std::iter::empty::<(&u32, u64)>();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_came_up_is_there_and_a_next_one_begins_anew() {
+    fn registered_session_is_present_and_its_successor_starts_anew() {
         let mut rows = Rows::new(Windows::new(Millis(W)).unwrap());
         let none = || std::iter::empty::<(&u32, u64)>();
         rows.track(7u32, &host(), 1, Register, Moment(0));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ended_or_went_elsewhere_is_not_looked_for() {
+    fn ended_or_moved_session_is_not_tracked() {
         let mut rows = Rows::new(Windows::new(Millis(W)).unwrap());
         let none = || std::iter::empty::<(&u32, u64)>();
         for who in [7u32, 8] {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_registers_has_its_deadline_and_three_windows_of_listening() {
+    fn registering_session_has_its_deadline_and_three_windows() {
         assert_eq!(judged(Register, 0, 106 * W - 1), Register);
         assert_eq!(judged(Register, 0, 106 * W), Offline);
         assert_eq!(judged(Register, 105 * W, 108 * W - 1), Register);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_heard_within_a_window_is_active_and_who_could_not_be_heard_is_as_before() {
+    fn session_heard_within_a_window_is_active_and_unheard_one_unchanged() {
         for state in [Active, Stale] {
             assert_eq!(judged(state, 0, 101 * W - 1), Active, "{state}");
             assert_eq!(judged(state, 0, 101 * W), Stale, "{state}");

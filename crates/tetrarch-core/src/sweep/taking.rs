@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_did_not_move_is_taken_when_nothing_can_run_any_more() {
+    fn unrenewed_lease_is_taken_when_its_programs_must_be_dead() {
         let mut takings = takings();
         assert_eq!(takings.begun(&host(), 4), Taking::Look(Millis(0)));
         assert_eq!(takings.begun(&host(), 4), Taking::Wait);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_nobody_looked_at_in_time_has_the_time_that_programs_run_on() {
+    fn lease_not_read_in_time_gets_the_run_on_period() {
         let mut takings = takings();
         assert_eq!(takings.long(&host(), 4, 3, Moment(3 * W)), Taking::Look(Millis(0)));
         let first = takings.looked(&host(), held(7), Moment(3 * W));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_moved_or_could_not_be_taken_or_read_is_a_sign_of_life() {
+    fn renewed_or_unreadable_lease_is_a_sign_of_life() {
         let alive = Taking::Alive { epoch: 4 };
         let mut takings = takings();
         let silent = |takings: &mut Takings| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_another_took_is_waited_for_just_as_long() {
+    fn lease_taken_by_another_is_waited_for_as_long() {
         let mut takings = takings();
         takings.begun(&host(), 4);
         takings.looked(&host(), held(7), Moment(W));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_holds_a_lease_is_proved_by_a_write_as_well() {
+    fn free_lease_is_proved_by_a_write() {
         let mut takings = takings();
         let never = free(0);
         takings.begun(&host(), 4);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn another_epoch_is_another_silence() {
+    fn new_epoch_starts_a_new_silence() {
         let mut takings = takings();
         takings.begun(&host(), 4);
         takings.looked(&host(), held(7), Moment(W));

@@ -106,7 +106,7 @@ fn windows_are_from_50_ms_to_60_s() {
 }
 
 #[test]
-fn silence_is_judged_by_whole_windows_missed() {
+fn silence_is_counted_in_whole_missed_windows() {
     for (state, at, expected) in [
         (Active, W - 1, vec![]),
         (Active, W, vec![stale(7, 1)]),
@@ -131,7 +131,7 @@ fn silence_is_judged_by_whole_windows_missed() {
 }
 
 #[test]
-fn stale_and_offline_follow_each_other() {
+fn stale_precedes_offline() {
     let mut stage = Stage::new();
     stage.track(7, 0, Active, 0);
     for (at, expected) in [
@@ -148,7 +148,7 @@ fn stale_and_offline_follow_each_other() {
 }
 
 #[test]
-fn a_sign_of_life_begins_the_silence_anew() {
+fn sign_of_life_resets_the_silence() {
     let mut stage = Stage::new();
     stage.track(7, 0, Active, 0);
     for (sign, at, expected) in [
@@ -172,7 +172,7 @@ fn a_sign_of_life_begins_the_silence_anew() {
 }
 
 #[test]
-fn signs_of_others_change_nothing() {
+fn foreign_signs_change_nothing() {
     for (state, epoch, heard, after) in [
         (Register, 1, Heard::Alive, Active),
         (Active, 1, Heard::Alive, Active),
@@ -195,7 +195,7 @@ fn signs_of_others_change_nothing() {
 }
 
 #[test]
-fn preparing_gives_the_first_heartbeat_a_minute() {
+fn preparing_agent_has_a_minute_for_its_first_heartbeat() {
     for (deadline, preparing, ends) in [
         (6 * W, false, 6 * W),
         (6 * W, true, PREPARING.0),
@@ -218,7 +218,7 @@ fn preparing_gives_the_first_heartbeat_a_minute() {
 }
 
 #[test]
-fn a_sweeper_that_has_just_started_gives_everybody_a_full_window() {
+fn restarted_sweeper_gives_everybody_a_full_window() {
     let start = 100 * W;
     for (state, last, at, expected) in [
         (Active, 0, start + W - 1, vec![]),
@@ -239,7 +239,7 @@ fn a_sweeper_that_has_just_started_gives_everybody_a_full_window() {
 }
 
 #[test]
-fn a_sweeper_that_does_not_hear_itself_declares_nobody() {
+fn deaf_sweeper_declares_nobody() {
     let mut stage = Stage::new();
     stage.sweeper = Sweeper::new(windows(), MassPolicy::default());
     stage.track(7, 0, Active, 0);
@@ -255,7 +255,7 @@ fn a_sweeper_that_does_not_hear_itself_declares_nobody() {
 }
 
 #[test]
-fn a_gap_of_more_than_half_a_window_is_the_sweepers_own() {
+fn gap_above_half_a_window_is_the_sweepers_own() {
     for (gap, offline_at) in [(W / 2, 3 * W), (W / 2 + 1, 2 * W + W / 2 + 1 + 3 * W)] {
         let mut stage = Stage::new();
         stage.track(7, 0, Active, 0);
@@ -268,7 +268,7 @@ fn a_gap_of_more_than_half_a_window_is_the_sweepers_own() {
 }
 
 #[test]
-fn a_reconnect_forgives_what_was_held_back() {
+fn reconnect_forgives_delayed_signs() {
     let mut stage = Stage::fifty();
     assert_eq!(alerts(&stage.sweep(W)), 1);
     let again = W + 100;
@@ -280,7 +280,7 @@ fn a_reconnect_forgives_what_was_held_back() {
 }
 
 #[test]
-fn one_that_is_tracked_again_or_forgotten_is_not_the_old_one() {
+fn tracked_again_or_forgotten_entry_is_a_new_one() {
     let mut stage = Stage::new();
     stage.track(7, 0, Active, 0);
     stage.track(8, 0, Active, 0);
@@ -327,7 +327,7 @@ proptest! {
     /// Offline implies three windows without a sign in which the sweeper listened (spec 10, 11),
     /// nobody is forgotten, and the counters say what a count says.
     #[test]
-    fn whatever_happens_the_books_balance(
+    fn sweep_counts_always_balance(
         acts in proptest::collection::vec(act(), 0..120),
     ) {
         let mut stage = Stage::new();
@@ -400,7 +400,7 @@ fn balanced(sweeper: &Sweeper<u32>) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn a_superseded_sender_is_told_once_in_a_window_and_senders_are_bounded() {
+fn superseded_sender_is_told_once_per_window_within_a_bound() {
     let mut stage = Stage::new();
     let mut tells = |who: u32, at: u64| stage.sweeper.corrects(&who, Moment(at));
     assert!(tells(1, 0) && tells(2, 0), "each by itself");

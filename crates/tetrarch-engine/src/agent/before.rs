@@ -11,7 +11,7 @@ use super::AgentState;
 use crate::error::EngineError;
 
 /// What the runs that a run goes on from left behind.
-pub(super) struct Before {
+pub(super) struct PriorRuns {
     pub(super) checkpoint: Option<String>,
     pub(super) conversation: Gathered,
     pub(super) spent: Spend,
@@ -24,7 +24,7 @@ impl AgentState {
     /// The newest state that the run it goes on from, or one before that, left behind: a session may
     /// end before its program says anything, and the next one be ordered before STATE knows its run.
     /// With it what all of them used of the grant, which is that of the brief.
-    pub(super) async fn left_before(&self) -> Result<Before, EngineError> {
+    pub(super) async fn left_before(&self) -> Result<PriorRuns, EngineError> {
         let bus = &self.session.shared.bus;
         let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
         let (mut conversation, mut returned) = (Gathered::default(), 0);
@@ -51,6 +51,6 @@ impl AgentState {
             let all_said = conversation.add(left.conversation);
             wanted = !(counted && (checkpoint.is_some() || all_said));
         }
-        Ok(Before { checkpoint, conversation, spent, first, returned })
+        Ok(PriorRuns { checkpoint, conversation, spent, first, returned })
     }
 }

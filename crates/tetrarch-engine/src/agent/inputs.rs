@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deliverable_is_shortened_when_its_last_line_says_so() {
+    fn deliverable_is_shortened_when_its_last_line_says_so() {
         assert_eq!(shortened("ab\ncd\n[the whole text is the artifact]"), Some("ab\ncd"));
         assert_eq!(shortened("ab\n[the first 2 of 9 bytes; the rest stands]"), Some("ab"));
         for whole in ["", "ab", "[1,2]", "ab\ncd", "ab\n[cd", "ab\n[cd]\n"] {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_text_that_was_shortened_takes_its_place() {
+    fn only_the_shortened_text_is_replaced() {
         assert_eq!(whole(b"abcdef".to_vec(), "abc").unwrap(), "abcdef");
         let other = whole(b"a file of that name".to_vec(), "abc");
         assert!(matches!(other, Err(StaysShort::Other)), "{other:?}");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn each_and_all_together_are_bounded() {
+    fn each_input_and_their_sum_are_bounded() {
         assert!(fits(ONE_BYTES_MAX, ALL_BYTES_MAX).is_ok());
         assert!(fits(ONE_BYTES_MAX + 1, ALL_BYTES_MAX).is_err());
         assert!(fits(10, 10).is_ok());

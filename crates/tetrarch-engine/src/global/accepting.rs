@@ -13,7 +13,7 @@ use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::lease::{AcquireError, Lease};
 use tetrarch_bus::outbox;
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::state::{self, Loaded, Meta, Unreadable};
+use tetrarch_bus::state::{self, Loaded, OwnerMeta, Unreadable};
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::id::{CommitId, HumanName, Principal};
@@ -22,7 +22,7 @@ use tetrarch_core::owner::{Frame, restoring};
 use tetrarch_core::restart::{Memory, Restart};
 use tetrarch_core::time::BusTime;
 
-use super::memory::{Kept, memories};
+use super::memory::{StoredMemory, memories};
 use super::restore::{self, Rebuilt};
 use super::{acquire, clock_of, keep};
 use crate::error::EngineError;
@@ -69,7 +69,7 @@ pub async fn accept_ledger(bus: Bus, acceptance: Acceptance) -> Result<Accepted,
     let clock = clock_of(&bus, &lease).await?;
     let seed = format!("{} {}", acceptance.instance, lease.epoch());
     let work = async {
-        let found = Found::look(&bus, &acceptance).await?;
+        let found = LedgerSurvey::look(&bus, &acceptance).await?;
         match &found.because {
             None => Ok(Accepted { because: None, filled: 0, restored: 0, last: found.last }),
             Some(because) => {
@@ -103,7 +103,7 @@ async fn lease(bus: &Bus, acceptance: &Acceptance) -> Result<Lease, EngineError>
 }
 
 /// What is there.
-struct Found {
+struct LedgerSurvey {
     last: u64,
     /// Whether the stream has no entry any more.
     empty: bool,
@@ -115,7 +115,7 @@ struct Found {
     because: Option<String>,
 }
 
-impl Found {
+impl LedgerSurvey {
     async fn look(bus: &Bus, acceptance: &Acceptance) -> Result<Self, EngineError> {
         let created = bus.stream_created(LEDGER).await?;
         let loaded = state::load(bus).await;
@@ -124,7 +124,7 @@ impl Found {
         if last != accepted {
             return Err(EngineError::NotThat { last, accepted });
         }
-        let kept = Kept::read(&acceptance.data_dir).await;
+        let kept = StoredMemory::read(&acceptance.data_dir).await;
         let (known, mut because) = match &kept {
             Ok(kept) => (kept.as_ref().map(|kept| &kept.ledger), None),
             Err(error) => (None, Some(error.to_string())),
@@ -225,7 +225,7 @@ impl Found {
             last = committer.commit(entry).await.map_err(refused)?;
         }
         let mut revisions = self.loaded.revisions.clone();
-        let meta = Meta {
+        let meta = OwnerMeta {
             outbox_through: self.high,
             intake_seq: frame.intake_seq,
             owner_epoch: frame.epoch,
@@ -237,7 +237,7 @@ impl Found {
             outbox::settle(bus, &meta, &mut revisions).await?;
         }
         let memory = Memory { created: self.created.clone(), high: last };
-        let kept = Kept { ledger: memory, outbox_through: self.high };
+        let kept = StoredMemory { ledger: memory, outbox_through: self.high };
         kept.write(&acceptance.data_dir).await?;
         let restored: usize =
             entries.iter().map(|entry| entry.records.len() + entry.dropped.len()).sum();

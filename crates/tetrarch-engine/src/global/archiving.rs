@@ -14,7 +14,7 @@ use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
 use tetrarch_core::owner::{Archived, Failures, Unarchived, unarchived};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
-use tetrarch_failpoint::{Step, reach};
+use tetrarch_failpoint::{Failpoint, reach};
 
 use super::owner::OwnerMsg;
 use crate::pump::Pump;
@@ -57,7 +57,7 @@ impl Archiving {
             let kept = iter(runs).map(|run| kept(&bus, run)).buffer_unordered(AT_ONCE);
             let kept: Vec<Archived> = kept.filter_map(async |kept| kept).collect().await;
             if !kept.is_empty() {
-                reach(Step::JournalArchived);
+                reach(Failpoint::JournalArchived);
             }
             // An actor that ended has no use for it: whoever follows keeps the same again.
             let _ended = owner.cast(OwnerMsg::Archived(kept));

@@ -17,7 +17,7 @@ use crate::pump::Pump;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What was done, and whom to tell which of it the ledger has.
-pub(super) struct Done {
+pub(super) struct CredentialActs {
     pub(super) acts: Vec<CredentialAct>,
     pub(super) told: oneshot::Sender<Vec<RequestId>>,
 }
@@ -38,7 +38,7 @@ pub(super) fn start(data_dir: PathBuf, to: &ActorRef<OwnerMsg>) -> Pump {
                 }
             };
             let (told, known) = oneshot::channel();
-            if to.cast(OwnerMsg::Credentials(Done { acts, told })).is_err() {
+            if to.cast(OwnerMsg::Credentials(CredentialActs { acts, told })).is_err() {
                 return;
             }
             let Ok(known) = known.await else { return };

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_of_a_reading_is_heard_of_however_it_ends() {
+    async fn end_of_a_reading_is_reported_however_it_ends() {
         let known = Diagnosed {
             words: [(RunId(tetrarch_core::id::Ulid(1)), Vec::new())].into(),
             ..Default::default()

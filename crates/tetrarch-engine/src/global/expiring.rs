@@ -8,7 +8,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::subject::Origin;
-use tetrarch_bus::unread::Unread;
+use tetrarch_bus::unread::UnreadMail;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::mail::receipt::SetAside;
 use tetrarch_core::owner::Input;
@@ -28,7 +28,7 @@ const LOOKS: u32 = 4;
 pub(super) fn start(bus: &Bus, age: Duration, clock: Clock, to: &ActorRef<OwnerMsg>) -> Pump {
     let (bus, to) = (bus.clone(), to.clone());
     Pump::run(async move {
-        let mut unread = Unread::new(bus.clone());
+        let mut unread = UnreadMail::new(bus.clone());
         let mut looks = tokio::time::interval(age / NEAR / LOOKS);
         let limit = u64::try_from((age - age / NEAR).as_millis()).unwrap_or(u64::MAX);
         loop {

@@ -12,21 +12,21 @@ use crate::clock::Clock;
 
 /// What is heard; the sweeper's shell writes it, the owner reads it.
 #[derive(Debug, Clone)]
-pub(super) struct Hearing {
+pub(super) struct HeartbeatTable {
     clock: Clock,
     since: BusTime,
-    heard: Arc<Mutex<HashMap<AgentId, Heard>>>,
+    heard: Arc<Mutex<HashMap<AgentId, HeartbeatEntry>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct HeartbeatEntry {
     epoch: u64,
     progress: u64,
     /// When it last grew; none until it did.
     grew: Option<BusTime>,
 }
 
-impl Hearing {
+impl HeartbeatTable {
     /// Listens from now on.
     pub(super) fn new(clock: Clock) -> Self {
         Self { clock, since: clock.now(), heard: Arc::default() }
@@ -44,7 +44,7 @@ impl Hearing {
                 known.progress = progress;
             }
             Some(_) | None => {
-                heard.insert(agent.clone(), Heard { epoch, progress, grew: None });
+                heard.insert(agent.clone(), HeartbeatEntry { epoch, progress, grew: None });
             }
         }
     }
@@ -63,7 +63,7 @@ impl Hearing {
     }
 
     /// Each write is whole, so one that panicked elsewhere left nothing half done.
-    fn lock(&self) -> MutexGuard<'_, HashMap<AgentId, Heard>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AgentId, HeartbeatEntry>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

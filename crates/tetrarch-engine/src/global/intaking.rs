@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use ractor::ActorRef;
 use tetrarch_bus::Bus;
-use tetrarch_bus::cursor::{self, Beyond};
+use tetrarch_bus::cursor::{self, BeyondEnd};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
 use tetrarch_bus::journal::{self, JournalName};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
@@ -16,7 +16,7 @@ use tetrarch_core::trouble::Trouble;
 
 use super::owner::OwnerMsg;
 use crate::error::{EngineError, note_dead};
-use crate::pump::{Places, Pump};
+use crate::pump::{MailboxSlots, Pump};
 
 /// Batches of requests that wait in the mailbox.
 const BATCHES_IN_MAILBOX: usize = 4;
@@ -31,7 +31,7 @@ pub(super) async fn intake(
     let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
     let (bus, to) = (bus.clone(), to.clone());
     let reading = Pump::run(async move {
-        let places = Places::new(BATCHES_IN_MAILBOX);
+        let places = MailboxSlots::new(BATCHES_IN_MAILBOX);
         loop {
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
             // Before the owner passes over it, and not in its loop.
@@ -66,7 +66,7 @@ pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     let (bus, to) = (bus.clone(), to.clone());
     Pump::run(async move {
         match cursor::beyond(&bus).await {
-            Ok(Some(Beyond { agents: inboxes, position, last })) => {
+            Ok(Some(BeyondEnd { agents: inboxes, position, last })) => {
                 let shrunk = Trouble::InboxShrank { inboxes, position, last };
                 // An actor that ended tells nobody.
                 let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(shrunk))));

@@ -19,7 +19,7 @@ use tetrarch_core::snapshot::{Due, Extent, Retention, Snapshot};
 use tetrarch_core::time::{BusTime, Millis};
 use tokio::sync::watch;
 
-use artifacts::Swept;
+use artifacts::SweptArtifacts;
 
 use super::owner::OwnerMsg;
 use super::restore;
@@ -36,12 +36,12 @@ const LOOKS_PER_SNAPSHOT: u64 = 100;
 
 /// How far the outbox got.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Recorded {
+pub(super) struct OutboxProgress {
     through: u64,
     snapshot: Option<Arc<Snapshot>>,
 }
 
-impl Recorded {
+impl OutboxProgress {
     /// Notes entries that are out.
     pub(super) fn add(&mut self, entries: &[(u64, Arc<Entry>)]) {
         for (seq, entry) in entries {
@@ -70,10 +70,10 @@ pub(super) struct Keeping {
 pub(super) fn start(
     keeping: Keeping,
     records: &Records,
-    recorded: watch::Receiver<Recorded>,
+    recorded: watch::Receiver<OutboxProgress>,
 ) -> Pump {
     let began = records.agents.get(&AgentId::Go).map(|go| go.created);
-    let keeper = Keeper {
+    let keeper = SnapshotKeeper {
         began: began.unwrap_or_else(|| keeping.clock.now()),
         with: keeping,
         kept: records.snapshot.clone().map(Arc::new),
@@ -85,7 +85,7 @@ pub(super) fn start(
     Pump::run(keeper.run(recorded))
 }
 
-struct Keeper {
+struct SnapshotKeeper {
     with: Keeping,
     /// When the installation began.
     began: BusTime,
@@ -101,8 +101,8 @@ struct Keeper {
     swept: Option<BusTime>,
 }
 
-impl Keeper {
-    async fn run(mut self, mut recorded: watch::Receiver<Recorded>) {
+impl SnapshotKeeper {
+    async fn run(mut self, mut recorded: watch::Receiver<OutboxProgress>) {
         let pause = Duration::from_millis((self.with.retention.unnamed.0 / SWEEPS).max(1));
         let mut beat = tokio::time::interval(LOOK_EVERY.min(pause));
         let stride = (self.with.retention.entries / LOOKS_PER_SNAPSHOT).max(1);
@@ -116,7 +116,7 @@ impl Keeper {
                 }
                 _ = beat.tick() => true,
             };
-            let Recorded { through, snapshot } = recorded.borrow_and_update().clone();
+            let OutboxProgress { through, snapshot } = recorded.borrow_and_update().clone();
             let news = snapshot
                 .filter(|new| self.kept.as_ref().is_none_or(|kept| kept.through < new.through));
             let fresh = news.is_some();
@@ -164,7 +164,8 @@ impl Keeper {
         if self.swept.is_some_and(|at| now - at < Millis(kept.0 / SWEEPS)) {
             return Ok(());
         }
-        let Swept { artifacts, uploads } = artifacts::sweep(&self.with.bus, now, kept).await?;
+        let SweptArtifacts { artifacts, uploads } =
+            artifacts::sweep(&self.with.bus, now, kept).await?;
         if artifacts + uploads > 0 {
             tracing::info!(artifacts, uploads, "removed what nothing names");
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
-use tetrarch_bus::state::Meta;
+use tetrarch_bus::state::OwnerMeta;
 use tetrarch_bus::tail::{Witness, last_told};
 use tetrarch_core::restart::Memory;
 use tokio::sync::{oneshot, watch};
@@ -25,7 +25,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Where it is remembered what the ledger was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeper {
+pub enum MemorySource {
     /// STATE's own record.
     State,
     /// The owner's data directory.
@@ -36,7 +36,7 @@ pub enum Keeper {
     Order,
 }
 
-impl fmt::Display for Keeper {
+impl fmt::Display for MemorySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::State => "STATE",
@@ -49,14 +49,14 @@ impl fmt::Display for Keeper {
 
 /// What is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Kept {
+pub(crate) struct StoredMemory {
     /// What the guard compares.
     pub(crate) ledger: Memory,
     /// What entries up to here make visible is out: from where a lost STATE is made anew.
     pub(crate) outbox_through: u64,
 }
 
-impl Kept {
+impl StoredMemory {
     /// What a data directory remembers; nothing of an installation that is new there.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 /// # Errors
 /// It is there and cannot be read.
 pub async fn remembered(data_dir: &Path) -> Result<Option<Memory>, EngineError> {
-    Ok(Kept::read(data_dir).await?.map(|kept| kept.ledger))
+    Ok(StoredMemory::read(data_dir).await?.map(|kept| kept.ledger))
 }
 
 /// Everything that remembers the ledger: STATE, the data directory, and what came from an entry and was
@@ -138,15 +138,16 @@ pub async fn remembered(data_dir: &Path) -> Result<Option<Memory>, EngineError> 
 /// The bus does not give it.
 pub async fn memories(
     bus: &Bus,
-    meta: Option<&Meta>,
+    meta: Option<&OwnerMeta>,
     kept: Option<&Memory>,
-) -> Result<Vec<(Keeper, Memory)>, EngineError> {
+) -> Result<Vec<(MemorySource, Memory)>, EngineError> {
     let told =
         meta.map(|meta| Memory { created: meta.ledger_created.clone(), high: meta.ledger_high });
-    let mut memories: Vec<(Keeper, Memory)> =
-        told.into_iter().map(|memory| (Keeper::State, memory)).collect();
-    memories.extend(kept.cloned().map(|memory| (Keeper::DataDirectory, memory)));
-    let published = [(Keeper::PlanEvent, Witness::PlanEvent), (Keeper::Order, Witness::Order)];
+    let mut memories: Vec<(MemorySource, Memory)> =
+        told.into_iter().map(|memory| (MemorySource::State, memory)).collect();
+    memories.extend(kept.cloned().map(|memory| (MemorySource::DataDirectory, memory)));
+    let published =
+        [(MemorySource::PlanEvent, Witness::PlanEvent), (MemorySource::Order, Witness::Order)];
     for (keeper, witness) in published {
         let high = last_told(bus, witness).await?;
         memories.push((keeper, Memory { created: String::new(), high }));
@@ -156,22 +157,22 @@ pub async fn memories(
 
 /// Keeps what it is told, once a second at most.
 #[derive(Debug)]
-pub(super) struct Memoir {
-    told: watch::Sender<Kept>,
+pub(super) struct MemoryWriter {
+    told: watch::Sender<StoredMemory>,
     end: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-impl Memoir {
+impl MemoryWriter {
     /// Begins; without a data directory nothing is kept.
     pub(super) fn begin(data_dir: Option<PathBuf>) -> Self {
-        let (told, changes) = watch::channel(Kept::default());
+        let (told, changes) = watch::channel(StoredMemory::default());
         let (end, ended) = oneshot::channel();
         Self { told, end, task: tokio::spawn(keep(data_dir, changes, ended)) }
     }
 
     /// Where to tell it.
-    pub(super) fn told(&self) -> watch::Sender<Kept> {
+    pub(super) fn told(&self) -> watch::Sender<StoredMemory> {
         self.told.clone()
     }
 
@@ -187,7 +188,7 @@ impl Memoir {
 
 async fn keep(
     data_dir: Option<PathBuf>,
-    mut changes: watch::Receiver<Kept>,
+    mut changes: watch::Receiver<StoredMemory>,
     mut ended: oneshot::Receiver<()>,
 ) {
     let Some(data_dir) = data_dir else { return };
@@ -198,7 +199,7 @@ async fn keep(
             _ = &mut ended => ending = true,
         }
         let kept = changes.borrow_and_update().clone();
-        if kept == Kept::default() {
+        if kept == StoredMemory::default() {
             continue;
         }
         if let Err(error) = kept.write(&data_dir).await {
@@ -220,38 +221,38 @@ async fn keep(
 mod tests {
     use super::*;
 
-    fn kept(high: u64) -> Kept {
+    fn kept(high: u64) -> StoredMemory {
         let ledger = Memory { created: "then".to_owned(), high };
-        Kept { ledger, outbox_through: high / 2 }
+        StoredMemory { ledger, outbox_through: high / 2 }
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_read_again_and_garbage_is_no_new_installation() {
+    async fn stored_memory_is_read_back_and_garbage_is_no_new_installation() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("below");
-        assert_eq!(Kept::read(&below).await.unwrap(), None);
+        assert_eq!(StoredMemory::read(&below).await.unwrap(), None);
         kept(7).write(&below).await.unwrap();
         kept(u64::MAX).write(&below).await.unwrap();
-        assert_eq!(Kept::read(&below).await.unwrap(), Some(kept(u64::MAX)));
+        assert_eq!(StoredMemory::read(&below).await.unwrap(), Some(kept(u64::MAX)));
         assert_eq!(std::fs::read_dir(&below).unwrap().count(), 1, "nothing is left beside it");
         for garbage in
             ["", "null", "{}", "{\"ledgerCreated\": \"then\", \"ledgerHigh\": 7}", "\u{0}"]
         {
             std::fs::write(below.join(FILE), garbage).unwrap();
-            let refused = Kept::read(&below).await.unwrap_err();
+            let refused = StoredMemory::read(&below).await.unwrap_err();
             assert!(refused.to_string().contains("--accept-ledger"), "{refused}");
         }
     }
 
     #[tokio::test]
-    async fn the_last_thing_it_was_told_is_kept_when_it_ends() {
+    async fn last_update_is_stored_on_shutdown() {
         let dir = tempfile::tempdir().unwrap();
-        let memoir = Memoir::begin(Some(dir.path().to_owned()));
+        let memoir = MemoryWriter::begin(Some(dir.path().to_owned()));
         for high in 1..=50 {
             memoir.told().send_replace(kept(high));
             tokio::task::yield_now().await;
         }
         memoir.end().await;
-        assert_eq!(Kept::read(dir.path()).await.unwrap(), Some(kept(50)));
+        assert_eq!(StoredMemory::read(dir.path()).await.unwrap(), Some(kept(50)));
     }
 }

@@ -29,31 +29,31 @@ use tetrarch_core::time::BusTime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::Ending;
+use super::TermEnd;
 use super::archiving::Archiving;
-use super::credentials::Done;
+use super::credentials::CredentialActs;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
-use super::hearing::Hearing;
+use super::hearing::HeartbeatTable;
 use super::intaking::{inboxes, intake, journals, ticks};
-use super::keeping::{self, Keeping, Recorded};
-use super::memory::Kept;
-use super::planning::{self, Asking, PlannerConfig, Question};
+use super::keeping::{self, Keeping, OutboxProgress};
+use super::memory::StoredMemory;
+use super::planning::{self, PlannerConfig, PlannerHandle, PlannerQuestion};
 use super::posting;
 use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
-use super::queue::{Next, Queue};
+use super::queue::{Queue, QueueItem};
 use super::reached;
 use super::reclaiming;
 use super::replying::Replying;
 use super::restore::Restored;
 use super::settling::Settling;
 use super::spans::traced;
-use super::sweeping::{self, Patience, Told};
-use super::watched::Watched;
+use super::sweeping::{self, SweepConfig, SweeperMsg};
+use super::watched::SweeperHandle;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::metrics::Leading;
-use crate::pump::{Placed, Pump};
+use crate::pump::{Pump, WithPermit};
 
 /// How often what is due is done when nothing else happens.
 const TICK_EVERY: Duration = Duration::from_secs(60);
@@ -66,11 +66,11 @@ const ANSWERS_MAX: usize = 1024;
 /// What the owner's actor is told.
 pub(super) enum OwnerMsg {
     /// Requests arrived.
-    Intake(Placed<Vec<Intaken>>),
+    Intake(WithPermit<Vec<Intaken>>),
     /// A message to GO.
-    Posted(Placed<Box<Incoming>>),
+    Posted(WithPermit<Box<Incoming>>),
     /// An external agent gave a sign of life.
-    Heard(Placed<Input>),
+    Heard(WithPermit<Input>),
     /// The commit in flight has an outcome.
     Committed(Box<Result<Committer, CommitError>>),
     /// The sweeper, or the keeper of the ledger, found something.
@@ -88,7 +88,7 @@ pub(super) enum OwnerMsg {
     /// Journals of ended runs are kept.
     Archived(Vec<Archived>),
     /// Something was done with credentials.
-    Credentials(Done),
+    Credentials(CredentialActs),
 }
 
 /// What it is started with.
@@ -101,13 +101,13 @@ pub(super) struct OwnerArgs {
     pub(super) mail_age: Duration,
     pub(super) instance: String,
     pub(super) epoch: u64,
-    pub(super) patience: Patience,
+    pub(super) patience: SweepConfig,
     pub(super) tick_every: Option<Duration>,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
-    pub(super) memory: watch::Sender<Kept>,
+    pub(super) memory: watch::Sender<StoredMemory>,
     pub(super) ready: watch::Sender<bool>,
-    pub(super) ending: mpsc::Sender<Result<Ending, EngineError>>,
+    pub(super) ending: mpsc::Sender<Result<TermEnd, EngineError>>,
 }
 
 /// The actor.
@@ -121,7 +121,7 @@ pub(super) struct OwnerState {
     instance: String,
     epoch: u64,
     clock: Clock,
-    hearing: Hearing,
+    hearing: HeartbeatTable,
     diagnosing: Diagnosing,
     /// When the overseer looked last; at the start of time when it has not.
     looked: BusTime,
@@ -136,12 +136,12 @@ pub(super) struct OwnerState {
     replying: Replying,
     committer: Option<Committer>,
     commits: usize,
-    watched: Watched,
-    asking: Asking,
+    watched: SweeperHandle,
+    asking: PlannerHandle,
     outbox: mpsc::Sender<Committed>,
-    memory: watch::Sender<Kept>,
+    memory: watch::Sender<StoredMemory>,
     ready: watch::Sender<bool>,
-    ending: mpsc::Sender<Result<Ending, EngineError>>,
+    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
     pumps: Vec<Pump>,
     /// The next deadline, and the timer set to it.
     timer: Option<(BusTime, Pump)>,
@@ -161,7 +161,7 @@ impl Actor for OwnerActor {
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
         let (tick_every, mail_age) = (args.tick_every, args.mail_age);
-        let hearing = Hearing::new(clock);
+        let hearing = HeartbeatTable::new(clock);
         let (asking, answers) =
             planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
@@ -169,7 +169,7 @@ impl Actor for OwnerActor {
         let Restored { server, kept, troubles, holds, .. } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
-        let (recorded, told) = watch::channel(Recorded::default());
+        let (recorded, told) = watch::channel(OutboxProgress::default());
         let announcer = Announcer::new(bus.clone());
         let recorder = Recorder::new(bus.clone(), revisions, kept.ledger.created.clone(), server);
         memory.send_replace(kept);
@@ -216,7 +216,7 @@ impl Actor for OwnerActor {
             group: Group::default(),
             answers: Vec::new(),
             commits: 0,
-            watched: Watched::new(sweeper),
+            watched: SweeperHandle::new(sweeper),
             asking,
             outbox,
             memory,
@@ -237,14 +237,16 @@ impl Actor for OwnerActor {
         state: &mut OwnerState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            OwnerMsg::Intake(Placed { it: batch, place }) => {
+            OwnerMsg::Intake(WithPermit { it: batch, place }) => {
                 let place = Arc::new(place);
                 for taken in batch {
                     state.take(taken, &place);
                 }
             }
-            OwnerMsg::Posted(Placed { it, place }) => state.post(*it, place),
-            OwnerMsg::Heard(Placed { it, place }) => state.queue.push_placed(it, Arc::new(place)),
+            OwnerMsg::Posted(WithPermit { it, place }) => state.post(*it, place),
+            OwnerMsg::Heard(WithPermit { it, place }) => {
+                state.queue.push_placed(it, Arc::new(place))
+            }
             OwnerMsg::Found(found) => state.queue.push(*found),
             OwnerMsg::Filled(fill) => state.make_room(*fill),
             OwnerMsg::Tick => {
@@ -346,7 +348,7 @@ impl OwnerState {
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
         self.watched.note(&entry);
-        let questions = Question::all_of(&entry, &self.records);
+        let questions = PlannerQuestion::all_of(&entry, &self.records);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
         let (replying, answers) = (self.replying.clone(), std::mem::take(&mut self.answers));
@@ -377,16 +379,16 @@ impl OwnerState {
             && let Some(next) = self.queue.next(now)
         {
             let (step, seq) = match next {
-                Next::Decide(input, seq) => {
+                QueueItem::Decide(input, seq) => {
                     let input = traced(input);
                     (decide(&self.records, &self.policy, now, &input), seq)
                 }
-                Next::Read(request, seq) => {
+                QueueItem::Read(request, seq) => {
                     let mail = answer(&self.records, &self.policy, now, &request);
                     self.answers.extend(mail.map(|mail| (request.seq, mail)));
                     (Step::default(), Some(seq))
                 }
-                Next::Passed(seq) => (Step::default(), Some(seq)),
+                QueueItem::Passed(seq) => (Step::default(), Some(seq)),
             };
             self.group.add(&mut self.records, step, seq);
         }
@@ -420,7 +422,8 @@ impl OwnerState {
     fn revoke_the_unanswering(&mut self) {
         for (host, epoch) in unanswering_hosts(&self.records, self.clock.now()) {
             if self.revoked.insert((host.clone(), epoch))
-                && let Err(error) = self.watched.sweeper.try_send(Told::Revoke(host.clone(), epoch))
+                && let Err(error) =
+                    self.watched.sweeper.try_send(SweeperMsg::Revoke(host.clone(), epoch))
             {
                 tracing::error!(%host, %error, "the sweeper was not told to take a lease");
                 // It is told at the next input.
@@ -442,7 +445,7 @@ impl OwnerState {
                 return;
             }
             Err(CommitError::Deposed { epoch }) => Err(EngineError::Deposed { epoch }),
-            Err(CommitError::Reload { .. }) => Ok(Ending::Reload),
+            Err(CommitError::Reload { .. }) => Ok(TermEnd::Reload),
             Err(CommitError::Encoding(error)) => Err(error.into()),
             Err(CommitError::Refused(error)) => Err(error.into()),
             Err(CommitError::Unreadable(error)) => Err(error.into()),

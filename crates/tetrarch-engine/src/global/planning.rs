@@ -25,8 +25,8 @@ use crate::error::EngineError;
 use crate::pump::Pump;
 
 pub use model::{BadPlanner, PlannerConfig};
-use model::{Model, faults};
-pub use tetrarch_model::{Key, provide_tls};
+use model::{PlannerModel, faults};
+pub use tetrarch_model::{ApiKey, provide_tls};
 
 /// Questions that are asked at one time.
 const ASKED_AT_ONCE: usize = 2;
@@ -35,16 +35,16 @@ const TAKEN_UP: usize = 64;
 
 /// What is asked from now on.
 #[derive(Debug, Clone)]
-pub(super) struct Asking(mpsc::Sender<Question>);
+pub(super) struct PlannerHandle(mpsc::Sender<PlannerQuestion>);
 
 /// A question, and the profile whose model it is put to; none: it is put to the installation's planner.
 #[derive(Debug, Clone)]
-pub(super) struct Question {
+pub(super) struct PlannerQuestion {
     planning: Planning,
     of: Option<Profile>,
 }
 
-impl Question {
+impl PlannerQuestion {
     fn new(planning: &Planning, records: &Records) -> Self {
         Self { planning: planning.clone(), of: asked_of(records, planning).cloned() }
     }
@@ -59,9 +59,9 @@ impl Question {
     }
 }
 
-impl Asking {
+impl PlannerHandle {
     /// Asks what is to be asked.
-    pub(super) async fn ask(&self, questions: Vec<Question>) {
+    pub(super) async fn ask(&self, questions: Vec<PlannerQuestion>) {
         for question in questions {
             // A spell that ended is followed by one that asks again.
             let _ended = self.0.send(question).await;
@@ -74,26 +74,26 @@ pub(super) fn start(
     config: Option<&PlannerConfig>,
     records: &Records,
     owner: ActorRef<OwnerMsg>,
-) -> Result<(Asking, Pump), EngineError> {
+) -> Result<(PlannerHandle, Pump), EngineError> {
     let bounds = config.map_or_else(Bounds::default, |config| config.bounds);
-    let model = config.map(Model::new).transpose()?.map(Arc::new);
+    let model = config.map(PlannerModel::new).transpose()?.map(Arc::new);
     // What a former owner left open is asked again once that is committed: it is paid again.
     for planning in records.plannings.values().filter(|it| it.status == PlanningStatus::Asked) {
         let again = Box::new(Input::AskAgain(planning.id));
         // An owner that ended has nothing to decide.
         let _ended = owner.cast(OwnerMsg::Found(again));
     }
-    let (tell, mut told) = mpsc::channel::<Question>(TAKEN_UP);
+    let (tell, mut told) = mpsc::channel::<PlannerQuestion>(TAKEN_UP);
     let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
     let pump = Pump::run(async move {
         let (mut asking, mut taken) = (JoinSet::new(), HashSet::new());
-        let take = |asking: &mut JoinSet<DispatchId>, Question { planning, of }| {
+        let take = |asking: &mut JoinSet<DispatchId>, PlannerQuestion { planning, of }| {
             let (model, places, owner) = (model.clone(), Arc::clone(&places), owner.clone());
             let (span, id) = (span_of(&planning), planning.id);
             let asks = async move {
                 // The semaphore is never closed.
                 let _place = places.acquire().await;
-                let proposal = match of.map(|profile| Model::of(&profile, bounds)) {
+                let proposal = match of.map(|profile| PlannerModel::of(&profile, bounds)) {
                     Some(Ok(own)) => answer(Some(&own), &planning).await,
                     Some(Err(why)) => Dialogue::begin(&planning, bounds).failed(&why),
                     None => answer(model.as_deref(), &planning).await,
@@ -120,7 +120,7 @@ pub(super) fn start(
             }
         }
     });
-    Ok((Asking(tell), pump))
+    Ok((PlannerHandle(tell), pump))
 }
 
 /// What is said to the model about a question, as a part of the trace of whoever it comes from.
@@ -140,11 +140,11 @@ fn span_of(planning: &Planning) -> tracing::Span {
 /// # Errors
 /// There can be no such planner.
 pub async fn propose(config: &PlannerConfig, planning: &Planning) -> Result<Proposal, BadPlanner> {
-    Ok(answer(Some(&Model::new(config)?), planning).await)
+    Ok(answer(Some(&PlannerModel::new(config)?), planning).await)
 }
 
 /// Asks until there is a valid answer, or none is to be expected.
-async fn answer(model: Option<&Model>, planning: &Planning) -> Proposal {
+async fn answer(model: Option<&PlannerModel>, planning: &Planning) -> Proposal {
     let Some(model) = model else {
         return Dialogue::begin(planning, Bounds::default()).failed("no planner is configured");
     };

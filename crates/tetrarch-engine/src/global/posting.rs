@@ -10,7 +10,7 @@ use tetrarch_core::owner::Posted;
 use tetrarch_core::records::Records;
 use tokio::sync::mpsc;
 
-use super::Ending;
+use super::TermEnd;
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
 use crate::patience::until_answered;
@@ -22,7 +22,7 @@ pub(super) fn start(
     bus: &Bus,
     records: &Records,
     to: &ActorRef<OwnerMsg>,
-    ending: mpsc::Sender<Result<Ending, EngineError>>,
+    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
 ) -> Pump {
     let read = records.agents.get(&AgentId::Go).map_or(0, |go| go.mail_read);
     let (bus, to) = (bus.clone(), to.clone());

@@ -7,9 +7,9 @@ use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::ledger::Entry;
 use tokio::sync::{mpsc, watch};
 
-use super::Ending;
-use super::keeping::Recorded;
-use super::memory::Kept;
+use super::TermEnd;
+use super::keeping::OutboxProgress;
+use super::memory::StoredMemory;
 use crate::error::EngineError;
 use crate::pump::Pump;
 
@@ -26,7 +26,7 @@ pub(super) fn announce(
     unpublished: Vec<Committed>,
     mut entries: mpsc::Receiver<Committed>,
     announced: mpsc::Sender<Committed>,
-    ending: mpsc::Sender<Result<Ending, EngineError>>,
+    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
 ) -> Pump {
     Pump::run(async move {
         let mut batch = unpublished;
@@ -52,8 +52,8 @@ pub(super) fn announce(
 pub(super) fn record(
     mut recorder: Recorder,
     mut announced: mpsc::Receiver<Committed>,
-    (recorded, memory): (watch::Sender<Recorded>, watch::Sender<Kept>),
-    ending: mpsc::Sender<Result<Ending, EngineError>>,
+    (recorded, memory): (watch::Sender<OutboxProgress>, watch::Sender<StoredMemory>),
+    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
 ) -> Pump {
     Pump::run(async move {
         let mut batch = Vec::new();

@@ -12,10 +12,10 @@ use tetrarch_core::share::{Backlog, Shares, Verdict};
 use tetrarch_core::time::BusTime;
 use tetrarch_core::trouble::Trouble;
 
-use crate::pump::Place;
+use crate::pump::MailboxPermit;
 
 /// What is next.
-pub(super) enum Next {
+pub(super) enum QueueItem {
     /// It is decided on. A request has its sequence.
     Decide(Input, Option<u64>),
     /// It is answered from the records.
@@ -25,47 +25,48 @@ pub(super) enum Next {
 }
 
 /// Where a request stands in `REQUESTS`: its sequence, and when it was stored.
-type Stored = (u64, BusTime);
+type RequestPosition = (u64, BusTime);
 
-struct Waiting {
+struct QueuedInput {
     input: Input,
-    stored: Option<Stored>,
+    stored: Option<RequestPosition>,
     /// Given back with the last of its batch.
-    _place: Option<Arc<Place>>,
+    _place: Option<Arc<MailboxPermit>>,
 }
 
 /// The queue.
 pub(super) struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedInput>,
     shares: Shares,
 }
 
 impl Queue {
     /// A queue that begins with these, and has shares of so many requests a second.
     pub(super) fn new(requests_per_second: u64, first: impl Iterator<Item = Input>) -> Self {
-        let waiting = first.map(|input| Waiting { input, stored: None, _place: None }).collect();
+        let waiting =
+            first.map(|input| QueuedInput { input, stored: None, _place: None }).collect();
         Self { waiting, shares: Shares::new(requests_per_second) }
     }
 
     /// Adds what holds no place: there are few of it.
     pub(super) fn push(&mut self, input: Input) {
-        self.waiting.push_back(Waiting { input, stored: None, _place: None });
+        self.waiting.push_back(QueuedInput { input, stored: None, _place: None });
     }
 
     /// Adds what holds a place until it is decided on.
-    pub(super) fn push_placed(&mut self, input: Input, place: Arc<Place>) {
-        self.waiting.push_back(Waiting { input, stored: None, _place: Some(place) });
+    pub(super) fn push_placed(&mut self, input: Input, place: Arc<MailboxPermit>) {
+        self.waiting.push_back(QueuedInput { input, stored: None, _place: Some(place) });
     }
 
     /// Adds a request of a batch.
     pub(super) fn push_request(
         &mut self,
         request: Box<Request>,
-        stored: Stored,
-        place: &Arc<Place>,
+        stored: RequestPosition,
+        place: &Arc<MailboxPermit>,
     ) {
         let (input, place) = (Input::Request(request), Some(Arc::clone(place)));
-        self.waiting.push_back(Waiting { input, stored: Some(stored), _place: place });
+        self.waiting.push_back(QueuedInput { input, stored: Some(stored), _place: place });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -77,23 +78,23 @@ impl Queue {
     }
 
     /// Takes what is next. A read that nobody waits for any more is passed over.
-    pub(super) fn next(&mut self, now: BusTime) -> Option<Next> {
-        let Waiting { input, stored, .. } = self.waiting.pop_front()?;
+    pub(super) fn next(&mut self, now: BusTime) -> Option<QueueItem> {
+        let QueuedInput { input, stored, .. } = self.waiting.pop_front()?;
         let (request, (seq, at)) = match (input, stored) {
             (Input::Request(request), Some(stored)) => (request, stored),
-            (other, _) => return Some(Next::Decide(other, None)),
+            (other, _) => return Some(QueueItem::Decide(other, None)),
         };
         Some(match self.shares.judge(&request, at) {
             Verdict::Within if is_only_answered(&request) => {
                 if now - at > ANSWERED_WITHIN {
-                    Next::Passed(seq)
+                    QueueItem::Passed(seq)
                 } else {
-                    Next::Read(request, seq)
+                    QueueItem::Read(request, seq)
                 }
             }
-            Verdict::Within => Next::Decide(Input::Request(request), Some(seq)),
-            Verdict::Refused(why) => Next::Decide(Input::OverShare(request, why), Some(seq)),
-            Verdict::Dropped => Next::Passed(seq),
+            Verdict::Within => QueueItem::Decide(Input::Request(request), Some(seq)),
+            Verdict::Refused(why) => QueueItem::Decide(Input::OverShare(request, why), Some(seq)),
+            Verdict::Dropped => QueueItem::Passed(seq),
         })
     }
 
@@ -129,7 +130,7 @@ mod tests {
     use tetrarch_core::request::{Report, RequestBody, Sender};
 
     use super::*;
-    use crate::pump::{Placed, Places};
+    use crate::pump::{MailboxSlots, WithPermit};
 
     fn request(seq: u64) -> Box<Request> {
         let from = "PO-demo".parse().unwrap();
@@ -145,10 +146,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_that_waits_for_its_decisions_keeps_its_place() {
-        let places = Places::new(1);
+    async fn batch_awaiting_decisions_keeps_its_permit() {
+        let places = MailboxSlots::new(1);
         let mut queue = Queue::new(1_000, std::iter::empty());
-        let Placed { place, .. } = places.try_place(()).unwrap();
+        let WithPermit { place, .. } = places.try_place(()).unwrap();
         let place = Arc::new(place);
         for seq in 1..=2 {
             queue.push_request(request(seq), (seq, BusTime(0)), &place);
@@ -156,7 +157,9 @@ mod tests {
         drop(place);
         for seq in 1..=2 {
             assert!(places.try_place(()).is_none(), "{seq} is not decided on");
-            assert!(matches!(queue.next(BusTime(0)), Some(Next::Decide(_, Some(it))) if it == seq));
+            assert!(
+                matches!(queue.next(BusTime(0)), Some(QueueItem::Decide(_, Some(it))) if it == seq)
+            );
         }
         assert!(places.try_place(()).is_some());
     }

@@ -13,7 +13,7 @@ use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::outbox::{self, PlanTips};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::snapshot::Base;
-use tetrarch_bus::state::{self, Loaded, Meta, MetaError, Revisions};
+use tetrarch_bus::state::{self, Loaded, MetaError, OwnerMeta, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{Origin, Subject};
 use tetrarch_bus::tail::{InvalidEntry, last_epoch, read_ledger};
@@ -24,7 +24,7 @@ use tetrarch_core::restart::{Memory, Restart};
 use tetrarch_core::snapshot::{Extent, Snapshot};
 use tetrarch_core::trouble::{NoCommit, Trouble};
 
-use super::memory::{Kept, memories};
+use super::memory::{StoredMemory, memories};
 use crate::error::EngineError;
 
 pub(super) use rebuild::{Rebuilt, rebuild};
@@ -49,7 +49,7 @@ pub(crate) struct Restored {
     /// The start of the server that STATE was loaded from.
     pub(crate) server: String,
     /// What there is to remember.
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoredMemory,
     /// What people have to be told.
     pub(crate) troubles: Vec<Trouble>,
     /// Whether there are records that this version cannot read.
@@ -76,7 +76,7 @@ pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
 /// started anew may have lost the end of STATE.
 pub(crate) async fn restore(
     bus: &Bus,
-    kept: Option<&Kept>,
+    kept: Option<&StoredMemory>,
     (epoch, has_begun): (u64, bool),
     alone: bool,
 ) -> Result<Restored, EngineError> {
@@ -90,7 +90,7 @@ pub(crate) async fn restore(
     let (high, intake_seq) = (restart.through, restart.intake_seq);
     // A commit expects nothing where everything was purged.
     let last = if empty { 0 } else { high };
-    let kept = Kept { ledger: Memory { created, high }, outbox_through: outbox };
+    let kept = StoredMemory { ledger: Memory { created, high }, outbox_through: outbox };
     let holds = !(restart.held.is_empty() && restart.foreign.is_empty());
     let records = restart.records();
     Ok(Restored {
@@ -134,7 +134,7 @@ struct Folded {
 }
 
 /// What there is before the tail is read.
-struct Begun {
+struct RestoreBase {
     restart: Restart,
     /// Late entries with plan events that are not published, without anything else of them.
     plans: BTreeMap<u64, Entry>,
@@ -147,7 +147,11 @@ struct Begun {
 }
 
 /// `since`: the server's start, when all of STATE has to be of it.
-async fn fold(bus: &Bus, kept: Option<&Kept>, since: Option<&str>) -> Result<Folded, EngineError> {
+async fn fold(
+    bus: &Bus,
+    kept: Option<&StoredMemory>,
+    since: Option<&str>,
+) -> Result<Folded, EngineError> {
     let loaded = state::load(bus).await;
     // Nothing of STATE can come from an entry after the last one.
     let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept, since).await?;
@@ -157,7 +161,7 @@ async fn fold(bus: &Bus, kept: Option<&Kept>, since: Option<&str>) -> Result<Fol
         Some(occasion) => mend(bus, loaded, extent.last, kept, occasion).await?,
         None => as_it_is(loaded, extent.last),
     };
-    let Begun { mut restart, mut plans, revisions, outbox, epoch, mut troubles } = begun;
+    let RestoreBase { mut restart, mut plans, revisions, outbox, epoch, mut troubles } = begun;
     for (held, seq) in newer {
         restart.hold(held, seq);
     }
@@ -203,8 +207,8 @@ async fn fold(bus: &Bus, kept: Option<&Kept>, since: Option<&str>) -> Result<Fol
 /// (spec 02, Amnesia guard). A shorter one is looked at for as long as one of several servers may lag behind.
 async fn remembered(
     bus: &Bus,
-    meta: Option<&Meta>,
-    kept: Option<&Kept>,
+    meta: Option<&OwnerMeta>,
+    kept: Option<&StoredMemory>,
     alone: Option<&str>,
 ) -> Result<(String, Extent), EngineError> {
     let memories = memories(bus, meta, kept.map(|kept| &kept.ledger)).await?;
@@ -226,7 +230,7 @@ async fn remembered(
 }
 
 /// Why STATE has to be compared with the ledger.
-enum Occasion {
+enum RebuildReason {
     /// The server was started anew, and may have lost what did not wait for the disk.
     Restarted,
     /// There is something wrong with it, in words.
@@ -237,12 +241,12 @@ enum Occasion {
 fn occasion(
     loaded: &Loaded,
     first: u64,
-    kept: Option<&Kept>,
+    kept: Option<&StoredMemory>,
     since: Option<&str>,
-) -> Option<Occasion> {
+) -> Option<RebuildReason> {
     if let Some(broken) = loaded.unreadable.iter().find(|it| it.newer().is_none()) {
         let reason = format!("{} could not be read: {}", broken.subject, broken.error);
-        return Some(Occasion::Damaged(reason));
+        return Some(RebuildReason::Damaged(reason));
     }
     let written =
         first > 1 || !loaded.records.is_empty() || kept.is_some_and(|kept| kept.outbox_through > 0);
@@ -251,9 +255,11 @@ fn occasion(
     match since {
         // A server that did not wait for the disk may have lost all of it.
         Some(since) => {
-            (lost || told.is_some_and(|told| told != since)).then_some(Occasion::Restarted)
+            (lost || told.is_some_and(|told| told != since)).then_some(RebuildReason::Restarted)
         }
-        None => lost.then(|| Occasion::Damaged("it does not say how far it is written".to_owned())),
+        None => {
+            lost.then(|| RebuildReason::Damaged("it does not say how far it is written".to_owned()))
+        }
     }
 }
 
@@ -300,7 +306,7 @@ async fn set_aside(
 }
 
 /// STATE, when there is nothing wrong with it, and a ledger that goes up to `last`.
-fn as_it_is(loaded: Loaded, last: u64) -> Begun {
+fn as_it_is(loaded: Loaded, last: u64) -> RestoreBase {
     let meta = loaded.meta.unwrap_or_default();
     let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
     let restart = Restart {
@@ -312,7 +318,7 @@ fn as_it_is(loaded: Loaded, last: u64) -> Begun {
     };
     let (outbox, epoch) = (meta.outbox_through, meta.owner_epoch);
     let (plans, troubles) = (BTreeMap::new(), Vec::new());
-    Begun { restart, plans, revisions: loaded.revisions, outbox, epoch, troubles }
+    RestoreBase { restart, plans, revisions: loaded.revisions, outbox, epoch, troubles }
 }
 
 /// The ledger instead of STATE, which is made to agree with it.
@@ -320,9 +326,9 @@ async fn mend(
     bus: &Bus,
     loaded: Loaded,
     last: u64,
-    kept: Option<&Kept>,
-    occasion: Occasion,
-) -> Result<Begun, EngineError> {
+    kept: Option<&StoredMemory>,
+    occasion: RebuildReason,
+) -> Result<RestoreBase, EngineError> {
     let tips = PlanTips::read(bus).await?;
     let rebuilt = rebuild(bus, latest(&loaded).cloned(), last, Some(&tips)).await?;
     let remembered = kept.map_or(0, |kept| kept.outbox_through).min(last);
@@ -342,11 +348,11 @@ async fn mend(
     restart.skip(outbox);
     let lost = plans.len();
     let troubles = match occasion {
-        Occasion::Damaged(reason) => {
+        RebuildReason::Damaged(reason) => {
             tracing::error!(reason, written, dropped, lost, "STATE was mended from the ledger");
             vec![Trouble::StateMended { written, dropped, reason }]
         }
-        Occasion::Restarted => {
+        RebuildReason::Restarted => {
             tracing::info!(
                 written,
                 dropped,
@@ -356,7 +362,7 @@ async fn mend(
             Vec::new()
         }
     };
-    Ok(Begun { restart, plans, revisions, outbox, epoch, troubles })
+    Ok(RestoreBase { restart, plans, revisions, outbox, epoch, troubles })
 }
 
 /// The latest snapshot that STATE tells of.

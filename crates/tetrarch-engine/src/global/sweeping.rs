@@ -9,7 +9,7 @@ use ractor::ActorRef;
 use tetrarch_bus::Bus;
 use tetrarch_bus::error::PublishError;
 use tetrarch_bus::lease::{Lease, LeaseKey, LeaseSeen, Renewal, Renewals};
-use tetrarch_bus::watch::{Beat, Heartbeats};
+use tetrarch_bus::watch::{AgentHeartbeat, Heartbeats};
 use tetrarch_core::agent::{Agent, Hosting};
 use tetrarch_core::id::{AgentId, HostName, SessionId};
 use tetrarch_core::liveness::Liveness;
@@ -19,13 +19,13 @@ use tetrarch_core::sweep::{
     Heard, LeaseLook, MassPolicy, Proposal, Rows, Sweeper, Taking, Takings, Watch, Windows,
 };
 use tetrarch_core::time::{Millis, Moment};
-use tetrarch_failpoint::{Step, reach, reach_if};
+use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tokio::sync::mpsc;
 
-use super::hearing::Hearing;
+use super::hearing::HeartbeatTable;
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
-use crate::pump::{Places, Pump};
+use crate::pump::{MailboxSlots, Pump};
 
 /// Canaries in one window: more than half a window without one is deafness.
 const CANARIES_PER_WINDOW: u32 = 6;
@@ -38,19 +38,19 @@ const TOLD: usize = 4096;
 
 /// What the sweeper is told by the owner and by its own attempts.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum SweeperMsg {
     /// An agent's record changed.
     Changed(Box<Agent>),
     /// A host does not end what it was ordered to end in this epoch: its lease is to be taken.
     Revoke(HostName, u64),
     /// The lease of a silent host, as it is; none when it could not be read.
-    Looked(HostName, Option<Found>),
+    Looked(HostName, Option<FoundLease>),
     /// Whether the lease of a silent host could be taken.
     Taken(HostName, bool),
 }
 
 /// A host's lease as it was found: the key, unless it was never held or expired.
-type Found = Option<LeaseSeen>;
+type FoundLease = Option<LeaseSeen>;
 
 /// Whom it watches: every session but the owner's own. Hosts and external agents say by themselves
 /// that they are alive; the rest is named by its host.
@@ -59,7 +59,7 @@ pub(super) fn is_watched(agent: &Agent) -> bool {
 }
 
 /// What the sweeper goes by.
-pub(super) struct Patience {
+pub(super) struct SweepConfig {
     /// The liveness window.
     pub(super) window: Duration,
     /// How long a session's first sign may take.
@@ -75,11 +75,11 @@ fn millis(time: Duration) -> Millis {
 /// Starts the sweeper on what the records say. Gives what it is told by, and its task.
 pub(super) async fn start(
     bus: &Bus,
-    (patience, hearing): (Patience, Hearing),
+    (patience, hearing): (SweepConfig, HeartbeatTable),
     records: &Records,
     owner: ActorRef<OwnerMsg>,
-) -> Result<(mpsc::Sender<Told>, Pump), EngineError> {
-    let Patience { window, register_deadline, mass } = patience;
+) -> Result<(mpsc::Sender<SweeperMsg>, Pump), EngineError> {
+    let SweepConfig { window, register_deadline, mass } = patience;
     let windows = Windows::new(millis(window))?.with_register_deadline(millis(register_deadline));
     let (tell, told) = mpsc::channel(TOLD);
     let beats = Heartbeats::listen(bus).await?;
@@ -93,7 +93,7 @@ pub(super) async fn start(
         takings: Takings::new(windows),
         tell: tell.clone(),
         owner,
-        places: Places::new(HEARD_IN_MAILBOX),
+        places: MailboxSlots::new(HEARD_IN_MAILBOX),
         hearing,
         sessions: HashMap::new(),
     };
@@ -123,10 +123,10 @@ struct Sweeping {
     sweeper: Sweeper<AgentId>,
     rows: Rows<AgentId>,
     takings: Takings,
-    tell: mpsc::Sender<Told>,
+    tell: mpsc::Sender<SweeperMsg>,
     owner: ActorRef<OwnerMsg>,
-    places: Places,
-    hearing: Hearing,
+    places: MailboxSlots,
+    hearing: HeartbeatTable,
     /// The current sessions of those who say by themselves that they are alive.
     sessions: HashMap<AgentId, SessionId>,
 }
@@ -134,7 +134,7 @@ struct Sweeping {
 impl Sweeping {
     async fn run(
         mut self,
-        mut told: mpsc::Receiver<Told>,
+        mut told: mpsc::Receiver<SweeperMsg>,
         mut beats: Heartbeats,
         mut renewals: Renewals,
     ) {
@@ -146,13 +146,13 @@ impl Sweeping {
         loop {
             tokio::select! {
                 told = told.recv() => match told {
-                    Some(Told::Changed(agent)) => self.track(&agent),
-                    Some(Told::Looked(host, found)) => self.looked(host, found),
-                    Some(Told::Taken(host, taken)) => {
+                    Some(SweeperMsg::Changed(agent)) => self.track(&agent),
+                    Some(SweeperMsg::Looked(host, found)) => self.looked(host, found),
+                    Some(SweeperMsg::Taken(host, taken)) => {
                         let taking = self.takings.revoked(&host, taken);
                         self.follow(host, taking, None);
                     }
-                    Some(Told::Revoke(host, epoch)) => self.revoke(host, epoch),
+                    Some(SweeperMsg::Revoke(host, epoch)) => self.revoke(host, epoch),
                     None => return,
                 },
                 beat = beats.next() => self.beat(beat),
@@ -206,7 +206,7 @@ impl Sweeping {
         }
     }
 
-    fn beat(&mut self, Beat { agent, epoch, session }: Beat) {
+    fn beat(&mut self, AgentHeartbeat { agent, epoch, session }: AgentHeartbeat) {
         let now = self.now();
         if agent == AgentId::Go {
             self.sweeper.canary(now);
@@ -293,7 +293,7 @@ impl Sweeping {
 /// What core wants done at leases of silent hosts, and what comes of it.
 impl Sweeping {
     /// `found`: the lease as it was looked at last.
-    fn follow(&mut self, host: HostName, taking: Taking, found: Found) {
+    fn follow(&mut self, host: HostName, taking: Taking, found: FoundLease) {
         match taking {
             Taking::Wait => {}
             Taking::Look(after) => self.look(host, Duration::from_millis(after.0)),
@@ -321,11 +321,11 @@ impl Sweeping {
                 tracing::warn!(%host, %error, "a silent host's lease was not read");
             }
             // A sweeper that ended has no use for it.
-            let _ended = tell.send(Told::Looked(host, found.ok())).await;
+            let _ended = tell.send(SweeperMsg::Looked(host, found.ok())).await;
         }));
     }
 
-    fn looked(&mut self, host: HostName, found: Option<Found>) {
+    fn looked(&mut self, host: HostName, found: Option<FoundLease>) {
         let look = found.as_ref().map(|found| LeaseLook {
             seq: found.as_ref().map_or(0, |seen| seen.seq),
             held: found.as_ref().is_some_and(|seen| seen.holder.is_some()),
@@ -335,18 +335,18 @@ impl Sweeping {
     }
 
     /// Takes a lease as it was found.
-    fn take(&self, host: HostName, found: Found) {
+    fn take(&self, host: HostName, found: FoundLease) {
         let (bus, tell) = (self.bus.clone(), self.tell.clone());
         drop(tokio::spawn(async move {
-            reach(Step::LossFound);
+            reach(Failpoint::LossFound);
             let key = LeaseKey::Host(host.clone());
             let taken = Lease::revoke(&bus, &key, found.as_ref()).await;
             if let Err(error) = &taken {
                 tracing::warn!(%host, %error, "a silent host's lease was not taken");
             }
-            reach_if(Step::LeaseTaken, || taken.is_ok());
+            reach_if(Failpoint::LeaseTaken, || taken.is_ok());
             // A sweeper that ended has no use for it.
-            let _ended = tell.send(Told::Taken(host, taken.is_ok())).await;
+            let _ended = tell.send(SweeperMsg::Taken(host, taken.is_ok())).await;
         }));
     }
 

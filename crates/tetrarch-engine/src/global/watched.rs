@@ -8,18 +8,18 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::records::Records;
 use tokio::sync::mpsc;
 
-use super::sweeping::{Told, is_watched};
+use super::sweeping::{SweeperMsg, is_watched};
 
 /// The owner's word to the sweeper. Should a commit be refused, the spell ends and its sweeper with it.
 #[derive(Debug)]
-pub(super) struct Watched {
-    pub(super) sweeper: mpsc::Sender<Told>,
+pub(super) struct SweeperHandle {
+    pub(super) sweeper: mpsc::Sender<SweeperMsg>,
     untold: BTreeSet<AgentId>,
 }
 
-impl Watched {
+impl SweeperHandle {
     /// Has told nothing.
-    pub(super) fn new(sweeper: mpsc::Sender<Told>) -> Self {
+    pub(super) fn new(sweeper: mpsc::Sender<SweeperMsg>) -> Self {
         Self { sweeper, untold: BTreeSet::new() }
     }
 
@@ -38,7 +38,7 @@ impl Watched {
     pub(super) fn tell(&mut self, records: &Records) {
         while let Some(next) = self.untold.first() {
             if let Some(agent) = records.agents.get(next) {
-                let told = self.sweeper.try_send(Told::Changed(Box::new(agent.clone())));
+                let told = self.sweeper.try_send(SweeperMsg::Changed(Box::new(agent.clone())));
                 if told.is_err() {
                     tracing::warn!(
                         left = self.untold.len(),
@@ -83,17 +83,17 @@ mod tests {
     }
 
     /// The hosts that the sweeper was told of.
-    fn told(receiver: &mut mpsc::Receiver<Told>) -> Vec<String> {
+    fn told(receiver: &mut mpsc::Receiver<SweeperMsg>) -> Vec<String> {
         let told = std::iter::from_fn(|| receiver.try_recv().ok());
         told.map(|told| {
-            let Told::Changed(agent) = told else { panic!("{told:?}") };
+            let SweeperMsg::Changed(agent) = told else { panic!("{told:?}") };
             agent.id.to_string()
         })
         .collect()
     }
 
     #[test]
-    fn a_sweeper_that_is_behind_is_told_later_of_everybody() {
+    fn lagging_sweeper_is_told_of_everybody_later() {
         let (mut records, mut group, now) = (Records::default(), Group::default(), BusTime(1));
         let started = Input::Started { epoch: 1, instance: "here".to_owned() };
         for input in [started, joins(1), joins(2), joins(3)] {
@@ -102,7 +102,7 @@ mod tests {
         }
         let entry = group.finish(&mut records, CommitId(Ulid(1)), 1, now);
         let (sweeper, mut receiver) = mpsc::channel(1);
-        let mut watched = Watched::new(sweeper);
+        let mut watched = SweeperHandle::new(sweeper);
         watched.note(&entry);
         for host in ["HO@h1", "HO@h2", "HO@h3"] {
             watched.tell(&records);

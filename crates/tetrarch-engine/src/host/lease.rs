@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::codec::Vitals;
 use tetrarch_bus::lease::{Lease, RenewError};
-use tetrarch_failpoint::{Step, reach_if};
+use tetrarch_failpoint::{Failpoint, reach_if};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::rows::Turns;
+use super::rows::VitalsRotation;
 use super::{HostConfig, lease_body};
 use crate::error::EngineError;
 
@@ -25,16 +25,16 @@ const JITTER_PERCENT: u64 = 10;
 const PATIENCE_MIN: Duration = Duration::from_millis(500);
 
 /// What the task gives back: the lease, and why it was lost if it was.
-type Kept = (Lease, Option<EngineError>);
+type RenewalResult = (Lease, Option<EngineError>);
 
 /// The task that renews a host's lease.
-pub(super) struct Keeper {
-    task: JoinHandle<Kept>,
+pub(super) struct LeaseRenewer {
+    task: JoinHandle<RenewalResult>,
     stop: oneshot::Sender<()>,
     rows: watch::Sender<Vec<Vitals>>,
 }
 
-impl Keeper {
+impl LeaseRenewer {
     /// Begins to renew. `renewed` is told the moment at which each acknowledged renewal was sent.
     pub(super) fn start(
         mut lease: Lease,
@@ -89,7 +89,7 @@ async fn keep(
     renewed: &watch::Sender<Option<Instant>>,
 ) -> EngineError {
     let patience = config.window.max(PATIENCE_MIN);
-    let mut turns = Turns::default();
+    let mut turns = VitalsRotation::default();
     let mut failed = false;
     for beat in 0u64.. {
         let wait =
@@ -97,14 +97,14 @@ async fn keep(
         tokio::time::sleep(wait).await;
         failed = true;
         let all = rows.borrow().clone();
-        reach_if(Step::HeartbeatDue, || any_runs(&all));
+        reach_if(Failpoint::HeartbeatDue, || any_runs(&all));
         let body = match lease_body(config, all.len(), turns.next(all)) {
             Ok(body) => body,
             Err(error) => return error,
         };
         match tokio::time::timeout(patience, lease.renew(body)).await {
             Ok(Ok(_)) => {
-                reach_if(Step::HeartbeatSent, || any_runs(&rows.borrow()));
+                reach_if(Failpoint::HeartbeatSent, || any_runs(&rows.borrow()));
                 failed = false;
                 renewed.send_replace(Some(lease.sent_at()));
             }

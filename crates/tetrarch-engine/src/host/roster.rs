@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 
 use ractor::{Actor, ActorId, ActorRef};
 use tetrarch_bus::codec::Vitals;
-use tetrarch_core::hosted::Input;
+use tetrarch_core::hosted::SessionInput;
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
-use tetrarch_failpoint::{Step, reach, reach_if};
+use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{AgentActor, AgentArgs, AgentMsg};
@@ -19,16 +19,16 @@ use crate::interaction::{InteractionActor, InteractionMsg};
 use crate::project::{ProjectActor, ProjectArgs, ProjectMsg};
 use crate::pulse::Pulse;
 use crate::session::{Admitted, Session, Shared};
-use crate::tree::{Ended, Tree};
+use crate::tree::{ActorTree, ChildExit};
 
 /// The actor of a session.
-enum Seat {
+enum SessionActor {
     Agent(ActorRef<AgentMsg>, RunId),
     Project(ActorRef<ProjectMsg>),
     Interaction(ActorRef<InteractionMsg>),
 }
 
-impl Seat {
+impl SessionActor {
     fn id(&self) -> ActorId {
         match self {
             Self::Agent(actor, _) => actor.get_id(),
@@ -38,10 +38,10 @@ impl Seat {
     }
 }
 
-struct Seated {
+struct RosterEntry {
     session: SessionId,
     epoch: u64,
-    seat: Seat,
+    seat: SessionActor,
     pulse: watch::Receiver<Pulse>,
     /// Why it was ordered to end, when its own actor does not say that it did.
     ordered: Option<String>,
@@ -50,9 +50,9 @@ struct Seated {
 /// The sessions a host runs now.
 pub(super) struct Roster {
     own: Session,
-    tree: Tree,
+    tree: ActorTree,
     orders: mpsc::Sender<Order>,
-    seated: HashMap<AgentId, Seated>,
+    seated: HashMap<AgentId, RosterEntry>,
     runs: HashMap<RunId, AgentId>,
     /// Runs whose actor failed and whose program is being killed: whose they are, and why.
     dying: HashMap<RunId, (Session, String)>,
@@ -62,7 +62,7 @@ pub(super) struct Roster {
 
 impl Roster {
     /// A roster that is empty.
-    pub(super) fn new(own: Session, tree: Tree, orders: mpsc::Sender<Order>) -> Self {
+    pub(super) fn new(own: Session, tree: ActorTree, orders: mpsc::Sender<Order>) -> Self {
         Self {
             own,
             tree,
@@ -138,7 +138,7 @@ impl Roster {
             tracing::debug!(agent = %launch.agent, "a launch order for another life or an earlier session");
             return Ok(());
         }
-        reach_if(Step::LaunchRead, || matches!(launch.duty, Duty::Run(_)));
+        reach_if(Failpoint::LaunchRead, || matches!(launch.duty, Duty::Run(_)));
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
         let supervisor = self.tree.supervisor();
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
@@ -157,21 +157,21 @@ impl Roster {
                 };
                 let spawned = Actor::spawn_linked(None, AgentActor, args, supervisor).await;
                 self.runs.insert(id, agent.clone());
-                Seat::Agent(spawned.map_err(failed)?.0, id)
+                SessionActor::Agent(spawned.map_err(failed)?.0, id)
             }
             Duty::Project(epics) => {
                 let args = ProjectArgs { shared: self.shared(), launch, epics, trace, pulse: tell };
                 let spawned = Actor::spawn_linked(None, ProjectActor, args, supervisor).await;
-                Seat::Project(spawned.map_err(failed)?.0)
+                SessionActor::Project(spawned.map_err(failed)?.0)
             }
             Duty::Human(_) => {
                 let args = (self.shared(), launch, tell);
                 let spawned = Actor::spawn_linked(None, InteractionActor, args, supervisor).await;
-                Seat::Interaction(spawned.map_err(failed)?.0)
+                SessionActor::Interaction(spawned.map_err(failed)?.0)
             }
         };
         self.actors.insert(seat.id(), agent.clone());
-        self.seated.insert(agent, Seated { session, epoch, seat, pulse, ordered: None });
+        self.seated.insert(agent, RosterEntry { session, epoch, seat, pulse, ordered: None });
         Ok(())
     }
 
@@ -187,9 +187,9 @@ impl Roster {
             self.pass_on(order, from, mail);
             return Ok(());
         };
-        reach(Step::EndRead);
+        reach(Failpoint::EndRead);
         if let Some(seated) = self.seated.get_mut(&agent) {
-            let by_itself = matches!(seated.seat, Seat::Agent(..));
+            let by_itself = matches!(seated.seat, SessionActor::Agent(..));
             if seated.session == session && !by_itself {
                 seated.ordered = Some(reason);
             }
@@ -212,13 +212,17 @@ impl Roster {
         }
         // An actor that has ended needs no order.
         match &seated.seat {
-            Seat::Agent(actor, _) => {
-                let input =
-                    Input::Mail { from, mail: Box::new(mail), json: String::new(), place: 0 };
+            SessionActor::Agent(actor, _) => {
+                let input = SessionInput::Mail {
+                    from,
+                    mail: Box::new(mail),
+                    json: String::new(),
+                    place: 0,
+                };
                 let _ended = actor.cast(AgentMsg::Forwarded(Box::new(input)));
             }
-            Seat::Project(actor) => drop(actor.cast(ProjectMsg::End)),
-            Seat::Interaction(actor) => drop(actor.cast(InteractionMsg::End)),
+            SessionActor::Project(actor) => drop(actor.cast(ProjectMsg::End)),
+            SessionActor::Interaction(actor) => drop(actor.cast(InteractionMsg::End)),
         }
     }
 
@@ -234,7 +238,7 @@ impl Roster {
             return self.report(&lost, &Report::Crashed { cause }).await;
         }
         let seated = self.runs.get(&seen.run).and_then(|agent| self.seated.get(agent));
-        if let Some(Seated { seat: Seat::Agent(actor, _), .. }) = seated {
+        if let Some(RosterEntry { seat: SessionActor::Agent(actor, _), .. }) = seated {
             // An actor that has ended has seen enough.
             let _ended = actor.cast(AgentMsg::Runner(seen));
         }
@@ -242,12 +246,12 @@ impl Roster {
     }
 
     /// The next actor that ends.
-    pub(super) async fn ended(&mut self) -> Option<Ended> {
+    pub(super) async fn ended(&mut self) -> Option<ChildExit> {
         self.tree.ended().await
     }
 
     /// Clears a session's seat; one whose actor failed is reported, its program killed.
-    pub(super) async fn close(&mut self, ended: Option<Ended>) -> Result<(), EngineError> {
+    pub(super) async fn close(&mut self, ended: Option<ChildExit>) -> Result<(), EngineError> {
         let Some(ended) = ended else {
             return Err(EngineError::ActorDied("root".to_owned(), "it ended".to_owned()));
         };
@@ -257,7 +261,7 @@ impl Roster {
             return Ok(());
         }
         let Some(seated) = self.seated.remove(&agent) else { return Ok(()) };
-        if let Seat::Agent(_, run) = &seated.seat {
+        if let SessionActor::Agent(_, run) = &seated.seat {
             self.runs.remove(run);
         }
         let (session, epoch) = (seated.session, seated.epoch);
@@ -267,7 +271,7 @@ impl Roster {
         }
         let Some(failure) = ended.failure else { return Ok(()) };
         tracing::error!(agent = %lost.agent, %failure, "a session's actor died");
-        if let Seat::Agent(_, run) = seated.seat {
+        if let SessionActor::Agent(_, run) = seated.seat {
             // Its next session may start only when its program is gone.
             self.dying.insert(run, (lost, failure));
             // A runner that is gone ends with this process.
@@ -367,7 +371,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_runner_that_ends_early_is_no_end_of_what_it_ran() {
+    async fn early_end_of_a_runner_does_not_end_its_runs() {
         let [one, other] = [1, 2].map(|run| RunId(Ulid(run)));
         let exited = |run| Observed {
             run,

@@ -14,13 +14,13 @@ const ROWS_BYTES_MAX: usize = COMMIT_BYTES_MAX / 8 * 7;
 
 /// Whose turn it is, and what was told of everybody.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct VitalsRotation {
     /// The last one whose turn it was.
     after: Option<AgentId>,
     told: HashMap<AgentId, Vitals>,
 }
 
-impl Turns {
+impl VitalsRotation {
     /// The rows of the next renewal.
     pub(super) fn next(&mut self, mut rows: Vec<Vitals>) -> Vec<Vitals> {
         rows.sort_unstable_by(|one, other| one.agent.cmp(&other.agent));
@@ -73,9 +73,9 @@ mod tests {
     }
 
     #[test]
-    fn every_row_comes_once_in_three_renewals_and_a_new_or_changed_one_at_once() {
+    fn every_row_comes_in_three_renewals_and_changed_rows_at_once() {
         for count in [0, 1, 2, 3, 4, 100] {
-            let mut turns = Turns::default();
+            let mut turns = VitalsRotation::default();
             assert_eq!(turns.next(rows(count)).len(), rows(count).len(), "all of them are new");
             let mut seen: Vec<Vitals> = (0..3).flat_map(|_| turns.next(rows(count))).collect();
             let sent = seen.len();
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(seen.len(), rows(count).len());
             assert!(sent <= seen.len() + 2, "{sent} of {count}");
         }
-        let mut turns = Turns::default();
+        let mut turns = VitalsRotation::default();
         turns.next(rows(9));
         let mut moved = rows(9);
         moved[0].progress = 1;
@@ -94,9 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn no_renewal_is_too_large_and_everybody_gets_a_turn() {
+    fn renewal_is_bounded_and_everybody_gets_a_turn() {
         let count = 20_000;
-        let mut turns = Turns::default();
+        let mut turns = VitalsRotation::default();
         let mut seen = std::collections::HashSet::new();
         for _ in 0..40 {
             let told = turns.next(rows(count));
@@ -108,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn one_that_left_is_not_remembered() {
-        let mut turns = Turns::default();
+    fn departed_session_is_forgotten() {
+        let mut turns = VitalsRotation::default();
         turns.next(rows(9));
         turns.next(rows(2));
         assert_eq!(turns.told.len(), 2);

@@ -5,14 +5,14 @@ use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::order::{Exit, RunnerEvent, Start};
 
 use crate::backend::AgentBackend;
-use crate::seat::Seat;
+use crate::seat::RunChannels;
 
 /// Answers with the goal.
 #[derive(Debug)]
-pub(crate) struct Echo;
+pub(crate) struct EchoBackend;
 
-impl AgentBackend for Echo {
-    async fn execute(&self, start: Start, seat: Seat) {
+impl AgentBackend for EchoBackend {
+    async fn execute(&self, start: Start, seat: RunChannels) {
         let isolation = "inside the host process".to_owned();
         seat.teller.tell(RunnerEvent::Started { pid: None, isolation }).await;
         let mut result = RunResult::ended(Outcome::Success, "");

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::lines::start_of;
-use crate::protocol::Fault;
+use crate::protocol::SchemaViolation;
 
 /// Faults that are named of one deliverable.
 const FAULTS_MAX: usize = 20;
@@ -42,7 +42,7 @@ pub(crate) struct Expected {
 
 /// What is wrong with a deliverable.
 #[derive(Debug)]
-pub(crate) struct Faults(Vec<Fault>);
+pub(crate) struct SchemaViolations(Vec<SchemaViolation>);
 
 impl Expected {
     /// Reads what a brief expects.
@@ -59,15 +59,15 @@ impl Expected {
 
     /// Checks a deliverable. A text may also be the JSON that the schema wants: as a result both
     /// are kept as the same text.
-    pub(crate) async fn check(&self, deliverable: Value) -> Result<(), Faults> {
+    pub(crate) async fn check(&self, deliverable: Value) -> Result<(), SchemaViolations> {
         let Some(schema) = self.schema.clone() else {
             return Ok(());
         };
         let faults = aside(move || faults_of(&schema, &deliverable)).await.unwrap_or_else(|| {
             let message = format!("it could not be checked within {CHECK_WITHIN:?}");
-            vec![Fault { path: String::new(), message }]
+            vec![SchemaViolation { path: String::new(), message }]
         });
-        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+        if faults.is_empty() { Ok(()) } else { Err(SchemaViolations(faults)) }
     }
 
     /// What becomes of a result that nobody can correct any more.
@@ -82,15 +82,15 @@ impl Expected {
     }
 }
 
-impl Faults {
+impl SchemaViolations {
     /// One by one, for the program.
-    pub(crate) fn list(&self) -> &[Fault] {
+    pub(crate) fn list(&self) -> &[SchemaViolation] {
         &self.0
     }
 
     /// In one line, as what is wrong with something.
     pub(crate) fn of(&self, what: &str) -> String {
-        let named = self.0.iter().map(|Fault { path, message }| {
+        let named = self.0.iter().map(|SchemaViolation { path, message }| {
             let path = if path.is_empty() { "(whole)" } else { path };
             format!("{path}: {message}")
         });
@@ -108,7 +108,7 @@ impl Faults {
     }
 }
 
-impl fmt::Display for Faults {
+impl fmt::Display for SchemaViolations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.of("the deliverable"))
     }
@@ -134,7 +134,7 @@ fn build(text: &str) -> Result<Validator, String> {
     })
 }
 
-fn faults_of(schema: &Validator, deliverable: &Value) -> Vec<Fault> {
+fn faults_of(schema: &Validator, deliverable: &Value) -> Vec<SchemaViolation> {
     if schema.is_valid(deliverable) {
         return Vec::new();
     }
@@ -145,11 +145,11 @@ fn faults_of(schema: &Validator, deliverable: &Value) -> Vec<Fault> {
 }
 
 /// Names the first faults, as many as there is room for.
-fn name(schema: &Validator, deliverable: &Value) -> Vec<Fault> {
+fn name(schema: &Validator, deliverable: &Value) -> Vec<SchemaViolation> {
     let mut room = FAULTS_BYTES_MAX;
     let mut faults = Vec::new();
     for error in schema.iter_errors(deliverable).take(FAULTS_MAX) {
-        let fault = Fault {
+        let fault = SchemaViolation {
             path: start_of(&error.instance_path().to_string(), PATH_BYTES_MAX).to_owned(),
             message: start_of(&error.to_string(), MESSAGE_BYTES_MAX).to_owned(),
         };
@@ -180,7 +180,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_schema_that_is_none_is_told_its_place_and_value() {
+    fn invalid_schema_is_reported_with_position_and_value() {
         for (schema, fault) in [
             (json!({"type": "object", "properties": {"a": {"type": "string"}}}), None),
             (json!({"type": "nmber"}), Some("/type: \"nmber\" cannot stand there")),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deliverable_is_taken_as_it_is_or_as_the_json_it_spells() {
+    async fn deliverable_is_taken_verbatim_or_as_its_json() {
         let cases = [
             (json!({"type": "object"}), json!({"a": 1}), true),
             (json!({"type": "object"}), json!("{\"a\":1}"), true),
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn faults_are_bounded_in_number_and_in_bytes() {
+    async fn violations_are_bounded_in_number_and_bytes() {
         let numbers = expected(&json!({"items": {"type": "number"}})).await;
         let faults = numbers.check(json!(vec!["x"; 1000])).await.unwrap_err();
         assert_eq!(faults.list().len(), FAULTS_MAX);
         let long = "\u{1}".repeat(10_000);
         let faults = numbers.check(json!([long, long])).await.unwrap_err();
-        let bytes: usize = faults.list().iter().map(Fault::bytes).sum();
+        let bytes: usize = faults.list().iter().map(SchemaViolation::bytes).sum();
         assert!(!faults.list().is_empty() && bytes <= FAULTS_BYTES_MAX, "{bytes}");
         let deep = json!({"additionalProperties": {"type": "number"}});
         let faults = expected(&deep).await.check(json!({ long.clone(): long })).await.unwrap_err();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_as_a_schema_is_refused_with_the_place() {
+    async fn unusable_schema_is_refused_with_its_position() {
         let error = refused(r#"{"properties":{"a":{"type":"number?"}}}"#).await;
         assert!(error.contains("/properties/a/type"), "{error}");
         assert!(refused("{").await.contains("EOF"));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_schema_that_refers_to_itself_ends() {
+    async fn self_referencing_schema_terminates() {
         let schemas = [
             json!({"$ref": "#"}),
             json!({"allOf": [{"$ref": "#"}]}),

@@ -22,15 +22,15 @@ use tetrarch_telemetry::Whose;
 use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
 use crate::backend::process::launch::{LaunchError, directory};
-use crate::mark::Mark;
-use crate::places::Places;
-use crate::seat::Seat;
-use crate::serve::Ground;
+use crate::mark::ProcessMark;
+use crate::places::RunDirectories;
+use crate::seat::RunChannels;
+use crate::serve::RunnerContext;
 use crate::sweep::Traces;
-use crate::tools::{Definition, Toolbox, ToolboxConfig, ToolboxError};
+use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
 
-use own::{Asked, Own};
-use talk::Talk;
+use own::{AgentTool, OwnerOperation};
+use talk::LlmConversation;
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
@@ -42,13 +42,13 @@ const NOT_RESERVED: &str = "[Your session is a new one: files that you had reser
 
 /// The names of the tools that a conversation has of its own.
 pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
-    Own::ALL.into_iter().map(Own::name)
+    AgentTool::ALL.into_iter().map(AgentTool::name)
 }
 
 /// Talks to models.
 #[derive(Debug)]
-pub(crate) struct Llm {
-    ground: Arc<Ground>,
+pub(crate) struct LlmBackend {
+    ground: Arc<RunnerContext>,
 }
 
 /// Why a conversation cannot begin.
@@ -67,7 +67,7 @@ enum CannotBegin {
 }
 
 /// What a conversation stands on.
-struct Begun {
+struct ConversationSetup {
     expected: Expected,
     /// What a reviewer's verdict must look like.
     form: Option<Expected>,
@@ -81,16 +81,16 @@ struct Begun {
     dir: PathBuf,
     dir_is_own: bool,
     /// What else its programs write, until this is dropped.
-    places: Places,
+    places: RunDirectories,
 }
 
-impl Llm {
+impl LlmBackend {
     /// Conversations that are held on this ground.
-    pub(crate) fn new(ground: Arc<Ground>) -> Self {
+    pub(crate) fn new(ground: Arc<RunnerContext>) -> Self {
         Self { ground }
     }
 
-    async fn begin(&self, start: &Start) -> Result<Begun, CannotBegin> {
+    async fn begin(&self, start: &Start) -> Result<ConversationSetup, CannotBegin> {
         let expected = Expected::of(&start.brief.expected_output).await?;
         let model = reach(&start.brief.runner)?.on_behalf_of(whose(start));
         // What it goes on from wrote its files there.
@@ -132,23 +132,34 @@ impl Llm {
         };
         let mut tools = vec![ending::definition(&brief.expected_output, form.is_some())];
         let every = brief.tools.names().any(|name| name == EVERY_TOOL);
-        let own = Own::ALL
+        let own = AgentTool::ALL
             .into_iter()
             .filter(|own| every || brief.tools.names().any(|it| it == own.name()));
-        tools.extend(own.map(Own::definition));
+        tools.extend(own.map(AgentTool::definition));
         let on_files: Vec<ToolDefinition> =
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
         let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
         let reserved = start.recorded.iter().any(|recorded| {
             matches!(recorded, Recorded::Turn { calls, .. }
-                if calls.iter().any(|call| call.tool == Asked::FileReserve.name()))
+                if calls.iter().any(|call| call.tool == OwnerOperation::FileReserve.name()))
         });
         let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED)].into_iter();
         let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
         tools.extend(on_files);
-        let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
-        Ok(Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own, places })
+        let traces = runs.then(|| Traces::of_mark(ProcessMark::Run(start.run), cgroup));
+        Ok(ConversationSetup {
+            expected,
+            form,
+            model,
+            tools,
+            toolbox,
+            traces,
+            notes,
+            dir,
+            dir_is_own,
+            places,
+        })
     }
 }
 
@@ -163,8 +174,8 @@ fn whose(start: &Start) -> Whose {
 }
 
 /// A tool as the model is told of it.
-fn offered(tool: Definition) -> ToolDefinition {
-    let Definition { name, description, schema, effect } = tool;
+fn offered(tool: ToolSpec) -> ToolDefinition {
+    let ToolSpec { name, description, schema, effect } = tool;
     ToolDefinition { name: name.to_owned(), description, schema, effect }
 }
 
@@ -176,10 +187,10 @@ fn reach(runner: &Runner) -> Result<Model, CannotBegin> {
         .map_err(|cause| CannotBegin::Model { profile: runner.profile.to_string(), cause })
 }
 
-impl AgentBackend for Llm {
-    async fn execute(&self, start: Start, seat: Seat) {
+impl AgentBackend for LlmBackend {
+    async fn execute(&self, start: Start, seat: RunChannels) {
         match self.begin(&start).await {
-            Ok(begun) => Talk::open(begun, start, seat, &self.ground).hold().await,
+            Ok(begun) => LlmConversation::open(begun, start, seat, &self.ground).hold().await,
             Err(error) => {
                 seat.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
             }

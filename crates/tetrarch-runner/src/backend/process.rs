@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tetrarch_core::brief::{Brief, Outcome, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE};
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
-use tetrarch_failpoint::{Step, reach};
+use tetrarch_failpoint::{Failpoint, reach};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -18,18 +18,18 @@ use tokio::time::{Instant, sleep_until};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
-use crate::children::Awaited;
-use crate::containment::Bounds;
+use crate::children::WaitedChild;
+use crate::containment::SandboxPolicy;
 use crate::files::Gate;
 use crate::headcount::Headcount;
-use crate::places::Places;
+use crate::places::RunDirectories;
 use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
     stop_line, withheld_line,
 };
 use crate::proxy::Proxy;
-use crate::seat::{Asked, Seat, Teller};
-use crate::serve::Ground;
+use crate::seat::{RunChannels, StopRequest, Teller};
+use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 
 mod feed;
@@ -41,30 +41,30 @@ mod takes;
 mod verdict;
 
 use feed::{Feed, QUEUE_VERBS, next_line, note_down};
-use helm::{Helm, RECEIPTS_MAX, Said};
-use ladder::{Ladder, Push};
+use helm::{RECEIPTS_MAX, VerbChannels, VerbRelay};
+use ladder::{KillLadder, KillSignal};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
-use output::{Heard, Output, Wires};
+use output::{OutputChannels, OutputReader, ProgramReport};
 
 /// Notes of the runner that wait to be told; more are dropped.
 const NOTES_MAX: usize = 64;
 
 /// Runs programs.
 #[derive(Debug)]
-pub(crate) struct Process {
-    ground: Arc<Ground>,
+pub(crate) struct ProcessBackend {
+    ground: Arc<RunnerContext>,
 }
 
-impl Process {
+impl ProcessBackend {
     /// Programs that run on this ground.
-    pub(crate) fn new(ground: Arc<Ground>) -> Self {
+    pub(crate) fn new(ground: Arc<RunnerContext>) -> Self {
         Self { ground }
     }
 }
 
-impl AgentBackend for Process {
-    async fn execute(&self, start: Start, seat: Seat) {
+impl AgentBackend for ProcessBackend {
+    async fn execute(&self, start: Start, seat: RunChannels) {
         let began = Instant::now();
         let expected = match Expected::of(&start.brief.expected_output).await {
             Ok(expected) => expected,
@@ -72,55 +72,55 @@ impl AgentBackend for Process {
         };
         match launch(&self.ground, &start).await {
             Ok(launched) => {
-                reach(Step::ProgramStarted);
+                reach(Failpoint::ProgramStarted);
                 let ground = &self.ground;
-                Attendance::open(launched, &start, seat, began, ground, expected).attend().await;
+                ProgramRun::open(launched, &start, seat, began, ground, expected).attend().await;
             }
             Err(error) => not_started(&seat, &error).await,
         }
     }
 }
 
-async fn not_started(seat: &Seat, error: &impl std::error::Error) {
+async fn not_started(seat: &RunChannels, error: &impl std::error::Error) {
     seat.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
 }
 
 /// One program from its start to its end.
 #[derive(Debug)]
-struct Attendance {
+struct ProgramRun {
     child: Child,
-    _awaited: Awaited,
+    _awaited: WaitedChild,
     traces: Traces,
     headcount: Headcount,
     own_dir: Option<PathBuf>,
     /// Whether its exit code is its verdict.
     judges_by_exit: bool,
-    _places: Places,
+    _places: RunDirectories,
     _proxy: Option<Proxy>,
-    bounds: Bounds,
+    bounds: SandboxPolicy,
     profile: String,
     expected: Expected,
-    ladder: Ladder,
-    helm: Helm,
+    ladder: KillLadder,
+    helm: VerbRelay,
     feed: Option<Feed>,
     notes: mpsc::Sender<String>,
     lines: mpsc::Receiver<Inbound>,
-    asked: watch::Receiver<Asked>,
+    asked: watch::Receiver<StopRequest>,
     in_turn: watch::Receiver<Option<Instant>>,
     results: watch::Receiver<u64>,
     returned: mpsc::Receiver<Vec<u8>>,
     gone: watch::Sender<bool>,
-    output: JoinHandle<Heard>,
+    output: JoinHandle<ProgramReport>,
     teller: Teller,
 }
 
-impl Attendance {
+impl ProgramRun {
     fn open(
         launched: Launched,
         start: &Start,
-        seat: Seat,
+        seat: RunChannels,
         began: Instant,
-        ground: &Ground,
+        ground: &RunnerContext,
         expected: Expected,
     ) -> Self {
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
@@ -135,7 +135,7 @@ impl Attendance {
         let (takes_in, takes) = watch::channel(None);
         let (taken_in, taken) = mpsc::channel(QUEUE_VERBS);
         let (fates_in, fates) = mpsc::channel(2 * QUEUE_VERBS);
-        let wires = Wires {
+        let wires = OutputChannels {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
             notes: noted,
@@ -151,11 +151,11 @@ impl Attendance {
         let first_line = brief_line(start, &dir.to_string_lossy());
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), fates_in);
         let feed = child.stdin.take().map(open);
-        let said = Said { takes, taken };
-        let helm = Helm::new(seat.verbs, said, fates, receipts, traces.clone());
+        let said = VerbChannels { takes, taken };
+        let helm = VerbRelay::new(seat.verbs, said, fates, receipts, traces.clone());
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
-        let output = Output::new(
+        let output = OutputReader::new(
             Gate::new(dir.clone(), ground.artifact_max),
             ground.output_limit,
             expected.clone(),
@@ -174,7 +174,7 @@ impl Attendance {
             bounds,
             profile: start.brief.runner.profile.to_string(),
             expected,
-            ladder: Ladder::new(began, start.brief.wall, start.brief.turn_timeout),
+            ladder: KillLadder::new(began, start.brief.wall, start.brief.turn_timeout),
             helm,
             feed,
             notes,
@@ -201,11 +201,11 @@ impl Attendance {
             let note = format!("processes of other users were left: {:?}", swept.out_of_reach);
             note_down(&self.notes, note);
         }
-        reach(Step::ProgramGone);
+        reach(Failpoint::ProgramGone);
         self.gone.send_replace(true);
         let heard = (&mut self.output).await.unwrap_or_else(|cause| {
             tracing::error!(run = %self.teller.run(), %cause, "following a run's output failed");
-            Heard::default()
+            ProgramReport::default()
         });
         let mut result = None;
         let goes_on = heard.handed_back.is_none()
@@ -227,7 +227,7 @@ impl Attendance {
     }
 
     /// The result of a program that gave none, or only one that was handed back.
-    async fn made(&self, exit: &Exit, heard: &Heard) -> RunResult {
+    async fn made(&self, exit: &Exit, heard: &ProgramReport) -> RunResult {
         if let Some(handed_back) = &heard.handed_back {
             return RunResult { usage: heard.usage, ..(**handed_back).clone() };
         }
@@ -257,7 +257,7 @@ impl Attendance {
                 changed = self.asked.changed() => {
                     let asked = match changed {
                         Ok(()) => self.asked.borrow_and_update().clone(),
-                        Err(_) => Asked::Kill,
+                        Err(_) => StopRequest::Kill,
                     };
                     self.asked_for(asked).await;
                     if changed.is_err() {
@@ -296,22 +296,22 @@ impl Attendance {
         }
     }
 
-    async fn asked_for(&mut self, asked: Asked) {
+    async fn asked_for(&mut self, asked: StopRequest) {
         match asked {
-            Asked::Nothing => {}
-            Asked::Stop { drain, kill_grace, reason } => {
+            StopRequest::Nothing => {}
+            StopRequest::Stop { drain, kill_grace, reason } => {
                 self.let_go().await;
                 let unread = self.feed.as_ref().is_some_and(Feed::is_unread);
                 let drain = if unread { Millis(0) } else { drain };
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
                 self.say("stop", stop_line(&reason, drain));
             }
-            Asked::Rotate { drain, kill_grace, reason } => {
+            StopRequest::Rotate { drain, kill_grace, reason } => {
                 self.let_go().await;
                 self.ladder.rotate(Instant::now(), drain, kill_grace);
                 self.say("rotation", rotate_line(&reason, drain));
             }
-            Asked::Kill => {
+            StopRequest::Kill => {
                 let push = self.ladder.kill();
                 self.push(push);
             }
@@ -359,15 +359,15 @@ impl Attendance {
         }
     }
 
-    fn push(&mut self, push: Option<Push>) {
+    fn push(&mut self, push: Option<KillSignal>) {
         match push {
-            Some(Push::Term) => {
+            Some(KillSignal::Term) => {
                 if let Some(feed) = &mut self.feed {
                     feed.close();
                 }
                 self.traces.term();
             }
-            Some(Push::Kill) => self.traces.kill_now(),
+            Some(KillSignal::Kill) => self.traces.kill_now(),
             None => {}
         }
     }

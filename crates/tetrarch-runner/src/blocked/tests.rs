@@ -3,9 +3,9 @@
 use super::*;
 
 /// Bounds with one writable place, and one that is hidden.
-fn bounds(writable: &Path, network: bool) -> Bounds {
+fn bounds(writable: &Path, network: bool) -> SandboxPolicy {
     let network = if network { Network::Open } else { Network::Off };
-    Bounds {
+    SandboxPolicy {
         required: false,
         network,
         readable: Vec::new(),
@@ -109,7 +109,7 @@ fn refused_network_is_found_with_its_address() {
 }
 
 #[test]
-fn what_isolation_did_not_refuse_is_not_blamed_on_it() {
+fn unrelated_refusal_is_not_blamed_on_isolation() {
     let ground = ground();
     let root = ground.path().to_str().unwrap();
     let bounds = bounds(&ground.path().join("own"), true);
@@ -131,7 +131,7 @@ fn what_isolation_did_not_refuse_is_not_blamed_on_it() {
 }
 
 #[test]
-fn last_refusal_is_told_with_what_allows_it() {
+fn last_refusal_is_reported_with_what_allows_it() {
     let ground = ground();
     let root = ground.path().to_str().unwrap();
     let bounds = bounds(&ground.path().join("own"), false);

@@ -7,9 +7,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A moment, in milliseconds since the machine was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(pub(super) u64);
+pub(super) struct BootTime(pub(super) u64);
 
-impl Moment {
+impl BootTime {
     /// This moment.
     pub(super) fn now() -> Self {
         let now = clock_gettime(ClockId::Boottime);
@@ -41,12 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_becomes_its_moment() {
-        let now = Moment::now();
-        let later = Moment::of(Instant::now() + Duration::from_secs(100));
+    fn instant_converts_to_boot_time() {
+        let now = BootTime::now();
+        let later = BootTime::of(Instant::now() + Duration::from_secs(100));
         assert!(now.until(later) > Duration::from_secs(99));
         assert!(now.until(later) < Duration::from_secs(160));
-        assert!(Moment::of(Instant::now()) <= Moment::now());
+        assert!(BootTime::of(Instant::now()) <= BootTime::now());
         assert_eq!(later.until(now), Duration::ZERO);
     }
 }

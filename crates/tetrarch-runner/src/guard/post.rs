@@ -11,12 +11,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use tetrarch_failpoint::{Step, reach, reach_if};
+use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::clock::Moment;
-use super::word::{Answer, Order};
+use super::clock::BootTime;
+use super::word::{GuardOrder, GuardReply};
 use crate::fence::Fence;
 use crate::headcount::freeze_crowds;
 use crate::mark::HostLife;
@@ -68,8 +68,8 @@ pub fn guard_main(duty: GuardDuty) -> io::Result<()> {
     if let Some((home, most)) = duty.cgroup.clone().zip(duty.processes_max) {
         thread::spawn(move || freeze_crowds(home, most));
     }
-    say(Answer::Ready);
-    Post::new(duty).stand(&words);
+    say(GuardReply::Ready);
+    GuardPost::new(duty).stand(&words);
     Ok(())
 }
 
@@ -86,10 +86,10 @@ fn ignore_signals() -> io::Result<Runtime> {
 }
 
 /// Passes on what the host says, until it is gone.
-fn listen(tell: &SyncSender<Order>) {
+fn listen(tell: &SyncSender<GuardOrder>) {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return };
-        if let Some(order) = Order::read(&line)
+        if let Some(order) = GuardOrder::read(&line)
             && tell.send(order).is_err()
         {
             return;
@@ -97,7 +97,7 @@ fn listen(tell: &SyncSender<Order>) {
     }
 }
 
-fn say(answer: Answer) {
+fn say(answer: GuardReply) {
     let mut out = io::stdout().lock();
     // A host that is gone does not listen.
     let _unheard = writeln!(out, "{}", answer.word()).and_then(|()| out.flush());
@@ -105,27 +105,27 @@ fn say(answer: Answer) {
 
 /// Whether the processes run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FreezeState {
     /// Not known: a guard before this one may have frozen them.
     Unknown,
     /// They run.
     Free,
     /// They are frozen.
-    Frozen { since: Moment, expired: bool },
+    Frozen { since: BootTime, expired: bool },
 }
 
 /// Whether the guard is still needed, and when it looks again.
-enum Next {
+enum GuardStep {
     Look(Duration),
     Leave,
 }
 
-struct Post {
+struct GuardPost {
     fence: Fence,
     freeze_max: Duration,
     /// When the host's lease is over; none before the first beat.
-    deadline: Option<Moment>,
-    state: State,
+    deadline: Option<BootTime>,
+    state: FreezeState,
     /// Whether the host ordered to kill all and it is not done.
     killing: bool,
     host_gone: bool,
@@ -134,13 +134,13 @@ struct Post {
     looks_alone: u32,
 }
 
-impl Post {
+impl GuardPost {
     fn new(duty: GuardDuty) -> Self {
         Self {
             fence: Fence::around(duty.life, duty.cgroup),
             freeze_max: duty.freeze_max,
             deadline: None,
-            state: State::Unknown,
+            state: FreezeState::Unknown,
             killing: false,
             host_gone: false,
             empty_looks: 0,
@@ -148,72 +148,72 @@ impl Post {
         }
     }
 
-    fn stand(mut self, words: &Receiver<Order>) {
+    fn stand(mut self, words: &Receiver<GuardOrder>) {
         loop {
-            let pause = match self.act(Moment::now()) {
-                Next::Look(pause) => pause,
-                Next::Leave => return self.fence.clear_up(),
+            let pause = match self.act(BootTime::now()) {
+                GuardStep::Look(pause) => pause,
+                GuardStep::Leave => return self.fence.clear_up(),
             };
             if self.host_gone {
                 thread::sleep(pause);
                 continue;
             }
             match words.recv_timeout(pause) {
-                Ok(Order::Beat(until)) => self.deadline = Some(until),
-                Ok(Order::Kill) => {
+                Ok(GuardOrder::Beat(until)) => self.deadline = Some(until),
+                Ok(GuardOrder::Kill) => {
                     self.killing = true;
                     self.deadline = None;
                 }
-                Ok(Order::End) => return,
+                Ok(GuardOrder::End) => return,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => self.host_gone = true,
             }
         }
     }
 
-    fn act(&mut self, now: Moment) -> Next {
+    fn act(&mut self, now: BootTime) -> GuardStep {
         if self.killing {
             if !self.fence.kill() {
-                return Next::Look(KILL_PAUSE);
+                return GuardStep::Look(KILL_PAUSE);
             }
             self.killing = false;
-            self.state = State::Unknown;
+            self.state = FreezeState::Unknown;
             self.fence.release();
-            say(Answer::Killed);
+            say(GuardReply::Killed);
         }
         // A host that never had a lease and is gone has none.
         if self.deadline.map_or(self.host_gone, |deadline| deadline <= now) {
             return self.hold(now);
         }
-        if self.deadline.is_some() && self.state != State::Free {
+        if self.deadline.is_some() && self.state != FreezeState::Free {
             self.fence.thaw();
-            if matches!(self.state, State::Frozen { .. }) {
-                say(Answer::Thawed);
+            if matches!(self.state, FreezeState::Frozen { .. }) {
+                say(GuardReply::Thawed);
             }
-            self.state = State::Free;
+            self.state = FreezeState::Free;
         }
         let wait = self.deadline.map_or(WAIT_MAX, |deadline| now.until(deadline).min(WAIT_MAX));
         if !self.host_gone {
-            return Next::Look(wait);
+            return GuardStep::Look(wait);
         }
         let empty = self.fence.is_empty();
         self.unless_empty(empty, wait.min(LOOK_PAUSE))
     }
 
     /// Keeps all frozen, and kills it when that lasts too long.
-    fn hold(&mut self, now: Moment) -> Next {
+    fn hold(&mut self, now: BootTime) -> GuardStep {
         let (since, expired, anew) = match self.state {
-            State::Frozen { since, expired } => (since, expired, false),
-            State::Unknown | State::Free => (now, false, true),
+            FreezeState::Frozen { since, expired } => (since, expired, false),
+            FreezeState::Unknown | FreezeState::Free => (now, false, true),
         };
-        self.state = State::Frozen { since, expired };
+        self.state = FreezeState::Frozen { since, expired };
         let end = since.plus(self.freeze_max);
         if now < end {
-            reach_if(Step::DeadlinePassed, || anew);
+            reach_if(Failpoint::DeadlinePassed, || anew);
             let any = self.fence.freeze();
             if anew {
-                reach(Step::Frozen);
-                say(Answer::Frozen);
+                reach(Failpoint::Frozen);
+                say(GuardReply::Frozen);
             }
             self.looks_alone += u32::from(self.host_gone);
             let hurried = self.host_gone && any && self.looks_alone <= HURRIED_LOOKS;
@@ -221,21 +221,21 @@ impl Post {
             return self.unless_empty(!any, now.until(end).min(pause));
         }
         if !self.fence.kill() {
-            return Next::Look(KILL_PAUSE);
+            return GuardStep::Look(KILL_PAUSE);
         }
         if !expired {
-            self.state = State::Frozen { since, expired: true };
-            say(Answer::Expired);
+            self.state = FreezeState::Frozen { since, expired: true };
+            say(GuardReply::Expired);
         }
         self.unless_empty(true, LOOK_PAUSE)
     }
 
     /// A guard is needed by its host, and after that by what its host left.
-    fn unless_empty(&mut self, empty: bool, pause: Duration) -> Next {
+    fn unless_empty(&mut self, empty: bool, pause: Duration) -> GuardStep {
         self.empty_looks = if empty { self.empty_looks + 1 } else { 0 };
         if self.host_gone && self.empty_looks >= EMPTY_LOOKS {
-            return Next::Leave;
+            return GuardStep::Leave;
         }
-        Next::Look(pause)
+        GuardStep::Look(pause)
     }
 }

@@ -3,25 +3,25 @@
 
 use std::fmt;
 
-use super::clock::Moment;
+use super::clock::BootTime;
 
 /// What a host says to its guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum GuardOrder {
     /// The lease holds until then.
-    Beat(Moment),
+    Beat(BootTime),
     /// Kill all at once.
     Kill,
     /// End, and touch nothing.
     End,
 }
 
-impl Order {
+impl GuardOrder {
     /// A line; none when it says nothing known.
     pub(super) fn read(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         match (words.next()?, words.next()) {
-            ("beat", Some(until)) => Some(Self::Beat(Moment(until.parse().ok()?))),
+            ("beat", Some(until)) => Some(Self::Beat(BootTime(until.parse().ok()?))),
             ("kill", None) => Some(Self::Kill),
             ("end", None) => Some(Self::End),
             _ => None,
@@ -29,10 +29,10 @@ impl Order {
     }
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for GuardOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Beat(Moment(until)) => write!(f, "beat {until}"),
+            Self::Beat(BootTime(until)) => write!(f, "beat {until}"),
             Self::Kill => f.write_str("kill"),
             Self::End => f.write_str("end"),
         }
@@ -41,7 +41,7 @@ impl fmt::Display for Order {
 
 /// What a guard says to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum GuardReply {
     /// It stands guard from here.
     Ready,
     /// The deadline passed: all is frozen.
@@ -54,7 +54,7 @@ pub(super) enum Answer {
     Killed,
 }
 
-impl Answer {
+impl GuardReply {
     const ALL: [Self; 5] = [Self::Ready, Self::Frozen, Self::Thawed, Self::Expired, Self::Killed];
 
     /// A line; none when it says nothing known.
@@ -79,16 +79,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
-        for order in [Order::Beat(Moment(17)), Order::Kill, Order::End] {
-            assert_eq!(Order::read(&order.to_string()), Some(order));
+    fn guard_messages_round_trip() {
+        for order in [GuardOrder::Beat(BootTime(17)), GuardOrder::Kill, GuardOrder::End] {
+            assert_eq!(GuardOrder::read(&order.to_string()), Some(order));
         }
         for line in ["", "beat", "beat x", "beat -1", "kill 1", "end all", "freeze"] {
-            assert_eq!(Order::read(line), None, "{line}");
+            assert_eq!(GuardOrder::read(line), None, "{line}");
         }
-        for answer in Answer::ALL {
-            assert_eq!(Answer::read(answer.word()), Some(answer));
+        for answer in GuardReply::ALL {
+            assert_eq!(GuardReply::read(answer.word()), Some(answer));
         }
-        assert_eq!(Answer::read("readyy"), None);
+        assert_eq!(GuardReply::read("readyy"), None);
     }
 }

@@ -80,14 +80,14 @@ pub(crate) fn mail_line(
 
 /// One way in which a deliverable does not satisfy its schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Fault {
+pub(crate) struct SchemaViolation {
     /// JSON pointer into the deliverable; empty means the whole.
     pub(crate) path: String,
     /// What is wrong there.
     pub(crate) message: String,
 }
 
-impl Fault {
+impl SchemaViolation {
     /// Its length as JSON.
     pub(crate) fn bytes(&self) -> usize {
         json!(self).to_string().len()
@@ -95,7 +95,7 @@ impl Fault {
 }
 
 /// A result handed back for what is wrong with its deliverable.
-pub(crate) fn invalid_line(faults: &[Fault]) -> Vec<u8> {
+pub(crate) fn invalid_line(faults: &[SchemaViolation]) -> Vec<u8> {
     line(&json!({"type": "invalid", "errors": faults}))
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deliverable_is_structured_only_when_it_is_an_object_or_an_array() {
+    fn only_objects_and_arrays_are_structured_deliverables() {
         let deliverable = |text: &str| {
             let given = NodeInput {
                 node: tetrarch_core::id::NodeId::task(1, 1),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_hold_one_newline_each_whatever_they_say() {
+    fn each_line_holds_exactly_one_newline() {
         let id = Some(RequestId::derive(Default::default(), "", "", 0));
         let mail = mail_line("a\nb", "c", "{\"x\":\"\\n\"}", id);
         for line in [mail, stop_line("r\n", Millis(5))] {

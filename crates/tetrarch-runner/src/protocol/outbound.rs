@@ -23,9 +23,9 @@ const OP_BYTES_MAX: usize = 128;
 
 /// What a line of output is.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum ProgramLine {
     /// An event.
-    Event(Told),
+    Event(ProgramEvent),
     /// No event.
     Text,
     /// An object of a known type whose fields are wrong.
@@ -39,7 +39,7 @@ pub(crate) enum Said {
 
 /// An event in the program's words.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum ProgramEvent {
     /// One that needs nothing more.
     Plain(RunnerEvent),
     /// Totals so far.
@@ -193,31 +193,31 @@ struct FindingFields {
 }
 
 /// Reads one line.
-pub(crate) fn read(line: &[u8]) -> Said {
+pub(crate) fn read(line: &[u8]) -> ProgramLine {
     if line.trim_ascii_start().first() != Some(&b'{') {
-        return Said::Text;
+        return ProgramLine::Text;
     }
     let Ok(Value::Object(mut fields)) = serde_json::from_slice(line) else {
-        return Said::Text;
+        return ProgramLine::Text;
     };
     let Some(Value::String(kind)) = fields.remove("type") else {
-        return Said::Text;
+        return ProgramLine::Text;
     };
     let result = kind == "result" && fields.contains_key("outcome");
     match event(&kind, fields) {
-        Ok(Some(told)) => Said::Event(told),
-        Ok(None) => Said::Text,
-        Err(error) => Said::Malformed { error: format!("`{kind}`: {error}"), result },
+        Ok(Some(told)) => ProgramLine::Event(told),
+        Ok(None) => ProgramLine::Text,
+        Err(error) => ProgramLine::Malformed { error: format!("`{kind}`: {error}"), result },
     }
 }
 
-fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String> {
+fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<ProgramEvent>, String> {
     let plain = match kind {
         "progress" => {
             let ProgressFields { text, done, total } = parse(fields)?;
             RunnerEvent::Progress { text: cut(text, TEXT_BYTES_MAX), done, total }
         }
-        "usage" => return usage(&parse(fields)?).map(|usage| Some(Told::Usage(usage))),
+        "usage" => return usage(&parse(fields)?).map(|usage| Some(ProgramEvent::Usage(usage))),
         "call" => {
             let (call, worst) = call(parse(fields)?)?;
             RunnerEvent::SetAside { call, worst }
@@ -260,22 +260,22 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
         "taken" => {
             let TakenFields { id } = parse(fields)?;
             let id = id.parse().map_err(|_| "`id` is no verb's id".to_owned())?;
-            return Ok(Some(Told::Taken(id)));
+            return Ok(Some(ProgramEvent::Taken(id)));
         }
-        "step_started" => return Ok(Some(Told::Turn { begins: true })),
-        "step_ended" => return Ok(Some(Told::Turn { begins: false })),
-        "artifact" => return parse(fields).map(|file| Some(Told::Artifact(file))),
+        "step_started" => return Ok(Some(ProgramEvent::Turn { begins: true })),
+        "step_ended" => return Ok(Some(ProgramEvent::Turn { begins: false })),
+        "artifact" => return parse(fields).map(|file| Some(ProgramEvent::Artifact(file))),
         "result" => return result(parse(fields)?).map(Some),
         _ => return Ok(None),
     };
-    Ok(Some(Told::Plain(plain)))
+    Ok(Some(ProgramEvent::Plain(plain)))
 }
 
 /// Reads the fields of a `result`.
 ///
 /// # Errors
 /// What is wrong with them.
-pub(crate) fn read_result(fields: Map<String, Value>) -> Result<Told, String> {
+pub(crate) fn read_result(fields: Map<String, Value>) -> Result<ProgramEvent, String> {
     result(parse(fields)?)
 }
 
@@ -288,7 +288,7 @@ fn given_id(text: Option<String>) -> Result<Option<RequestId>, String> {
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
-fn takes(fields: TakesFields) -> Result<Told, String> {
+fn takes(fields: TakesFields) -> Result<ProgramEvent, String> {
     let verbs = fields.verbs.iter().map(|word| match Verb::parse(word) {
         Some(Verb::Resume) | None => {
             let word = start_of(word, 64);
@@ -296,7 +296,7 @@ fn takes(fields: TakesFields) -> Result<Told, String> {
         }
         Some(verb @ (Verb::Steer | Verb::Interrupt | Verb::Pause)) => Ok(verb),
     });
-    verbs.collect::<Result<_, _>>().map(Told::Takes)
+    verbs.collect::<Result<_, _>>().map(ProgramEvent::Takes)
 }
 
 fn spawn(fields: Map<String, Value>) -> Result<String, String> {
@@ -336,7 +336,7 @@ fn micro(dollars: Option<f64>) -> Result<f64, String> {
     Ok(dollars * 1e6)
 }
 
-fn result(fields: ResultFields) -> Result<Told, String> {
+fn result(fields: ResultFields) -> Result<ProgramEvent, String> {
     let outcome = Outcome::parse(&snake_case(&fields.outcome)).ok_or_else(|| {
         let known = Outcome::ALL.map(Outcome::as_str).join(", ");
         format!("outcome `{}` is none of {known}", start_of(&fields.outcome, 64))
@@ -356,7 +356,7 @@ fn result(fields: ResultFields) -> Result<Told, String> {
     result.evidence = fields.evidence.map(evidence).unwrap_or_default();
     result.verdict = fields.verdict.map(verdict).transpose()?;
     let files = fields.artifacts.unwrap_or_default();
-    Ok(Told::Result { result: Box::new(result), deliverable, files })
+    Ok(ProgramEvent::Result { result: Box::new(result), deliverable, files })
 }
 
 fn evidence(fields: EvidenceFields) -> Evidence {
@@ -408,15 +408,17 @@ fn snake_case(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> Told {
+    fn told(line: &str) -> ProgramEvent {
         match read(line.as_bytes()) {
-            Said::Event(told) => told,
-            other @ (Said::Text | Said::Malformed { .. }) => panic!("{line}: {other:?}"),
+            ProgramLine::Event(told) => told,
+            other @ (ProgramLine::Text | ProgramLine::Malformed { .. }) => {
+                panic!("{line}: {other:?}")
+            }
         }
     }
 
     #[test]
-    fn both_spellings_say_the_same() {
+    fn both_event_spellings_agree() {
         let pairs = [
             (
                 r#"{"type":"usage","tokensIn":1,"tokensOut":2,"costUsd":0.0000015,"turns":3}"#,
@@ -435,32 +437,32 @@ mod tests {
             assert_eq!(told(camel), told(snake));
         }
         let usage = Usage { tokens_in: 1, tokens_out: 2, cost_micro: 2, turns: 3 };
-        assert_eq!(told(pairs[0].0), Told::Usage(usage));
+        assert_eq!(told(pairs[0].0), ProgramEvent::Usage(usage));
     }
 
     #[test]
-    fn a_part_of_a_millionth_is_set_aside_as_a_whole_one() {
+    fn fraction_of_a_micro_dollar_is_rounded_up() {
         for (dollars, cost_micro) in
             [("0", 0), ("0.000001", 1), ("0.0000011", 2), ("2.5", 2_500_000)]
         {
             let line = format!(r#"{{"type":"call","call":"a","costUsd":{dollars},"turns":1}}"#);
             let worst = Spend { tokens: 0, cost_micro, turns: 1 };
             let asked = RunnerEvent::SetAside { call: "a".to_owned(), worst };
-            assert_eq!(told(&line), Told::Plain(asked), "{dollars}");
+            assert_eq!(told(&line), ProgramEvent::Plain(asked), "{dollars}");
         }
         let over = RunnerEvent::Spent {
             call: "a".to_owned(),
             used: Spend { tokens: 7, ..Spend::default() },
         };
-        assert_eq!(told(r#"{"type":"spent","call":"a","tokens":7}"#), Told::Plain(over));
+        assert_eq!(told(r#"{"type":"spent","call":"a","tokens":7}"#), ProgramEvent::Plain(over));
     }
 
     #[test]
-    fn a_whole_result_is_read() {
+    fn complete_result_is_parsed() {
         let line = r#"{"type":"result","outcome":"failure","deliverable":{"n":1},"partial":"half",
             "evidence":{"tests":["t ok"]},"crystallization":"c","error":"why","unknown":1,
             "verdict":{"verdict":"needsChanges","findings":[{"where":"a.rs:1","what":"w","severity":"low"}]}}"#;
-        let Told::Result { result, files, .. } = told(line) else { panic!("no result") };
+        let ProgramEvent::Result { result, files, .. } = told(line) else { panic!("no result") };
         assert_eq!(result.outcome, Outcome::Failure);
         assert_eq!(result.deliverable, r#"{"n":1}"#);
         assert_eq!((result.partial.as_str(), result.error.as_str()), ("half", "why"));
@@ -472,25 +474,25 @@ mod tests {
     }
 
     #[test]
-    fn what_it_takes_and_has_taken_is_read() {
+    fn declared_and_taken_verbs_are_parsed() {
         let takes = told(r#"{"type":"takes","verbs":["steer","pause","steer"]}"#);
-        assert_eq!(takes, Told::Takes(BTreeSet::from([Verb::Steer, Verb::Pause])));
+        assert_eq!(takes, ProgramEvent::Takes(BTreeSet::from([Verb::Steer, Verb::Pause])));
         let id = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
         let taken = told(&format!(r#"{{"type":"taken","id":"{id}"}}"#));
-        assert_eq!(taken, Told::Taken(id.parse().unwrap()));
+        assert_eq!(taken, ProgramEvent::Taken(id.parse().unwrap()));
     }
 
     #[test]
-    fn a_deliverable_is_text_or_json_as_text() {
+    fn deliverable_is_text_or_json_as_text() {
         for (given, kept) in [("\"x\"", "x"), ("null", ""), ("[1]", "[1]"), ("7", "7")] {
             let line = format!(r#"{{"type":"result","outcome":"success","deliverable":{given}}}"#);
-            let Told::Result { result, .. } = told(&line) else { panic!("no result") };
+            let ProgramEvent::Result { result, .. } = told(&line) else { panic!("no result") };
             assert_eq!(result.deliverable, kept);
         }
     }
 
     #[test]
-    fn wrong_fields_are_named_and_not_taken() {
+    fn invalid_fields_are_named_and_ignored() {
         let cases = [
             (r#"{"type":"progress"}"#, "text", false),
             (r#"{"type":"usage","costUsd":-1}"#, "costUsd", false),
@@ -513,31 +515,33 @@ mod tests {
         ];
         for (line, part, is_result) in cases {
             match read(line.as_bytes()) {
-                Said::Malformed { error, result } => {
+                ProgramLine::Malformed { error, result } => {
                     assert!(error.contains(part), "{line}: {error}");
                     assert_eq!(result, is_result, "{line}");
                 }
-                other @ (Said::Event(_) | Said::Text) => panic!("{line}: {other:?}"),
+                other @ (ProgramLine::Event(_) | ProgramLine::Text) => panic!("{line}: {other:?}"),
             }
         }
     }
 
     #[test]
-    fn anything_else_is_text() {
+    fn any_other_line_is_text() {
         let deep = "[".repeat(10_000);
         let deep = format!(r#"{{"type":"checkpoint","state":{deep}"#);
         for line in
             ["", "hello", "{", "[1]", r#"{"a":1}"#, r#"{"type":7}"#, r#"{"type":"text"}"#, &deep]
         {
-            assert_eq!(read(line.as_bytes()), Said::Text, "{line}");
+            assert_eq!(read(line.as_bytes()), ProgramLine::Text, "{line}");
         }
-        assert_eq!(read(b"{\"type\":\"unblocked\xff\"}"), Said::Text);
+        assert_eq!(read(b"{\"type\":\"unblocked\xff\"}"), ProgramLine::Text);
     }
 
     #[test]
     fn long_texts_are_cut() {
         let line = format!(r#"{{"type":"blocked","reason":"{}"}}"#, "é".repeat(TEXT_BYTES_MAX));
-        let Told::Plain(RunnerEvent::Blocked { reason }) = told(&line) else { panic!("other") };
+        let ProgramEvent::Plain(RunnerEvent::Blocked { reason }) = told(&line) else {
+            panic!("other")
+        };
         assert_eq!(reason.len(), TEXT_BYTES_MAX);
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_allowed_that_the_list_does_not_name() {
+    fn unlisted_tool_is_refused() {
         for list in [&[][..], &["READ", "read_file", "sh", "network", "mcp:files"]] {
             let allowed = allowed(list);
             assert!(Tool::ALL.iter().all(|tool| !allowed.allows(*tool)), "{list:?}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_matched_as_they_are_given() {
+    fn programs_are_matched_verbatim() {
         for (list, program, runs) in [
             (&["run"][..], "git", true),
             (&["run"], "./build", true),

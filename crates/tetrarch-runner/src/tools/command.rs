@@ -26,16 +26,16 @@ use tracing::Span;
 
 use super::allowed::Allowed;
 use super::inside::{Workspace, words};
-use super::output::Output;
-use super::{Outcome, ToolboxConfig};
+use super::output::CappedOutput;
+use super::{ToolOutcome, ToolboxConfig};
 use crate::backend::process::PASSED_ON;
 use crate::blocked::Blocked;
-use crate::cgroup::Group;
-use crate::children::Awaited;
+use crate::cgroup::ControlGroup;
+use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
-use crate::containment::Bounds;
+use crate::containment::SandboxPolicy;
 use crate::launcher::Launcher;
-use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, Mark, RUN_VARIABLE};
+use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
 use crate::places::HOME;
 use crate::proxy::Proxy;
 use crate::sweep::Traces;
@@ -54,7 +54,7 @@ const ARGUMENTS_MAX: (usize, usize) = (4096, 128 * 1024);
 /// The arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct RunCommandArgs {
     argv: Vec<String>,
     #[serde(default)]
     directory: String,
@@ -67,8 +67,8 @@ pub(super) struct Commands {
     run: RunId,
     profile: String,
     environment: BTreeMap<OsString, OsString>,
-    cgroup: Option<Group>,
-    bounds: Bounds,
+    cgroup: Option<ControlGroup>,
+    bounds: SandboxPolicy,
     launcher: Launcher,
     started: AtomicU64,
     /// Held by the command that runs, until everything of it is gone.
@@ -78,7 +78,11 @@ pub(super) struct Commands {
 impl Commands {
     /// Commands of a run. Their environment is the host's, without all that could be a secret:
     /// what a profile passes on is for the model's harness.
-    pub(super) fn new(config: &ToolboxConfig<'_>, cgroup: Option<Group>, bounds: Bounds) -> Self {
+    pub(super) fn new(
+        config: &ToolboxConfig<'_>,
+        cgroup: Option<ControlGroup>,
+        bounds: SandboxPolicy,
+    ) -> Self {
         let run = config.run;
         let passed = |name: &OsStr| {
             name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
@@ -100,13 +104,13 @@ impl Commands {
         &self,
         allowed: &Allowed,
         workspace: &Workspace,
-        wanted: Wanted,
-    ) -> Outcome {
+        wanted: RunCommandArgs,
+    ) -> ToolOutcome {
         let seconds = wanted.timeout_seconds.unwrap_or(TIMEOUT);
         let prepared = self.prepare(allowed, workspace, &wanted, seconds);
         let (program, place, dir) = match prepared {
             Ok(prepared) => prepared,
-            Err(text) => return Outcome::error(text),
+            Err(text) => return ToolOutcome::error(text),
         };
         let turn = Arc::clone(&self.turn).lock_owned().await;
         match self.start(&program, &wanted.argv, &dir, turn).await {
@@ -115,7 +119,7 @@ impl Commands {
                 let (_want, wanted) = oneshot::channel();
                 let attending = tokio::spawn(running.attend(output, seconds, wanted));
                 let mut outcome = attending.await.unwrap_or_else(|cause| {
-                    Outcome::error(format!("attending to the program failed: {cause}"))
+                    ToolOutcome::error(format!("attending to the program failed: {cause}"))
                 });
                 if outcome.is_error
                     && let Some(blocked) = Blocked::of(&outcome.text, &self.bounds)
@@ -125,7 +129,7 @@ impl Commands {
                 }
                 outcome
             }
-            Err(cause) => Outcome::error(format!(
+            Err(cause) => ToolOutcome::error(format!(
                 "`{}` could not be started in {}: {cause}",
                 wanted.argv[0],
                 words(&place)
@@ -138,7 +142,7 @@ impl Commands {
         &self,
         allowed: &Allowed,
         workspace: &Workspace,
-        wanted: &Wanted,
+        wanted: &RunCommandArgs,
         seconds: u64,
     ) -> Result<(PathBuf, PathBuf, OwnedFd), String> {
         allowed.program(&wanted.argv).map_err(|refused| refused.to_string())?;
@@ -215,12 +219,12 @@ impl Commands {
         }
         // It reads nothing.
         drop(child.stdin.take());
-        let traces = Traces::of_program(Mark::Call(call), pid, cgroup);
+        let traces = Traces::of_program(ProcessMark::Call(call), pid, cgroup);
         Ok((Running { child, traces, _awaited: awaited, _proxy: proxy, _turn: turn }, output))
     }
 
     /// A group of its own within the run's, with the program in it.
-    fn joined(&self, number: u64, pid: Pid) -> Result<Option<Group>, String> {
+    fn joined(&self, number: u64, pid: Pid) -> Result<Option<ControlGroup>, String> {
         let Some(run) = &self.cgroup else { return Ok(None) };
         let group = run.within(&format!("call-{number}")).map_err(|cause| cause.to_string())?;
         match group.join(pid) {
@@ -238,7 +242,7 @@ impl Commands {
 struct Running {
     child: Child,
     traces: Traces,
-    _awaited: Awaited,
+    _awaited: WaitedChild,
     _proxy: Option<Proxy>,
     _turn: OwnedMutexGuard<()>,
 }
@@ -251,8 +255,8 @@ impl Running {
         mut pipe: pipe::Receiver,
         seconds: u64,
         mut wanted: oneshot::Receiver<()>,
-    ) -> Outcome {
-        let mut output = Output::default();
+    ) -> ToolOutcome {
+        let mut output = CappedOutput::default();
         let mut end = Some(Instant::now() + Duration::from_secs(seconds));
         let (mut timed_out, mut given_up) = (false, false);
         let (mut open, mut buffer) = (true, vec![0; 16 * 1024]);
@@ -287,7 +291,7 @@ impl Running {
 }
 
 /// Reads what is still to be read. Bounded: a process of another user may hold the pipe for ever.
-async fn drain(pipe: &mut pipe::Receiver, output: &mut Output, open: bool) {
+async fn drain(pipe: &mut pipe::Receiver, output: &mut CappedOutput, open: bool) {
     let mut buffer = vec![0; 16 * 1024];
     let mut open = open;
     while open {
@@ -306,10 +310,10 @@ async fn at(end: Option<Instant>) {
 
 fn ended(
     status: &io::Result<ExitStatus>,
-    mut output: Output,
+    mut output: CappedOutput,
     killed: usize,
     timed_out: Option<u64>,
-) -> Outcome {
+) -> ToolOutcome {
     let mut text = match status {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit code {code}"),
@@ -328,5 +332,5 @@ fn ended(
     text.push('\n');
     text.push_str(if output.is_empty() { "[no output]" } else { &output });
     let is_error = timed_out.is_some() || !status.as_ref().is_ok_and(ExitStatus::success);
-    Outcome { text, is_error }
+    ToolOutcome { text, is_error }
 }

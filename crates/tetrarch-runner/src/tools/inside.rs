@@ -24,7 +24,7 @@ const GIT: &str = ".git";
 
 /// Why something is not opened.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum PathRefused {
     /// It is no path of a file.
     #[error("{path:?} is no path: {why}")]
     NoPath { path: String, why: &'static str },
@@ -73,7 +73,7 @@ pub(super) struct Workspace {
 
 /// A place that may be written.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WritablePath {
     /// The directory.
     pub(super) dir: OwnedFd,
     /// The name in it.
@@ -103,15 +103,15 @@ impl Workspace {
 
     /// The place a text names, relative to the workspace. An absolute path in the workspace is
     /// taken as well, since a model sees those in what programs print.
-    pub(super) fn place(&self, text: &str) -> Result<PathBuf, Refused> {
-        let no_path = |why| Refused::NoPath { path: shown(text), why };
+    pub(super) fn place(&self, text: &str) -> Result<PathBuf, PathRefused> {
+        let no_path = |why| PathRefused::NoPath { path: shown(text), why };
         if text.contains('\0') {
             return Err(no_path("it holds a NUL"));
         }
         if text.len() > PATH_BYTES_MAX {
             return Err(no_path("it is longer than 4096 bytes"));
         }
-        let outside = || Refused::Outside { path: shown(text) };
+        let outside = || PathRefused::Outside { path: shown(text) };
         let mut path = Path::new(text);
         if path.is_absolute() {
             path = path.strip_prefix(&self.path).map_err(|_| outside())?;
@@ -130,28 +130,28 @@ impl Workspace {
     }
 
     /// Opens a regular file for reading. Never waits, as a pipe without a writer would have it.
-    pub(super) fn file(&self, place: &Path) -> Result<(File, u64), Refused> {
+    pub(super) fn file(&self, place: &Path) -> Result<(File, u64), PathRefused> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file =
             File::from(self.resolve(or_here(place), flags).map_err(|cause| refused(place, cause))?);
-        let failed = |cause| Refused::System { path: words(place), cause };
+        let failed = |cause| PathRefused::System { path: words(place), cause };
         let facts = file.metadata().map_err(failed)?;
         regular(FileType::from_raw_mode(facts.mode()), place)?;
         Ok((file, facts.len()))
     }
 
     /// Opens a directory for listing.
-    pub(super) fn directory(&self, place: &Path) -> Result<OwnedFd, Refused> {
+    pub(super) fn directory(&self, place: &Path) -> Result<OwnedFd, PathRefused> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         self.resolve(or_here(place), flags).map_err(|cause| refused(place, cause))
     }
 
     /// The directory and name of a file that may be written, which is not there or a regular one.
     /// Directories above it that are missing are made.
-    pub(super) fn for_writing(&self, place: &Path) -> Result<Place, Refused> {
+    pub(super) fn for_writing(&self, place: &Path) -> Result<WritablePath, PathRefused> {
         let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else {
             let why = "it names the workspace itself";
-            return Err(Refused::NoPath { path: words(place), why });
+            return Err(PathRefused::NoPath { path: words(place), why });
         };
         let (above, missing) = self.deepest(parent)?;
         self.may_change(&above, &missing.join(name), place)?;
@@ -162,11 +162,11 @@ impl Workspace {
             Err(Errno::NOENT) => {}
             Err(cause) => return Err(refused(place, cause)),
         }
-        Ok(Place { dir, name: PathBuf::from(name) })
+        Ok(WritablePath { dir, name: PathBuf::from(name) })
     }
 
     /// The deepest directory above that is there, and what of the path is not.
-    fn deepest(&self, parent: &Path) -> Result<(OwnedFd, PathBuf), Refused> {
+    fn deepest(&self, parent: &Path) -> Result<(OwnedFd, PathBuf), PathRefused> {
         for above in parent.ancestors() {
             match self.resolve(or_here(above), directory_flags()) {
                 Ok(dir) => {
@@ -181,7 +181,7 @@ impl Workspace {
     }
 
     /// Opens a directory, made where it is missing.
-    fn make(&self, parent: &Path, place: &Path) -> Result<OwnedFd, Refused> {
+    fn make(&self, parent: &Path, place: &Path) -> Result<OwnedFd, PathRefused> {
         let failed = |cause| refused(place, cause);
         let mut dir = self.resolve(Path::new("."), directory_flags()).map_err(failed)?;
         let mut so_far = PathBuf::new();
@@ -202,27 +202,27 @@ impl Workspace {
     }
 
     /// Whether `rest` below an open directory may be changed, by where the directory really is.
-    fn may_change(&self, dir: &OwnedFd, rest: &Path, given: &Path) -> Result<(), Refused> {
+    fn may_change(&self, dir: &OwnedFd, rest: &Path, given: &Path) -> Result<(), PathRefused> {
         let real = self.real(dir.as_fd(), given)?.join(rest);
         if real.components().any(|part| part.as_os_str() == GIT) {
-            return Err(Refused::Git { path: words(given) });
+            return Err(PathRefused::Git { path: words(given) });
         }
         match &self.scope {
             Some(scope) if !scope.is_match(&real) => {
                 let scope = self.scope_paths.join(", ");
-                Err(Refused::OutOfScope { path: words(given), scope })
+                Err(PathRefused::OutOfScope { path: words(given), scope })
             }
             Some(_) | None => Ok(()),
         }
     }
 
     /// Where an open directory is, relative to the workspace and without links.
-    fn real(&self, dir: BorrowedFd<'_>, given: &Path) -> Result<PathBuf, Refused> {
+    fn real(&self, dir: BorrowedFd<'_>, given: &Path) -> Result<PathBuf, PathRefused> {
         let failed = |cause: Errno| refused(given, cause);
         let link = format!("/proc/self/fd/{}", dir.as_raw_fd());
         let target = readlinkat(CWD, link, Vec::new()).map_err(failed)?;
         let inside = Path::new(OsStr::from_bytes(target.as_bytes())).strip_prefix(&self.path);
-        inside.map(Path::to_owned).map_err(|_| Refused::Outside { path: words(given) })
+        inside.map(Path::to_owned).map_err(|_| PathRefused::Outside { path: words(given) })
     }
 
     fn resolve(&self, place: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -264,19 +264,19 @@ fn scope(scope_paths: &[String]) -> Result<GlobSet, NoWorkspace> {
     set.build().map_err(|cause| NoWorkspace::Scope { entry: scope_paths.join(", "), cause })
 }
 
-fn refused(place: &Path, cause: Errno) -> Refused {
+fn refused(place: &Path, cause: Errno) -> PathRefused {
     let path = words(place);
     match cause {
-        Errno::XDEV | Errno::LOOP => Refused::Outside { path },
-        other => Refused::System { path, cause: other.into() },
+        Errno::XDEV | Errno::LOOP => PathRefused::Outside { path },
+        other => PathRefused::System { path, cause: other.into() },
     }
 }
 
-fn regular(found: FileType, place: &Path) -> Result<(), Refused> {
+fn regular(found: FileType, place: &Path) -> Result<(), PathRefused> {
     if found == FileType::RegularFile {
         return Ok(());
     }
-    Err(Refused::NotAFile { path: words(place), what: kind(found) })
+    Err(PathRefused::NotAFile { path: words(place), what: kind(found) })
 }
 
 fn kind(kind: FileType) -> &'static str {

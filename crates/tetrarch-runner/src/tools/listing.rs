@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::TEXT_BYTES_MAX;
 use super::inside::{Workspace, words};
-use super::walking::{Files, Walk};
+use super::walking::{FilePattern, Walk};
 
 /// Files that one call lists.
 const LISTED_MAX: usize = 1000;
@@ -17,7 +17,7 @@ const LISTED_MAX: usize = 1000;
 /// The arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct ListFilesArgs {
     #[serde(default)]
     path: String,
     pattern: Option<String>,
@@ -28,11 +28,11 @@ pub(super) struct Wanted {
 /// Lists files.
 pub(super) fn list(
     workspace: &Workspace,
-    wanted: Wanted,
+    wanted: ListFilesArgs,
     given_up: &AtomicBool,
 ) -> Result<String, String> {
     let from = workspace.place(&wanted.path)?;
-    let files = wanted.pattern.as_deref().map(Files::fitting).transpose()?;
+    let files = wanted.pattern.as_deref().map(FilePattern::fitting).transpose()?;
     let walk = Walk { deep: files.is_some(), ignored: wanted.ignored, files, given_up };
     let (mut text, mut listed) = (String::new(), 0);
     let whole = walk.through(workspace, &from, &mut |found| {

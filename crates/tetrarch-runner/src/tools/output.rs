@@ -9,14 +9,14 @@ const KEPT: usize = 16 * 1024;
 
 /// The beginning and the end of some output, without the secrets that are known.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct CappedOutput {
     stream: Stream,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
 }
 
-impl Output {
+impl CappedOutput {
     /// Takes what came.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let clean = self.stream.feed(bytes);
@@ -54,11 +54,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_and_the_end_are_kept() {
+    fn beginning_and_end_are_kept() {
         for pieces in [1, 7, 4096, 100_000] {
             let all: Vec<u8> =
                 (0..100_000u32).map(|at| b'a' + u8::try_from(at % 26).unwrap()).collect();
-            let mut output = Output::default();
+            let mut output = CappedOutput::default();
             all.chunks(pieces).for_each(|piece| output.push(piece));
             let text = output.text();
             assert!(text.as_bytes().starts_with(&all[..KEPT]));
@@ -68,8 +68,8 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_whole() {
-        let mut output = Output::default();
+    fn short_output_is_kept_whole() {
+        let mut output = CappedOutput::default();
         assert_eq!(output.text(), "");
         output.push(&vec![b'x'; KEPT - 1]);
         output.push("é".as_bytes());

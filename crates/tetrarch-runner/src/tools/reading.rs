@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 8 * 1024;
 /// The arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct ReadFileArgs {
     path: String,
     offset: Option<usize>,
     limit: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 /// Reads some lines.
 pub(super) fn read(
     workspace: &Workspace,
-    wanted: Wanted,
+    wanted: ReadFileArgs,
     given_up: &AtomicBool,
 ) -> Result<String, String> {
     let place = workspace.place(&wanted.path)?;
@@ -44,7 +44,7 @@ pub(super) fn read(
     if first == 0 || !(1..=LINES_MAX).contains(&limit) {
         return Err(format!("lines are counted from 1, and limit is 1 to {LINES_MAX}"));
     }
-    let mut lines = Lines::of(file, &place, size)?;
+    let mut lines = FileLines::of(file, &place, size)?;
     let mut text = String::new();
     let mut number = 0;
     while let Some(line) = lines.next().map_err(|cause| format!("{}: {cause}", words(&place)))? {
@@ -78,7 +78,7 @@ pub(super) fn read(
 }
 
 /// The lines of a text file, each bounded.
-pub(super) struct Lines {
+pub(super) struct FileLines {
     reader: BufReader<io::Take<File>>,
     size: u64,
     line: Vec<u8>,
@@ -86,7 +86,7 @@ pub(super) struct Lines {
     over: bool,
 }
 
-impl Lines {
+impl FileLines {
     /// The lines of an open file, unless it is not text.
     pub(super) fn of(file: File, place: &Path, size: u64) -> Result<Self, String> {
         let mut reader = BufReader::with_capacity(LOOKED_AT, file.take(SCANNED_MAX));

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Definition, Tool};
+use super::{Tool, ToolSpec};
 
 /// Describes a tool; `programs` says which programs may be run.
-pub(super) fn define(tool: Tool, programs: &str) -> Definition {
+pub(super) fn define(tool: Tool, programs: &str) -> ToolSpec {
     let (description, schema) = match tool {
         Tool::Read => read(),
         Tool::List => list(),
@@ -15,7 +15,7 @@ pub(super) fn define(tool: Tool, programs: &str) -> Definition {
         Tool::Edit => edit(),
         Tool::Run => run(programs),
     };
-    Definition { name: tool.name(), description, schema, effect: tool.effect() }
+    ToolSpec { name: tool.name(), description, schema, effect: tool.effect() }
 }
 
 fn object(properties: &Value, required: &[&str]) -> Value {

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::TEXT_BYTES_MAX;
 use super::inside::{Workspace, words};
-use super::reading::Lines;
-use super::walking::{Files, Walk};
+use super::reading::FileLines;
+use super::walking::{FilePattern, Walk};
 
 /// Lines that one call finds.
 const FOUND_MAX: usize = 200;
@@ -30,7 +30,7 @@ const SEARCHING_MAX: Duration = Duration::from_secs(20);
 /// The arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct SearchArgs {
     pattern: String,
     #[serde(default)]
     path: String,
@@ -44,7 +44,7 @@ pub(super) struct Wanted {
 /// Searches files.
 pub(super) fn search(
     workspace: &Workspace,
-    wanted: Wanted,
+    wanted: SearchArgs,
     given_up: &AtomicBool,
 ) -> Result<String, String> {
     let from = workspace.place(&wanted.path)?;
@@ -60,7 +60,7 @@ pub(super) fn search(
         workspace.file(&from)?;
         let _whole = search.file(&from);
     } else {
-        let files = wanted.files.as_deref().map(Files::fitting).transpose()?;
+        let files = wanted.files.as_deref().map(FilePattern::fitting).transpose()?;
         let walk = Walk { deep: true, ignored: wanted.ignored, files, given_up };
         let whole = walk.through(workspace, &from, &mut |found| match found.kind {
             FileType::RegularFile => search.file(found.place),
@@ -109,7 +109,7 @@ impl Search<'_> {
                 writeln!(self.text, "[{} is not searched: {size} bytes]", words(place));
             return ControlFlow::Continue(());
         }
-        let Ok(mut lines) = Lines::of(file, place, size) else {
+        let Ok(mut lines) = FileLines::of(file, place, size) else {
             return ControlFlow::Continue(());
         };
         let mut number = 0;

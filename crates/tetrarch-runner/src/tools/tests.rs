@@ -99,7 +99,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn what_the_brief_does_not_name_is_not_there() {
+async fn tool_absent_from_the_brief_is_absent() {
     let bench = Bench::with(&[], &[]);
     assert!(bench.toolbox.definitions().is_empty());
     assert_eq!(
@@ -115,7 +115,7 @@ async fn what_the_brief_does_not_name_is_not_there() {
 }
 
 #[test]
-fn every_tool_says_what_it_takes_and_what_happens_when_it_is_called_twice() {
+fn every_tool_describes_its_arguments_and_repeat_effect() {
     let definitions = Bench::new().toolbox.definitions();
     let effects: Vec<(&str, Effect)> =
         definitions.iter().map(|definition| (definition.name, definition.effect)).collect();
@@ -138,7 +138,7 @@ fn every_tool_says_what_it_takes_and_what_happens_when_it_is_called_twice() {
 
 /// What a schema refuses, reading the arguments refuses too, and what it takes is taken.
 #[tokio::test]
-async fn the_schema_and_the_reading_of_arguments_agree() {
+async fn schema_and_argument_parsing_agree() {
     let bench = Bench::new();
     bench.put("a", "x\n");
     let definitions = bench.toolbox.definitions();
@@ -174,7 +174,7 @@ async fn the_schema_and_the_reading_of_arguments_agree() {
 }
 
 #[test]
-fn every_entry_that_a_list_can_name_is_there_once() {
+fn every_listable_tool_entry_exists_once() {
     let entries = tool_entries();
     for entry in ["read", "run", "network", "ask_human", "todo_list", "*"] {
         assert_eq!(entries.iter().filter(|it| **it == entry).count(), 1, "{entry}: {entries:?}");

@@ -30,13 +30,13 @@ pub(super) struct Walk<'a> {
     /// Whether to look at what `.gitignore` leaves out too.
     pub(super) ignored: bool,
     /// Which files, relative to where the walk begins.
-    pub(super) files: Option<Files>,
+    pub(super) files: Option<FilePattern>,
     /// Set when nobody waits any more.
     pub(super) given_up: &'a AtomicBool,
 }
 
 /// What a walk comes by.
-pub(super) struct Found<'a> {
+pub(super) struct WalkEntry<'a> {
     /// Where it is, relative to the workspace.
     pub(super) place: &'a Path,
     /// What it is.
@@ -44,12 +44,12 @@ pub(super) struct Found<'a> {
 }
 
 /// A pattern for files: by their name when it has no slash, else by their path.
-pub(super) struct Files {
+pub(super) struct FilePattern {
     glob: GlobMatcher,
     by_name: bool,
 }
 
-impl Files {
+impl FilePattern {
     /// Reads a pattern.
     pub(super) fn fitting(pattern: &str) -> Result<Self, String> {
         let glob = GlobBuilder::new(pattern)
@@ -75,7 +75,7 @@ impl Walk<'_> {
         &self,
         workspace: &Workspace,
         from: &Path,
-        visit: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
     ) -> Result<bool, String> {
         let dir = workspace.directory(from)?;
         let mut ignores = Vec::new();
@@ -86,23 +86,23 @@ impl Walk<'_> {
                 }
             }
         }
-        let mut going = Going { walk: self, from, ignores, looked_at: 0, visit };
+        let mut going = WalkState { walk: self, from, ignores, looked_at: 0, visit };
         let ended = going.down(dir, from, 0);
         let ended = ended.map_err(|cause| format!("{}: {cause}", words(from)))?;
         Ok(ended.is_continue())
     }
 }
 
-struct Going<'w> {
+struct WalkState<'w> {
     walk: &'w Walk<'w>,
     from: &'w Path,
     /// Those of the directories above and this one, from the top.
     ignores: Vec<Gitignore>,
     looked_at: usize,
-    visit: &'w mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+    visit: &'w mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
 }
 
-impl Going<'_> {
+impl WalkState<'_> {
     fn down(
         &mut self,
         dir: OwnedFd,
@@ -120,7 +120,7 @@ impl Going<'_> {
                 continue;
             }
             if self.is_wanted(&below, is_dir)
-                && (self.visit)(&Found { place: &below, kind }).is_break()
+                && (self.visit)(&WalkEntry { place: &below, kind }).is_break()
             {
                 return Ok(ControlFlow::Break(()));
             }

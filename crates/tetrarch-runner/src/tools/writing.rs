@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
 use serde::Deserialize;
 
-use super::inside::{Place, Workspace, words};
+use super::inside::{Workspace, WritablePath, words};
 
 /// Largest file that is written or edited, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -20,7 +20,7 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// The arguments of `write_file`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WantedWrite {
+pub(super) struct WriteFileArgs {
     path: String,
     content: String,
 }
@@ -28,7 +28,7 @@ pub(super) struct WantedWrite {
 /// The arguments of `edit_file`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WantedEdit {
+pub(super) struct EditFileArgs {
     path: String,
     old: String,
     new: String,
@@ -37,7 +37,7 @@ pub(super) struct WantedEdit {
 /// Writes a whole file.
 pub(super) fn write(
     workspace: &Workspace,
-    wanted: WantedWrite,
+    wanted: WriteFileArgs,
     given_up: &AtomicBool,
 ) -> Result<String, String> {
     let place = workspace.place(&wanted.path)?;
@@ -51,7 +51,7 @@ pub(super) fn write(
 /// Replaces the one place where a text is.
 pub(super) fn edit(
     workspace: &Workspace,
-    wanted: WantedEdit,
+    wanted: EditFileArgs,
     given_up: &AtomicBool,
 ) -> Result<String, String> {
     let place = workspace.place(&wanted.path)?;
@@ -107,7 +107,7 @@ fn bounded(content: &str) -> Result<(), String> {
 }
 
 /// Puts a file with this content in a place, with the permissions of the one that was there.
-fn replace(target: &Place, content: &str, given_up: &AtomicBool) -> io::Result<()> {
+fn replace(target: &WritablePath, content: &str, given_up: &AtomicBool) -> io::Result<()> {
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let beside = format!(".tetrarch-{}-{number}", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -126,7 +126,7 @@ fn replace(target: &Place, content: &str, given_up: &AtomicBool) -> io::Result<(
     written
 }
 
-fn fill(mut file: File, target: &Place, content: &str) -> io::Result<()> {
+fn fill(mut file: File, target: &WritablePath, content: &str) -> io::Result<()> {
     if let Ok(before) = statat(&target.dir, &target.name, AtFlags::SYMLINK_NOFOLLOW) {
         file.set_permissions(Permissions::from_mode(before.st_mode & 0o777))?;
     }

@@ -16,7 +16,7 @@ const ROUNDS: usize = 5;
 
 /// Written before a checked-out branch's files are touched: whoever goes on knows that they were clean.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Landing {
+struct CheckoutIntent {
     old: String,
     new: String,
 }
@@ -125,7 +125,7 @@ impl Worktrees {
     ) -> Result<Result<(), ApplyOutcome>, GitError> {
         let Some(top) = checked_out(git, target).await? else { return Ok(Ok(())) };
         let there = Git::within(&top, &self.life);
-        let here = Landing { old: old.to_owned(), new: new.to_owned() };
+        let here = CheckoutIntent { old: old.to_owned(), new: new.to_owned() };
         let begun = std::fs::read(landing).ok().and_then(|it| serde_json::from_slice(&it).ok());
         if begun.as_ref() == Some(&here) {
             // They were clean, and are in between by our own doing.

@@ -7,24 +7,24 @@ use tetrarch_core::brief::Outcome;
 use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
 
 use super::making::NoWorktree;
-use super::{GitError, Place, Worktrees, text};
+use super::{GitError, WorktreeLocation, Worktrees, text};
 
 /// The media type of a diff.
 const DIFF_MEDIA: &str = "text/x-diff";
 
 /// What is to be done before a run is over; nothing, while it has no worktree.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ending(Arc<Mutex<Option<Left>>>);
+pub(crate) struct WorktreeFinalizer(Arc<Mutex<Option<FinishedWorktree>>>);
 
 #[derive(Debug, Clone)]
-struct Left {
+struct FinishedWorktree {
     worktrees: Arc<Worktrees>,
-    place: Place,
+    place: WorktreeLocation,
     title: String,
     outcome: Option<Outcome>,
 }
 
-impl Ending {
+impl WorktreeFinalizer {
     /// Gives a run its worktree, when its brief wants one, and the directory in its brief. Gives what
     /// is to be noted.
     ///
@@ -41,7 +41,7 @@ impl Ending {
         };
         start.brief.workspace = place.workspace()?;
         let goal = start.brief.goal.lines().next().unwrap_or_default();
-        let left = Left {
+        let left = FinishedWorktree {
             worktrees: Arc::clone(worktrees),
             place,
             title: format!("{} of {}: {goal}", start.node, start.agent),
@@ -51,7 +51,7 @@ impl Ending {
         Ok(Some(note))
     }
 
-    fn left(&self) -> std::sync::MutexGuard<'_, Option<Left>> {
+    fn left(&self) -> std::sync::MutexGuard<'_, Option<FinishedWorktree>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,7 +64,7 @@ impl Ending {
     }
 
     /// What is left of a run that is over with this event.
-    fn over(&self, event: &RunnerEvent) -> Option<Left> {
+    fn over(&self, event: &RunnerEvent) -> Option<FinishedWorktree> {
         let mut left = self.left();
         if let RunnerEvent::Result { result, .. } = event {
             left.as_mut()?.outcome.get_or_insert(result.outcome);
@@ -77,11 +77,11 @@ impl Ending {
             return None;
         };
         let known = left.take()?;
-        Some(Left { outcome: known.outcome.or(outcome), ..known })
+        Some(FinishedWorktree { outcome: known.outcome.or(outcome), ..known })
     }
 }
 
-impl Left {
+impl FinishedWorktree {
     async fn told(self) -> Vec<RunnerEvent> {
         match self.kept().await {
             Ok(events) => events,

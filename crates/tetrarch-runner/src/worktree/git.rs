@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use crate::children;
 use crate::confined;
-use crate::containment::Bounds;
+use crate::containment::SandboxPolicy;
 use crate::mark::LIFE_VARIABLE;
 
 /// Far longer than any of these calls takes: a bound for a file system that hangs.
@@ -75,7 +75,7 @@ pub(crate) enum GitError {
 
 /// What a call gave.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct GitOutput {
     pub(super) code: i32,
     pub(super) out: Vec<u8>,
     pub(super) error: String,
@@ -88,7 +88,7 @@ pub(super) struct Git {
     life: String,
     variables: Vec<(&'static str, OsString)>,
     /// What the calls are kept to; none where nobody else has written.
-    bounds: Option<Bounds>,
+    bounds: Option<SandboxPolicy>,
 }
 
 impl Git {
@@ -109,7 +109,7 @@ impl Git {
     }
 
     /// The same, kept to these bounds with whatever it starts.
-    pub(super) fn kept_to(mut self, bounds: Bounds) -> Self {
+    pub(super) fn kept_to(mut self, bounds: SandboxPolicy) -> Self {
         self.bounds = Some(bounds);
         self
     }
@@ -150,7 +150,7 @@ impl Git {
         command
     }
 
-    async fn finished(&self, mut command: Command, args: &[&str]) -> Result<Said, GitError> {
+    async fn finished(&self, mut command: Command, args: &[&str]) -> Result<GitOutput, GitError> {
         let (child, awaited) = match &self.bounds {
             Some(bounds) => confined::start(&mut command, bounds)
                 .map(|started| (started.child, started.awaited))
@@ -164,11 +164,11 @@ impl Git {
         let what = args.first().copied().unwrap_or_default().to_owned();
         let output = output.map_err(|_| GitError::TooLong { what })?.map_err(GitError::Start)?;
         let error = String::from_utf8_lossy(&output.stderr).trim().chars().take(SAID_MAX).collect();
-        Ok(Said { code: output.status.code().unwrap_or(-1), out: output.stdout, error })
+        Ok(GitOutput { code: output.status.code().unwrap_or(-1), out: output.stdout, error })
     }
 
     /// What git says, whatever its exit code.
-    pub(super) async fn says(&self, args: &[&str]) -> Result<Said, GitError> {
+    pub(super) async fn says(&self, args: &[&str]) -> Result<GitOutput, GitError> {
         self.finished(self.command(args), args).await
     }
 
@@ -231,7 +231,7 @@ impl Git {
 }
 
 /// What git said that it would not do.
-pub(super) fn refused(args: &[&str], said: &Said) -> GitError {
+pub(super) fn refused(args: &[&str], said: &GitOutput) -> GitError {
     let what = args.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or_default();
     let said =
         if said.error.is_empty() { format!("exit {}", said.code) } else { said.error.clone() };

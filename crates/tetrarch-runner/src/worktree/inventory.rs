@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError};
 use super::keeping::discard;
-use super::{Place, places};
+use super::{WorktreeLocation, places};
 
 /// What a worktree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeptState {
+pub enum WorktreeState {
     /// Work that its branch does not have.
     Unapplied,
     /// Nothing that its branch does not have.
@@ -17,7 +17,7 @@ pub enum KeptState {
     Broken,
 }
 
-impl KeptState {
+impl WorktreeState {
     /// The lower-case word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -31,7 +31,7 @@ impl KeptState {
 
 /// A worktree that a host keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptWorktree {
     /// The run it was made for.
     pub run: String,
     /// Whose it is.
@@ -49,7 +49,7 @@ pub struct Kept {
     /// Files that are not committed.
     pub uncommitted: usize,
     /// What it holds.
-    pub state: KeptState,
+    pub state: WorktreeState,
 }
 
 /// Why a worktree is not removed.
@@ -72,7 +72,7 @@ pub enum InventoryError {
 }
 
 /// The worktrees below a host's directory, in the order of their runs.
-pub async fn worktrees(dir: &Path) -> Vec<Kept> {
+pub async fn worktrees(dir: &Path) -> Vec<KeptWorktree> {
     let mut kept = Vec::new();
     for place in places(dir) {
         kept.push(look(&place).await);
@@ -84,11 +84,15 @@ pub async fn worktrees(dir: &Path) -> Vec<Kept> {
 ///
 /// # Errors
 /// There is none, it holds work that is nowhere else, or it cannot be removed.
-pub async fn remove_worktree(dir: &Path, run: &str, force: bool) -> Result<Kept, InventoryError> {
+pub async fn remove_worktree(
+    dir: &Path,
+    run: &str,
+    force: bool,
+) -> Result<KeptWorktree, InventoryError> {
     let found = places(dir).into_iter().find(|place| place.about.run == run);
     let place = found.ok_or_else(|| InventoryError::None(run.to_owned()))?;
     let kept = look(&place).await;
-    if kept.state != KeptState::Applied && !force {
+    if kept.state != WorktreeState::Applied && !force {
         let (run, target) = (kept.run, kept.target);
         return Err(InventoryError::Unapplied { run, target });
     }
@@ -102,11 +106,11 @@ pub async fn remove_worktree(dir: &Path, run: &str, force: bool) -> Result<Kept,
     Ok(kept)
 }
 
-async fn look(place: &Place) -> Kept {
+async fn look(place: &WorktreeLocation) -> KeptWorktree {
     let about = &place.about;
     let found = looked_into(place).await;
-    let (state, uncommitted) = found.unwrap_or((KeptState::Broken, 0));
-    Kept {
+    let (state, uncommitted) = found.unwrap_or((WorktreeState::Broken, 0));
+    KeptWorktree {
         run: about.run.clone(),
         agent: about.agent.clone(),
         dir: place.dir.clone(),
@@ -121,7 +125,7 @@ async fn look(place: &Place) -> Kept {
 
 /// Whether it holds something that its branch has not, and how many files are not committed; none
 /// when nobody can tell.
-async fn looked_into(place: &Place) -> Option<(KeptState, usize)> {
+async fn looked_into(place: &WorktreeLocation) -> Option<(WorktreeState, usize)> {
     let (tree, gitdir) = (place.tree(), place.about.gitdir.as_deref()?);
     let there = Git::within(&tree, "")
         .with("GIT_DIR", gitdir)
@@ -133,7 +137,7 @@ async fn looked_into(place: &Place) -> Option<(KeptState, usize)> {
     let git = Git::of(place.common(), "");
     let merged = git.is_before(&head, &place.about.target).await.ok()?;
     let whole = merged && uncommitted == 0;
-    Some((if whole { KeptState::Applied } else { KeptState::Unapplied }, uncommitted))
+    Some((if whole { WorktreeState::Applied } else { WorktreeState::Unapplied }, uncommitted))
 }
 
 /// What a directory takes on the disk, in bytes; links are not followed.

@@ -10,7 +10,7 @@ use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
 use tetrarch_core::redaction;
 
 use super::git::{Git, GitError};
-use super::{Place, Worktrees, on_disk, removed, unlock};
+use super::{WorktreeLocation, Worktrees, on_disk, removed, unlock};
 
 /// How a diff is written: the same whatever a repository or its files' attributes say.
 const DIFF: [&str; 13] = [
@@ -84,7 +84,11 @@ pub(super) async fn diff(
 impl Worktrees {
     /// Commits whatever is not committed and gives the branch's last commit. Another index than the
     /// program's is used: what that says of files it does not have to look at counts for nothing.
-    pub(super) async fn commit_all(&self, place: &Place, words: &str) -> Result<String, GitError> {
+    pub(super) async fn commit_all(
+        &self,
+        place: &WorktreeLocation,
+        words: &str,
+    ) -> Result<String, GitError> {
         let (tree, about) = (place.tree(), &place.about);
         let Some(gitdir) = about.gitdir.as_deref().map(PathBuf::from) else {
             return Ok(about.base.clone());
@@ -136,7 +140,7 @@ impl Worktrees {
     /// differs.
     pub(super) async fn made(
         &self,
-        place: &Place,
+        place: &WorktreeLocation,
         head: &str,
         salvaged: bool,
     ) -> Result<Option<(Made, PathBuf)>, GitError> {
@@ -168,14 +172,14 @@ impl Worktrees {
     }
 
     /// Removes a worktree and its branch, of which nothing is missed.
-    pub(super) async fn discard(&self, place: &Place) -> Result<(), GitError> {
+    pub(super) async fn discard(&self, place: &WorktreeLocation) -> Result<(), GitError> {
         discard(&self.git(place.common()), place).await
     }
 }
 
 /// Removes a worktree, its branch and what is said of it, in this order: what is left at any moment
 /// is found again.
-pub(super) async fn discard(git: &Git, place: &Place) -> Result<(), GitError> {
+pub(super) async fn discard(git: &Git, place: &WorktreeLocation) -> Result<(), GitError> {
     let tree = place.tree();
     // To git its files are another repository's, so it is not removed but forgotten once they are gone.
     let locked = place.about.gitdir.as_deref().map(|dir| Path::new(dir).join("locked"));

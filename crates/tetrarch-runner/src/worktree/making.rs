@@ -6,7 +6,7 @@ use tetrarch_core::brief::Worktree;
 use tetrarch_core::order::Start;
 
 use super::git::{Git, GitError};
-use super::{About, Place, TREE, Worktrees, places, removed, text};
+use super::{TREE, WorktreeLocation, WorktreeRecord, Worktrees, places, removed, text};
 
 /// Why a run gets no worktree.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ impl Worktrees {
         &self,
         start: &Start,
         workspace_dir: &Path,
-    ) -> Result<Option<(Place, String)>, NoWorktree> {
+    ) -> Result<Option<(WorktreeLocation, String)>, NoWorktree> {
         let workspace = match workspace(start, workspace_dir) {
             Some(workspace) if start.brief.worktree != Worktree::None => workspace,
             // Whatever is wrong with a workspace is said where it is entered.
@@ -85,7 +85,7 @@ impl Worktrees {
         }
         let sub = workspace.strip_prefix(&repository.top).unwrap_or(Path::new(""));
         let run = start.run.to_string();
-        let about = About {
+        let about = WorktreeRecord {
             agent,
             common: common.to_owned(),
             target: repository.target,
@@ -94,9 +94,9 @@ impl Worktrees {
             gitdir: None,
             run: run.clone(),
         };
-        let place = self.make(Place { dir: self.dir.join(run), about }).await?;
+        let place = self.make(WorktreeLocation { dir: self.dir.join(run), about }).await?;
         let begins = if earlier { "none of an earlier session is on this host; " } else { "" };
-        let About { target, base, .. } = &place.about;
+        let WorktreeRecord { target, base, .. } = &place.about;
         let note = format!(
             "[{begins}a worktree of its own: {} on {}, from {base} of {target}]",
             place.tree().display(),
@@ -109,12 +109,12 @@ impl Worktrees {
     async fn left_by(
         &self,
         start: &Start,
-        all: &[Place],
+        all: &[WorktreeLocation],
         common: &str,
     ) -> Result<Option<String>, NoWorktree> {
         let Some(judged) = &start.brief.judges else { return Ok(None) };
         let judged = judged.to_string();
-        let of_it = |it: &&Place| it.about.agent == judged && it.about.common == common;
+        let of_it = |it: &&WorktreeLocation| it.about.agent == judged && it.about.common == common;
         match all.iter().rev().find(of_it) {
             Some(place) => Ok(self.git(place.common()).commit(&place.about.branch()).await?),
             None => Ok(None),
@@ -137,7 +137,7 @@ impl Worktrees {
     }
 
     /// Makes a worktree, from the beginning: what an earlier attempt left, no program has seen.
-    async fn make(&self, mut place: Place) -> Result<Place, NoWorktree> {
+    async fn make(&self, mut place: WorktreeLocation) -> Result<WorktreeLocation, NoWorktree> {
         place.about.gitdir = None;
         place.write()?;
         let tree = place.tree();
@@ -178,7 +178,7 @@ fn workspace(start: &Start, workspace_dir: &Path) -> Option<PathBuf> {
     Some(path.canonicalize().unwrap_or(path))
 }
 
-impl Place {
+impl WorktreeLocation {
     /// Where the program is to work, as its brief says it.
     pub(super) fn workspace(&self) -> Result<String, GitError> {
         debug_assert!(self.tree().ends_with(TREE));

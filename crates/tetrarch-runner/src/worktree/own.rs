@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::destination::Network;
 
 use super::git::{EMAIL, Git, GitError};
-use super::{About, Place, Worktrees, on_disk, removed, text, unlock};
-use crate::containment::Bounds;
+use super::{WorktreeLocation, WorktreeRecord, Worktrees, on_disk, removed, text, unlock};
+use crate::containment::SandboxPolicy;
 
 /// Its directory beside the files.
 const OWN: &str = "git";
 /// What one repository takes over from the other as it is, if it is there.
 const TAKEN_OVER: [&str; 2] = ["index", "info/sparse-checkout"];
 
-impl Place {
+impl WorktreeLocation {
     /// Where the program's repository lies.
     pub(super) fn own(&self) -> PathBuf {
         self.dir.join(OWN)
@@ -30,7 +30,7 @@ impl Worktrees {
         let home = self.dir.canonicalize().unwrap_or_else(|_| self.dir.clone());
         let below = [&self.dir, &home].into_iter().find_map(|home| dir.strip_prefix(home).ok());
         let run = below.and_then(|below| below.components().next());
-        match run.and_then(|run| Place::read(&home.join(run))) {
+        match run.and_then(|run| WorktreeLocation::read(&home.join(run))) {
             Some(place) => {
                 let mut written = vec![place.tree(), place.own()];
                 written.retain(|it| it != dir);
@@ -41,7 +41,11 @@ impl Worktrees {
     }
 
     /// Makes the program's repository, from the beginning, and has the files belong to it.
-    pub(super) async fn furnish(&self, place: &Place, gitdir: &Path) -> Result<(), GitError> {
+    pub(super) async fn furnish(
+        &self,
+        place: &WorktreeLocation,
+        gitdir: &Path,
+    ) -> Result<(), GitError> {
         let (own, common) = (place.own(), place.common().to_owned());
         removed(&own).await?;
         let git = self.git(&common);
@@ -77,7 +81,10 @@ impl Worktrees {
 
     /// Brings what the program committed into the repository, and gives its last commit; none where it has no
     /// repository of its own, or has spoilt it.
-    pub(super) async fn take_in(&self, place: &Place) -> Result<Option<String>, GitError> {
+    pub(super) async fn take_in(
+        &self,
+        place: &WorktreeLocation,
+    ) -> Result<Option<String>, GitError> {
         if !place.own().is_dir() {
             return Ok(None);
         }
@@ -100,7 +107,11 @@ impl Worktrees {
     }
 
     /// Has the program's repository stand where its branch is now, for the agent's next session.
-    pub(super) async fn follow(&self, place: &Place, head: &str) -> Result<(), GitError> {
+    pub(super) async fn follow(
+        &self,
+        place: &WorktreeLocation,
+        head: &str,
+    ) -> Result<(), GitError> {
         let (own, branch) = (place.own(), place.about.branch());
         if !own.is_dir() {
             return Ok(());
@@ -115,19 +126,19 @@ impl Worktrees {
     }
 
     /// Git on what the program may have written anything into: settings, too, that name commands.
-    fn as_program(&self, place: &Place) -> Git {
+    fn as_program(&self, place: &WorktreeLocation) -> Git {
         let (own, about) = (place.own(), &place.about);
         let temporary = std::env::temp_dir();
         let bounds = self.containment.bounds(Network::Off, &own, temporary, Vec::new());
-        let bounds = Bounds { readable: vec![PathBuf::from(&about.common)], ..bounds };
+        let bounds = SandboxPolicy { readable: vec![PathBuf::from(&about.common)], ..bounds };
         Git::of(&own, &self.life).kept_to(bounds)
     }
 }
 
 /// What its settings say besides what git writes itself: those of the other repository, and what must be different. A
 /// commit is made in the agent's name and asks for no key, which nobody could unlock.
-fn settings(place: &Place, gitdir: &Path) -> Result<String, GitError> {
-    let About { agent, common, .. } = &place.about;
+fn settings(place: &WorktreeLocation, gitdir: &Path) -> Result<String, GitError> {
+    let WorktreeRecord { agent, common, .. } = &place.about;
     let common = Path::new(common);
     let quoted = |path: &Path| -> Result<String, GitError> {
         let path = text(path)?.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");

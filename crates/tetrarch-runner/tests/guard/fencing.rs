@@ -6,7 +6,7 @@ use crate::machine::is_frozen;
 use crate::stage::{FAR, Host, any_alive, until};
 
 #[tokio::test]
-async fn programs_freeze_at_the_deadline_and_run_on_at_the_next_beat() {
+async fn programs_freeze_at_the_deadline_and_thaw_on_the_next_renewal() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, FAR).await;
         host.beat(FAR).await;
@@ -27,14 +27,14 @@ async fn programs_freeze_at_the_deadline_and_run_on_at_the_next_beat() {
 }
 
 #[tokio::test]
-async fn nothing_is_frozen_before_the_first_beat() {
+async fn nothing_is_frozen_before_the_first_renewal() {
     let mut host = Host::start(false, 1).await;
     host.family().await;
     host.counts_on().await;
 }
 
 #[tokio::test]
-async fn programs_that_are_frozen_for_too_long_are_killed_and_others_may_follow() {
+async fn programs_frozen_too_long_are_killed_and_others_may_follow() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, 1000).await;
         let family = host.family().await;
@@ -48,7 +48,7 @@ async fn programs_that_are_frozen_for_too_long_are_killed_and_others_may_follow(
 }
 
 #[tokio::test]
-async fn a_killed_host_freezes_at_its_deadline_and_its_guard_ends_with_its_programs() {
+async fn killed_host_freezes_at_its_deadline_and_guard_ends_its_programs() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, 2000).await;
         let family = host.family().await;
@@ -64,7 +64,7 @@ async fn a_killed_host_freezes_at_its_deadline_and_its_guard_ends_with_its_progr
 }
 
 #[tokio::test]
-async fn a_host_that_is_killed_before_its_first_beat_freezes_at_once() {
+async fn host_killed_before_its_first_renewal_freezes_at_once() {
     let mut host = Host::start(false, 6000).await;
     let family = host.family().await;
     host.kill().await;
@@ -74,7 +74,7 @@ async fn a_host_that_is_killed_before_its_first_beat_freezes_at_once() {
 }
 
 #[tokio::test]
-async fn a_guard_ends_when_its_host_is_dead_and_left_nothing() {
+async fn guard_of_a_dead_host_without_programs_ends() {
     let mut host = Host::start(true, FAR).await;
     host.beat(FAR).await;
     host.guard();
@@ -83,7 +83,7 @@ async fn a_guard_ends_when_its_host_is_dead_and_left_nothing() {
 }
 
 #[tokio::test]
-async fn a_stopped_host_freezes_too_and_runs_on_with_its_programs() {
+async fn stopped_host_freezes_and_resumes_with_its_programs() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, FAR).await;
         host.family().await;
@@ -97,7 +97,7 @@ async fn a_stopped_host_freezes_too_and_runs_on_with_its_programs() {
 }
 
 #[tokio::test]
-async fn the_programs_of_a_host_that_stays_stopped_are_killed() {
+async fn programs_of_a_host_that_stays_stopped_are_killed() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, 1000).await;
         let family = host.family().await;
@@ -110,7 +110,7 @@ async fn the_programs_of_a_host_that_stays_stopped_are_killed() {
 }
 
 #[tokio::test]
-async fn a_kill_is_answered_when_all_is_dead_and_what_follows_is_free() {
+async fn kill_is_answered_when_all_are_dead_and_later_programs_run() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, FAR).await;
         let family = host.family().await;
@@ -126,7 +126,7 @@ async fn a_kill_is_answered_when_all_is_dead_and_what_follows_is_free() {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_told_to_end_touches_nothing() {
+async fn guard_told_to_end_touches_nothing() {
     let mut host = Host::start(true, FAR).await;
     host.beat(FAR).await;
     host.family().await;
@@ -137,7 +137,7 @@ async fn a_guard_that_is_told_to_end_touches_nothing() {
 }
 
 #[tokio::test]
-async fn another_host_of_the_same_name_is_left_alone() {
+async fn other_host_of_the_same_name_is_left_alone() {
     for grouped in [true, false] {
         let mut other = Host::start(grouped, 1).await;
         other.beat(FAR).await;
@@ -156,7 +156,7 @@ async fn another_host_of_the_same_name_is_left_alone() {
 }
 
 #[tokio::test]
-async fn who_wakes_a_frozen_program_does_not_set_it_free() {
+async fn foreign_cont_signal_does_not_release_a_frozen_program() {
     let mut host = Host::start(false, FAR).await;
     let family = host.family().await;
     host.beat(0).await;

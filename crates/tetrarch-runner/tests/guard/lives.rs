@@ -3,7 +3,7 @@
 use crate::stage::{FAR, Host, any_alive};
 
 #[tokio::test]
-async fn a_new_life_ends_all_that_an_earlier_one_left() {
+async fn new_life_ends_leftovers_of_an_earlier_one() {
     for grouped in [true, false] {
         let mut first = Host::start(grouped, FAR).await;
         first.beat(FAR).await;
@@ -20,7 +20,7 @@ async fn a_new_life_ends_all_that_an_earlier_one_left() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_life_froze_is_ended_too() {
+async fn frozen_leftovers_of_an_earlier_life_are_ended() {
     for grouped in [true, false] {
         let mut first = Host::start(grouped, FAR).await;
         let family = first.family().await;
@@ -36,7 +36,7 @@ async fn what_an_earlier_life_froze_is_ended_too() {
 }
 
 #[tokio::test]
-async fn a_host_of_the_same_name_and_another_installation_is_no_earlier_life() {
+async fn same_host_name_of_another_installation_is_no_earlier_life() {
     let mut other = Host::start(false, FAR).await;
     let family = other.family().await;
     let host = Host::start(false, FAR).await;

@@ -10,7 +10,7 @@ async fn replaced(host: &Host, guard: i32) {
 }
 
 #[tokio::test]
-async fn a_guard_that_dies_is_replaced_by_one_that_knows_the_deadline() {
+async fn dead_guard_is_replaced_by_one_knowing_the_deadline() {
     let mut host = Host::start(false, FAR).await;
     host.family().await;
     host.beat(1500).await;
@@ -21,7 +21,7 @@ async fn a_guard_that_dies_is_replaced_by_one_that_knows_the_deadline() {
 }
 
 #[tokio::test]
-async fn what_a_dead_guard_froze_its_successor_thaws() {
+async fn programs_frozen_by_a_dead_guard_are_thawed_by_its_successor() {
     for grouped in [true, false] {
         let mut host = Host::start(grouped, FAR).await;
         host.family().await;
@@ -36,7 +36,7 @@ async fn what_a_dead_guard_froze_its_successor_thaws() {
 }
 
 #[tokio::test]
-async fn signals_that_are_meant_for_the_host_do_not_end_its_guard() {
+async fn signals_to_the_host_do_not_end_its_guard() {
     let mut host = Host::start(false, FAR).await;
     host.beat(FAR).await;
     host.family().await;

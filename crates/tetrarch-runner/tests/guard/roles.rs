@@ -12,8 +12,8 @@ use tetrarch_core::id::{
 };
 use tetrarch_core::order::{Order, Start};
 use tetrarch_runner::{
-    Beat, Containment, Guard, GuardConfig, GuardDuty, HostLife, RunnerConfig, clear_earlier_lives,
-    guard_main, keep_guard, serve,
+    Containment, GuardConfig, GuardDuty, GuardProcess, HostLife, LeaseUpdate, RunnerConfig,
+    clear_earlier_lives, guard_main, keep_guard, serve,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,7 +65,7 @@ async fn host(life: HostLife) {
     let place = PathBuf::from(told(PLACE).unwrap());
     let cgroup_parent = told(NO_CGROUP).map(|_| place.clone());
     say(&format!("cleared {}", clear_earlier_lives(&life).await.killed));
-    let guard = Guard::start(GuardConfig {
+    let guard = GuardProcess::start(GuardConfig {
         program: PathBuf::from("/bin/sh"),
         args: ["-c".into(), AS_GUARD.into(), std::env::current_exe().unwrap().into()].into(),
         life: life.clone(),
@@ -103,8 +103,8 @@ async fn host(life: HostLife) {
                 let left = Duration::from_millis(ms.parse().unwrap());
                 let until = Instant::now() + left;
                 // When the second is taken the guard was told the first.
-                beats.send(Beat::Until(until)).await.unwrap();
-                beats.send(Beat::Until(until)).await.unwrap();
+                beats.send(LeaseUpdate::Until(until)).await.unwrap();
+                beats.send(LeaseUpdate::Until(until)).await.unwrap();
                 while beats.capacity() < beats.max_capacity() {
                     tokio::task::yield_now().await;
                 }
@@ -115,12 +115,12 @@ async fn host(life: HostLife) {
             }
             _ if line == "kill" => {
                 let (done, killed) = oneshot::channel();
-                beats.send(Beat::Kill(done)).await.unwrap();
+                beats.send(LeaseUpdate::Kill(done)).await.unwrap();
                 killed.await.unwrap();
                 say("killed");
             }
             _ if line == "end" => {
-                beats.send(Beat::End).await.unwrap();
+                beats.send(LeaseUpdate::End).await.unwrap();
                 beats.closed().await;
                 say("ended");
             }

@@ -83,7 +83,7 @@ fn trying(tools: &[&str], arguments: [String; 3]) -> Start {
 }
 
 #[tokio::test]
-async fn a_program_reaches_the_host_and_port_that_it_may_and_no_other_by_any_way() {
+async fn program_reaches_only_its_permitted_destination() {
     let (allowed, other) = (server(), server());
     let udp = UdpSocket::bind(("127.0.0.1", other)).unwrap();
     let name = format!("tetrarch-test-{}", std::process::id());
@@ -119,7 +119,7 @@ async fn a_program_reaches_the_host_and_port_that_it_may_and_no_other_by_any_way
 }
 
 #[tokio::test]
-async fn a_tool_that_names_no_destination_starts_nothing() {
+async fn tool_without_a_destination_is_not_started() {
     for required in [false, true] {
         let mut stage = Stage::with(|config| {
             config.containment = Containment { required, ..Containment::default() };

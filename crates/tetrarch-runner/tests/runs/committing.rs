@@ -40,7 +40,7 @@ fn made(seen: &Seen) -> &Made {
 }
 
 #[tokio::test]
-async fn commit_of_a_program_is_in_what_it_proposes_wherever_the_repository_lies() {
+async fn commit_of_a_program_is_in_its_proposal_wherever_the_repository_lies() {
     // Beside what the host keeps to itself, and in it.
     for lies in ["repo", "data/repo"] {
         let place = elsewhere();
@@ -87,7 +87,7 @@ tried own "git branch mine"
 "#;
 
 #[tokio::test]
-async fn program_that_commits_writes_nothing_of_the_repository_itself() {
+async fn program_that_commits_does_not_write_to_the_repository() {
     let place = elsewhere();
     let (mut stage, repository) = stage_in(place.path(), "repo");
     repository.write("a", "two\n");
@@ -116,7 +116,7 @@ async fn program_that_commits_writes_nothing_of_the_repository_itself() {
 }
 
 #[tokio::test]
-async fn repository_of_a_program_that_names_commands_or_lies_has_no_say() {
+async fn repository_configuration_of_a_program_is_ignored() {
     let place = elsewhere();
     let (mut stage, repository) = stage_in(place.path(), "repo");
     let kept = place.path().join("data/trap");

@@ -42,18 +42,18 @@ async fn daemon_is_gone(mut stage: Stage, daemon: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_daemon_does_not_outlive_its_run() {
+async fn daemon_does_not_outlive_its_run() {
     daemon_is_gone(Stage::new(), "pass").await;
 }
 
 #[tokio::test]
-async fn a_daemon_does_not_outlive_its_run_without_cgroups_either() {
+async fn daemon_does_not_outlive_its_run_without_cgroups() {
     let isolation = daemon_is_gone(Stage::without_cgroup(), "pass").await;
     assert!(isolation.contains("no cgroup"), "{isolation}");
 }
 
 #[tokio::test]
-async fn a_daemon_that_forgets_its_environment_is_held_by_the_cgroup() {
+async fn daemon_with_cleared_environment_is_held_by_the_cgroup() {
     let stage = Stage::new();
     let layers = tetrarch_runner::probe(&Containment::default(), None).layers;
     if layers.iter().any(|layer| layer.name == "cgroup v2" && layer.active) {
@@ -63,7 +63,7 @@ async fn a_daemon_that_forgets_its_environment_is_held_by_the_cgroup() {
 }
 
 #[tokio::test]
-async fn required_isolation_that_is_missing_fails_the_run() {
+async fn missing_required_isolation_fails_the_run() {
     let mut stage = Stage::with(|config| {
         config.cgroup_parent = Some(config.workspace_dir.clone());
         config.containment.required = true;
@@ -104,7 +104,7 @@ fn layer_holds(seen: &Seen, layer: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_program_writes_in_its_places_alone_and_has_no_network() {
+async fn program_writes_only_in_its_directories_without_network() {
     // Not where temporary files are, which every program may write.
     let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
     let outside = elsewhere.path().join("outside");
@@ -176,7 +176,7 @@ async fn refused_write_or_connection_is_the_cause_of_the_failure() {
 }
 
 #[tokio::test]
-async fn what_the_host_keeps_to_itself_is_given_to_no_profile() {
+async fn host_private_files_are_given_to_no_profile() {
     let kept = tempfile::tempdir_in("/var/tmp").unwrap();
     let hidden = kept.path().join("hidden");
     std::fs::create_dir(&hidden).unwrap();
@@ -192,7 +192,7 @@ async fn what_the_host_keeps_to_itself_is_given_to_no_profile() {
 }
 
 #[tokio::test]
-async fn home_is_the_runs_own_and_leads_to_the_users() {
+async fn home_is_private_to_the_run_and_leads_to_the_users() {
     let mut stage = Stage::new();
     let script = "set -e; cd; pwd; mkdir .cache/a .config/b .local/share/c; echo x > file; \
                   echo '[user]' > .gitconfig.new; mktemp -u";
@@ -219,7 +219,7 @@ async fn home_is_the_runs_own_and_leads_to_the_users() {
 }
 
 #[tokio::test]
-async fn a_background_child_that_holds_the_output_does_not_hold_up_the_end() {
+async fn background_child_holding_the_output_does_not_delay_the_end() {
     for mut stage in [Stage::new(), Stage::without_cgroup()] {
         let seen = stage.run(shell("sleep 1000 & echo $!")).await;
         assert_eq!(seen.made().outcome, Outcome::Success);
@@ -228,7 +228,7 @@ async fn a_background_child_that_holds_the_output_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn a_family_that_keeps_forking_is_ended() {
+async fn fork_chain_is_ended() {
     for mut stage in [Stage::new(), Stage::without_cgroup()] {
         let script = "f() { while :; do sleep 0.01 & wait; done; }; f & f & f & setsid sh -c \
             'while :; do (sleep 0.02; :) & wait; done' & echo $!";
@@ -238,7 +238,7 @@ async fn a_family_that_keeps_forking_is_ended() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_life_left_is_killed_on_order() {
+async fn leftovers_of_an_earlier_life_are_killed_on_order() {
     let mut stage = Stage::without_cgroup();
     let left = shell("true");
     let mut program = tokio::process::Command::new("setsid")
@@ -264,7 +264,7 @@ async fn what_an_earlier_life_left_is_killed_on_order() {
 }
 
 #[tokio::test]
-async fn many_runs_at_once_do_not_disturb_each_other() {
+async fn concurrent_runs_do_not_disturb_each_other() {
     const RUNS: usize = 30;
     let mut stage = Stage::new();
     let mut expected = BTreeMap::new();

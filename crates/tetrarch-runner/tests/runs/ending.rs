@@ -13,7 +13,7 @@ fn says(word: &'static str) -> impl Fn(&RunnerEvent) -> bool {
 }
 
 #[tokio::test]
-async fn a_program_that_ignores_term_is_killed_within_bounds() {
+async fn program_ignoring_term_is_killed_within_bounds() {
     let mut stage = Stage::new();
     let script = "trap '' TERM; read -r brief; echo ready; while :; do sleep 1000 & wait; done";
     let run = stage.start(shell(script)).await;
@@ -31,7 +31,7 @@ async fn a_program_that_ignores_term_is_killed_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_program_that_heeds_the_stop_gives_its_own_result() {
+async fn program_heeding_the_stop_gives_its_own_result() {
     let mut stage = Stage::new();
     let script = "say('progress', text='up')\nstop = hear()\n\
         say('result', outcome='cancelled', partial='half of ' + stop['reason'] + str(stop['drainMs']))";
@@ -46,7 +46,7 @@ async fn a_program_that_heeds_the_stop_gives_its_own_result() {
 }
 
 #[tokio::test]
-async fn exit_code_0_upon_term_is_no_success() {
+async fn exit_code_0_on_term_is_no_success() {
     let mut stage = Stage::new();
     let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done";
     let run = stage.start(shell(script)).await;
@@ -58,7 +58,7 @@ async fn exit_code_0_upon_term_is_no_success() {
 }
 
 #[tokio::test]
-async fn plain_program_that_ends_when_it_is_stopped_is_cancelled() {
+async fn stopped_plain_program_is_cancelled() {
     let mut stage = Stage::new();
     let script = "read -r brief; echo ready; read -r stop; echo done";
     let run = stage.start(shell(script)).await;
@@ -72,7 +72,7 @@ async fn plain_program_that_ends_when_it_is_stopped_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_program_that_has_read_nothing_gets_no_drain_and_one_that_has_gets_it_all() {
+async fn drain_is_given_only_to_a_program_that_reads_stdin() {
     let mut stage = Stage::new();
     let run = stage.start(shell("echo ready; sleep 1000")).await;
     stage.until(says("ready")).await;
@@ -90,7 +90,7 @@ async fn a_program_that_has_read_nothing_gets_no_drain_and_one_that_has_gets_it_
 }
 
 #[tokio::test]
-async fn a_program_that_stays_after_its_result_is_ended() {
+async fn program_lingering_after_its_result_is_ended() {
     let mut stage = Stage::new();
     let script = "say('result', outcome='success')\nwhile True: time.sleep(1000)";
     stage.start(python(script)).await;
@@ -102,7 +102,7 @@ async fn a_program_that_stays_after_its_result_is_ended() {
 }
 
 #[tokio::test]
-async fn the_wall_clock_ends_a_run() {
+async fn wall_clock_ends_a_run() {
     let mut stage = Stage::new();
     let mut start = shell("echo half; sleep 1000");
     start.brief.wall = Some(Millis(300));
@@ -117,7 +117,7 @@ async fn the_wall_clock_ends_a_run() {
 }
 
 #[tokio::test]
-async fn a_kill_ends_at_once_also_during_a_drain() {
+async fn kill_ends_a_run_at_once_even_during_a_drain() {
     let mut stage = Stage::new();
     let run = stage.start(shell("trap '' TERM; echo ready; sleep 1000; sleep 1000")).await;
     stage.until(says("ready")).await;
@@ -130,7 +130,7 @@ async fn a_kill_ends_at_once_also_during_a_drain() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_reads_does_not_hold_anything_up() {
+async fn program_that_never_reads_delays_nothing() {
     let mut stage = Stage::new();
     let run = stage.start(shell("echo ready; sleep 1000")).await;
     stage.until(says("ready")).await;
@@ -145,7 +145,7 @@ async fn a_program_that_never_reads_does_not_hold_anything_up() {
 }
 
 #[tokio::test]
-async fn a_program_that_closes_its_stdin_goes_on() {
+async fn program_closing_its_stdin_goes_on() {
     let mut stage = Stage::new();
     let run =
         stage.start(shell("exec <&-; echo ready; while [ ! -e go ]; do sleep 0.01; done")).await;
@@ -160,7 +160,7 @@ async fn a_program_that_closes_its_stdin_goes_on() {
 }
 
 #[tokio::test]
-async fn a_listener_that_is_slow_does_not_delay_a_kill() {
+async fn slow_listener_does_not_delay_a_kill() {
     let mut stage = Stage::new();
     let run = stage.start(shell("echo $$; exec yes '{\"type\":\"unblocked\"}'")).await;
     let events = stage.until(|event| matches!(event, RunnerEvent::Unblocked)).await;
@@ -176,7 +176,7 @@ async fn a_listener_that_is_slow_does_not_delay_a_kill() {
 }
 
 #[tokio::test]
-async fn closing_the_orders_ends_everything() {
+async fn closing_the_order_channel_ends_every_run() {
     let mut stage = Stage::new();
     let mut pids = Vec::new();
     for _ in 0..3 {
@@ -198,7 +198,7 @@ async fn closing_the_orders_ends_everything() {
 }
 
 #[tokio::test]
-async fn a_turn_has_the_time_of_its_brief_or_else_of_its_host() {
+async fn turn_timeout_comes_from_its_brief_or_else_its_host() {
     let mut stage = Stage::with(|config| config.turn_timeout = Some(Millis(400)));
     let script = "say('step_started')\nsay('step_ended')\nsay('progress', text=str(brief['turnTimeoutMs']))\n\
         time.sleep(0.6)\nsay('step_started')\nhear()";

@@ -27,7 +27,7 @@ async fn inside(start: &Start, layer: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn file_that_the_host_has_open_is_not_a_programs() {
+async fn open_file_of_the_host_is_not_inherited() {
     let file = fs::File::open("/etc/hostname").unwrap();
     // As one that whoever started the host left open.
     let open = fcntl_dupfd_cloexec(&file, 200).unwrap();
@@ -43,7 +43,7 @@ async fn file_that_the_host_has_open_is_not_a_programs() {
 }
 
 #[tokio::test]
-async fn memory_and_variables_of_the_host_are_not_read() {
+async fn memory_and_variables_of_the_host_are_unreadable() {
     let script = format!(
         "for name in ('environ', 'mem', 'fd/0'):\n    try:\n        path = '/proc/{}/' + name\n        \
          os.readlink(path) if name == 'fd/0' else open(path, 'rb').close()\n        print('read')\n    \
@@ -58,7 +58,7 @@ async fn memory_and_variables_of_the_host_are_not_read() {
 }
 
 #[tokio::test]
-async fn setuid_program_gives_no_rights() {
+async fn setuid_program_gains_no_privileges() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -77,7 +77,7 @@ async fn setuid_program_gives_no_rights() {
 }
 
 #[tokio::test]
-async fn child_that_is_made_at_once_has_the_limits_too() {
+async fn child_spawned_at_once_has_the_limits_too() {
     let script = "ulimit -c unlimited; (ulimit -c; ulimit -Hn; ulimit -f)";
     let start = command(&["sh", "-c", script]);
     let seen = Stage::new().run(start).await;
@@ -87,7 +87,7 @@ async fn child_that_is_made_at_once_has_the_limits_too() {
 }
 
 #[tokio::test]
-async fn limits_of_a_runs_group_hold_or_the_run_does_not_start() {
+async fn run_starts_only_with_its_group_limits() {
     let wanted = Containment {
         required: true,
         memory_max: Some(64 << 20),
@@ -114,7 +114,7 @@ async fn limits_of_a_runs_group_hold_or_the_run_does_not_start() {
 }
 
 #[tokio::test]
-async fn program_that_forks_without_end_is_stopped_wherever_there_is_a_group() {
+async fn fork_bomb_is_stopped_where_a_group_exists() {
     let wanted = Containment { processes_max: Some(20), ..Containment::default() };
     let layers = tetrarch_runner::probe(&wanted, None).layers;
     if !layers.iter().any(|layer| layer.name == "cgroup limits" && layer.active) {

@@ -29,7 +29,7 @@ async fn run(script: &str) -> Seen {
 }
 
 #[tokio::test]
-async fn a_deliverable_that_satisfies_its_schema_is_told_at_once() {
+async fn valid_deliverable_is_reported_at_once() {
     let seen = run("assert brief['outputSchema']['required'] == ['n']\n\
         say('result', outcome='success', deliverable={'n': 3})")
     .await;
@@ -41,7 +41,7 @@ async fn a_deliverable_that_satisfies_its_schema_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn an_invalid_deliverable_is_handed_back_and_can_be_corrected() {
+async fn invalid_deliverable_is_returned_for_correction() {
     let seen = run(r#"
 say("result", outcome="success", deliverable={"n": "three"})
 told = hear()
@@ -67,7 +67,7 @@ say("result", outcome="success", deliverable={"n": 3, "told": told})
 }
 
 #[tokio::test]
-async fn a_result_is_not_handed_back_that_was_handed_back_before_the_session() {
+async fn result_returned_before_the_session_is_not_returned_again() {
     let mut start = wanting(
         python(
             r#"say("result", outcome="success", deliverable={"n": 0}, crystallization="so far")"#,
@@ -84,7 +84,7 @@ async fn a_result_is_not_handed_back_that_was_handed_back_before_the_session() {
 }
 
 #[tokio::test]
-async fn a_second_invalid_deliverable_fails_the_run_and_is_kept() {
+async fn second_invalid_deliverable_fails_the_run_and_is_kept() {
     let seen = run(r#"
 open("a", "w").write("a")
 say("usage", turns=2)
@@ -107,7 +107,7 @@ say("result", outcome="success", deliverable={"n": 1})
 }
 
 #[tokio::test]
-async fn an_exit_instead_of_a_correction_fails_the_run() {
+async fn exit_instead_of_a_correction_fails_the_run() {
     let seen = run(r#"
 say("result", outcome="success", deliverable={}, crystallization="so far", evidence={"files": ["f"]})
 hear()
@@ -126,7 +126,7 @@ say("usage", turns=7)
 }
 
 #[tokio::test]
-async fn files_of_a_result_that_was_handed_back_are_kept() {
+async fn files_of_a_returned_result_are_kept() {
     let seen = run("open('a', 'w').write('a')\n\
         say('result', outcome='success', artifacts=[{'name': 'a', 'path': 'a'}])")
     .await;
@@ -150,7 +150,7 @@ say("result", outcome="failure", deliverable=1, partial="half", error="gave up")
 }
 
 #[tokio::test]
-async fn the_output_of_a_plain_program_is_checked_too() {
+async fn plain_output_is_checked_too() {
     for (script, outcome) in [
         (r#"echo '{"n":4}'"#, Outcome::Success),
         (r#"echo '{"n":-4}'"#, Outcome::Failure),
@@ -165,7 +165,7 @@ async fn the_output_of_a_plain_program_is_checked_too() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_corrects_its_result_is_ended() {
+async fn program_that_never_corrects_its_result_is_ended() {
     let mut stage = Stage::new();
     let script = "say('result', outcome='success', deliverable=1)\nhear()\n\
         say('progress', text='told')\nwhile True: time.sleep(1000)";
@@ -181,7 +181,7 @@ async fn a_program_that_never_corrects_its_result_is_ended() {
 }
 
 #[tokio::test]
-async fn a_schema_that_is_none_starts_nothing() {
+async fn invalid_schema_starts_nothing() {
     let mut stage = Stage::new();
     for (schema, reason) in [
         (r#"{"type":"objekt"}"#, "objekt"),

@@ -22,7 +22,7 @@ async fn exit_code_0_is_success_with_its_output() {
 }
 
 #[tokio::test]
-async fn any_other_end_is_failure_with_what_there_is() {
+async fn any_other_exit_is_a_failure_with_partial_output() {
     let mut stage = Stage::new();
     let seen = stage.run(shell("echo half; echo broken >&2; exit 3")).await;
     assert_eq!(seen.exit, Exit::Code(3));
@@ -35,7 +35,7 @@ async fn any_other_end_is_failure_with_what_there_is() {
 }
 
 #[tokio::test]
-async fn of_a_death_nothing_is_made() {
+async fn crash_has_no_result() {
     let mut stage = Stage::new();
     let seen = stage.run(shell("echo half; kill -SEGV $$")).await;
     assert_eq!((seen.exit, seen.made), (Exit::Signal(11), None));
@@ -63,7 +63,7 @@ fn assert_bounded(seen: &Seen, before: u64, end: &str) {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_of_lines_stay_bounded() {
+async fn hundred_megabytes_of_lines_stay_bounded() {
     let mut stage = Stage::new();
     let before = peak_memory();
     let script = "yes 0123456789abcdef0123456789abcde | head -c 104857600; echo the end";
@@ -73,7 +73,7 @@ async fn a_hundred_megabytes_of_lines_stay_bounded() {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_in_one_line_stay_bounded() {
+async fn hundred_megabytes_in_one_line_stay_bounded() {
     let mut stage = Stage::new();
     let before = peak_memory();
     let script = "head -c 104857600 /dev/zero | tr '\\0' x; printf 'the end'";
@@ -83,7 +83,7 @@ async fn a_hundred_megabytes_in_one_line_stay_bounded() {
 }
 
 #[tokio::test]
-async fn a_result_counts_after_the_output_limit() {
+async fn result_counts_after_the_output_limit() {
     let mut stage = Stage::new();
     let script = "print('x' * 79 + '\\n', end='' ) or [say('progress', text='y' * 1000) for _ in range(1000)]\n\
                   say('result', outcome='success', deliverable='heard')";
@@ -95,7 +95,7 @@ async fn a_result_counts_after_the_output_limit() {
 }
 
 #[tokio::test]
-async fn the_environment_is_scrubbed() {
+async fn environment_is_scrubbed() {
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some(), "the host has something to hide");
     let mut stage = Stage::new();
     let mut start = command(&["env"]);
@@ -134,7 +134,7 @@ fn own_pair((name, value): (&str, &str)) -> (String, String) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_what_to_do() {
+async fn unstartable_program_is_reported_with_a_remedy() {
     let mut stage = Stage::new();
     let error = stage.refused(command(&["no-such-agent", "-p"])).await;
     assert!(
@@ -160,7 +160,7 @@ async fn what_cannot_be_started_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_relative_workspace_is_shared_below_the_work_directory() {
+async fn relative_workspace_is_shared_below_the_work_directory() {
     let mut stage = Stage::new();
     for script in ["pwd; echo kept > note", "cat note"] {
         let mut start = shell(script);
@@ -172,7 +172,7 @@ async fn a_relative_workspace_is_shared_below_the_work_directory() {
 }
 
 #[tokio::test]
-async fn an_echo_answers_with_the_goal() {
+async fn echo_answers_with_the_goal() {
     let mut stage = Stage::new();
     let mut start = command(&[]);
     start.brief.runner.kind = RunnerKind::Echo;

@@ -29,7 +29,7 @@ sys.exit(7)
 "#;
 
 #[tokio::test]
-async fn a_program_reads_its_brief_and_tells_every_event() {
+async fn program_reads_its_brief_and_sends_every_event() {
     let mut stage = Stage::new();
     let mut start = python(TELLS_ALL);
     start.checkpoint = Some(r#"{"at":4}"#.to_owned());
@@ -103,7 +103,7 @@ async fn a_program_reads_its_brief_and_tells_every_event() {
 }
 
 #[tokio::test]
-async fn garbage_is_log_text_and_what_is_meant_is_still_heard() {
+async fn garbage_is_log_text_and_later_events_are_parsed() {
     let mut stage = Stage::new();
     let seen = stage
         .run(python(
@@ -155,7 +155,7 @@ say("result", outcome="success", artifacts=[{"name": "second", "path": "mine"},
 }
 
 #[tokio::test]
-async fn a_program_that_spoke_and_gave_no_result_has_failed() {
+async fn program_that_spoke_without_a_result_has_failed() {
     let mut stage = Stage::new();
     let script = r#"echo '{"type":"progress","text":"on it"}'; echo half; echo why >&2"#;
     let seen = stage.run(shell(script)).await;
@@ -167,7 +167,7 @@ async fn a_program_that_spoke_and_gave_no_result_has_failed() {
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_read_is_no_plain_success() {
+async fn unparsable_result_is_no_plain_success() {
     let mut stage = Stage::new();
     let seen = stage.run(shell(r#"echo '{"type":"result","outcome":"ok"}'"#)).await;
     let made = seen.made();
@@ -176,7 +176,7 @@ async fn a_result_that_cannot_be_read_is_no_plain_success() {
 }
 
 #[tokio::test]
-async fn every_result_is_told_and_lines_still_reach_the_program_after_one() {
+async fn every_result_is_reported_and_stdin_stays_open_after_one() {
     let mut stage = Stage::new();
     let run = stage
         .start(python(
@@ -195,7 +195,7 @@ say("result", outcome="success", deliverable="second " + complaint["topic"])
 }
 
 #[tokio::test]
-async fn files_announced_before_a_failure_are_kept_and_a_death_leaves_them_to_the_next_session() {
+async fn files_survive_a_failure_and_a_crash_leaves_them_to_the_next_session() {
     let mut stage = Stage::new();
     let script =
         |end| format!("open('a', 'w').write('a')\nsay('artifact', name='a', path='a')\n{end}");
@@ -217,7 +217,7 @@ fn long(number: usize) -> String {
 }
 
 #[tokio::test]
-async fn lines_that_a_busy_program_reads_late_are_all_there() {
+async fn lines_read_late_by_a_busy_program_are_complete() {
     let mut stage = Stage::new();
     let script = "
 while not os.path.exists('go'): time.sleep(0.01)
@@ -237,7 +237,7 @@ say('result', outcome='success', deliverable=heard == list(range(200)))
 }
 
 #[tokio::test]
-async fn a_program_that_reads_nothing_is_ended_before_a_line_is_lost() {
+async fn program_that_reads_nothing_is_ended_before_a_line_is_lost() {
     let mut stage = Stage::new();
     let run = stage.start(python("time.sleep(600)")).await;
     stage.until(|event| matches!(event, RunnerEvent::Started { .. })).await;

@@ -26,7 +26,7 @@ async fn rotate(stage: &Stage, run: tetrarch_core::id::RunId, drain: u64) {
 }
 
 #[tokio::test]
-async fn a_program_is_told_writes_its_checkpoint_and_gives_no_result() {
+async fn rotated_program_writes_its_checkpoint_and_gives_no_result() {
     for code in [0, 1] {
         let script = format!(
             "say('progress', text='up')\nasked = hear()\n\
@@ -44,7 +44,7 @@ async fn a_program_is_told_writes_its_checkpoint_and_gives_no_result() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_end_is_pushed_and_gives_no_result() {
+async fn program_ignoring_rotation_is_killed_without_result() {
     let script = "say('progress', text='up')\nwhile True: time.sleep(1000)";
     let seen = rotated(python(script), 50).await;
     assert_eq!((seen.exit, seen.made), (Exit::Signal(15), None));
@@ -57,7 +57,7 @@ async fn a_program_that_does_not_end_is_pushed_and_gives_no_result() {
 }
 
 #[tokio::test]
-async fn a_program_that_finishes_instead_has_finished() {
+async fn program_finishing_during_rotation_has_finished() {
     let script = "say('progress', text='up')\nhear()\n\
                   say('result', outcome='success', deliverable='all')";
     let seen = rotated(python(script), 60_000).await;
@@ -71,7 +71,7 @@ async fn a_program_that_finishes_instead_has_finished() {
 }
 
 #[tokio::test]
-async fn a_stop_stands_above_a_rotation_whichever_comes_first() {
+async fn stop_overrides_rotation_in_either_order() {
     for stop_first in [true, false] {
         let mut stage = Stage::new();
         let run =
@@ -95,7 +95,7 @@ async fn a_stop_stands_above_a_rotation_whichever_comes_first() {
 }
 
 #[tokio::test]
-async fn the_wall_clock_stands_above_a_rotation() {
+async fn wall_clock_overrides_rotation() {
     let mut stage = Stage::new();
     let mut start = python("say('progress', text='up')\nwhile True: time.sleep(1000)");
     start.brief.wall = Some(Millis(1500));

@@ -62,7 +62,7 @@ async fn until_still(pid: &str, isolation: &str, wanted: bool) {
 }
 
 #[tokio::test]
-async fn a_program_that_takes_steers_gets_them_and_says_when_it_took_them() {
+async fn program_accepting_steers_gets_and_acknowledges_them() {
     let script = "say('takes', verbs=['steer', 'interrupt'])\n\
         say('progress', text='up')\n\
         heard = []\n\
@@ -91,7 +91,7 @@ async fn a_program_that_takes_steers_gets_them_and_says_when_it_took_them() {
 }
 
 #[tokio::test]
-async fn what_a_program_does_not_take_is_refused_with_why() {
+async fn unaccepted_verb_is_refused_with_the_reason() {
     let mut runner = Runner::new();
     let script = "say('takes', verbs=['pause'])\nsay('progress', text='up')\nhear()\n";
     let run = runner.start(python(script)).await;
@@ -110,7 +110,7 @@ async fn what_a_program_does_not_take_is_refused_with_why() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_confirms_has_it_delivered_and_one_that_says_nothing_is_not_told() {
+async fn unconfirmed_verb_is_delivered_and_undeclared_verb_is_not_sent() {
     let mut runner = Runner::new();
     let script = "say('takes', verbs=['steer'])\nhear()\nsay('progress', text='read')\nhear()\n";
     let run = runner.start(python(script)).await;
@@ -128,7 +128,7 @@ async fn a_program_that_never_confirms_has_it_delivered_and_one_that_says_nothin
 }
 
 #[tokio::test]
-async fn a_steer_goes_ahead_of_mail_that_waits() {
+async fn steer_precedes_waiting_mail() {
     let mut runner = Runner::new();
     let gate = runner.dir.path().join("gate");
     let script = format!(
@@ -154,7 +154,7 @@ async fn a_steer_goes_ahead_of_mail_that_waits() {
 }
 
 #[tokio::test]
-async fn a_paused_run_stands_still_with_all_that_left_its_group_and_goes_on() {
+async fn paused_run_freezes_all_descendants_and_resumes() {
     for mut runner in [Runner::new(), Runner::without_cgroup()] {
         let script = "pid = os.fork()\n\
             if pid == 0:\n\
@@ -193,7 +193,7 @@ async fn a_paused_run_stands_still_with_all_that_left_its_group_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_stop_of_a_paused_run_thaws_it_so_that_it_can_hear() {
+async fn stop_of_a_paused_run_thaws_it() {
     let mut runner = Runner::new();
     let script = "say('takes', verbs=[])\nsay('progress', text='up')\nstop = hear()\n\
         say('result', outcome='cancelled', partial=stop['reason'])\n";
@@ -208,7 +208,7 @@ async fn a_stop_of_a_paused_run_thaws_it_so_that_it_can_hear() {
 }
 
 #[tokio::test]
-async fn one_that_is_paused_and_deaf_is_killed_with_all_it_started() {
+async fn paused_deaf_program_is_killed_with_its_descendants() {
     for mut runner in [Runner::new(), Runner::without_cgroup()] {
         let deaf = "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & \
             echo ready $!; while :; do sleep 1; done";
@@ -228,7 +228,7 @@ async fn one_that_is_paused_and_deaf_is_killed_with_all_it_started() {
 }
 
 #[tokio::test]
-async fn time_in_which_it_stands_still_is_not_of_its_wall_clock() {
+async fn frozen_time_does_not_count_as_wall_clock() {
     let mut runner = Runner::new();
     let script = "say('progress', text='up')\nhear()\nsay('result', outcome='success')\n";
     let mut start = python(script);
@@ -247,7 +247,7 @@ async fn time_in_which_it_stands_still_is_not_of_its_wall_clock() {
 }
 
 #[tokio::test]
-async fn one_that_holds_by_itself_is_told_and_not_frozen() {
+async fn program_with_pause_support_is_told_and_not_frozen() {
     let mut runner = Runner::new();
     let script = "say('takes', verbs=['pause'])\nsay('progress', text=str(os.getpid()))\n\
         for _ in range(2):\n\

@@ -9,7 +9,7 @@ use tetrarch_core::change::{ApplyOrder, ApplyOutcome, Made};
 use tetrarch_core::id::{ChangeId, Ulid, sha256_hex};
 use tetrarch_core::order::{Exit, LocalFile, Order, RunnerEvent, Start};
 use tetrarch_core::time::BusTime;
-use tetrarch_runner::{KeptState, remove_worktree, worktrees};
+use tetrarch_runner::{WorktreeState, remove_worktree, worktrees};
 
 use crate::repository::Repository;
 use crate::stage::{Seen, Stage};
@@ -53,7 +53,7 @@ fn kept_in(stage: &Stage) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_run_works_apart_and_what_it_left_is_told_before_its_end() {
+async fn run_works_in_its_worktree_and_reports_its_change_before_the_end() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let base = repository.git(&["rev-parse", "HEAD"]);
@@ -90,7 +90,7 @@ async fn a_run_works_apart_and_what_it_left_is_told_before_its_end() {
 }
 
 #[tokio::test]
-async fn who_judges_work_sees_it_as_it_was_left() {
+async fn reviewer_sees_the_work_as_it_was_left() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let (made, _) = work(&mut stage, &repository, "echo four >> a").await;
@@ -106,7 +106,7 @@ async fn who_judges_work_sees_it_as_it_was_left() {
 }
 
 #[tokio::test]
-async fn a_change_that_has_a_known_secret_in_it_is_not_proposed_and_stays() {
+async fn change_containing_a_known_secret_is_kept_and_not_proposed() {
     tetrarch_core::redaction::know(b"known-to-the-host-01").unwrap();
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
@@ -120,7 +120,7 @@ async fn a_change_that_has_a_known_secret_in_it_is_not_proposed_and_stays() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_that_changed_nothing() {
+async fn run_without_changes_leaves_nothing() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let seen = stage.run(repository.apart("cat a")).await;
@@ -131,7 +131,7 @@ async fn nothing_is_left_of_a_run_that_changed_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_kept_apart_follows_from_brief_and_workspace() {
+async fn worktree_use_follows_from_brief_and_workspace() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let outside = stage.dir.path().join("outside");
@@ -172,7 +172,7 @@ async fn what_is_kept_apart_follows_from_brief_and_workspace() {
 }
 
 #[tokio::test]
-async fn the_next_session_goes_on_where_the_one_that_died_left_it() {
+async fn next_session_continues_in_the_worktree_of_the_crashed_one() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let first = repository.apart("echo half > half; kill -KILL $$");
@@ -192,7 +192,7 @@ async fn the_next_session_goes_on_where_the_one_that_died_left_it() {
 }
 
 #[tokio::test]
-async fn what_a_failed_run_left_is_salvaged() {
+async fn changes_of_a_failed_run_are_salvaged() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let seen = stage.run(repository.apart("echo half > half; exit 3")).await;
@@ -201,7 +201,7 @@ async fn what_a_failed_run_left_is_salvaged() {
 }
 
 #[tokio::test]
-async fn leftovers_of_a_git_that_was_killed_are_in_nobodys_way() {
+async fn leftovers_of_a_killed_git_block_nobody() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let script = "echo x > x; dir=$(git rev-parse --absolute-git-dir); touch $dir/index.lock \
@@ -229,7 +229,7 @@ async fn leftovers_of_a_git_that_was_killed_are_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn an_approved_change_is_merged_once_however_often_it_is_ordered() {
+async fn approved_change_is_merged_once_however_often_ordered() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let (start, made) = work(&mut stage, &repository, "echo four >> a; echo c > src/c").await;
@@ -251,7 +251,7 @@ async fn an_approved_change_is_merged_once_however_often_it_is_ordered() {
 }
 
 #[tokio::test]
-async fn two_that_changed_the_same_lines_conflict_and_nothing_is_half_merged() {
+async fn conflicting_change_is_not_merged_at_all() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let (one, first) = work(&mut stage, &repository, "sed -i s/two/2/ a; echo 1 > one").await;
@@ -268,7 +268,7 @@ async fn two_that_changed_the_same_lines_conflict_and_nothing_is_half_merged() {
 }
 
 #[tokio::test]
-async fn what_is_not_committed_in_the_way_of_a_merge_stays() {
+async fn uncommitted_work_in_the_way_of_a_merge_is_kept() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let (start, made) = work(&mut stage, &repository, "echo four >> a; echo new > new").await;
@@ -288,7 +288,7 @@ async fn what_is_not_committed_in_the_way_of_a_merge_stays() {
 }
 
 #[tokio::test]
-async fn what_is_not_what_was_approved_is_refused() {
+async fn unapproved_content_is_refused() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let (start, made) = work(&mut stage, &repository, "echo four >> a").await;
@@ -319,7 +319,7 @@ async fn what_is_not_what_was_approved_is_refused() {
 }
 
 #[tokio::test]
-async fn a_merge_that_was_cut_off_is_finished() {
+async fn interrupted_merge_is_finished() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let (start, made) = work(&mut stage, &repository, "echo four >> a; rm src/b; echo n > n").await;
@@ -350,7 +350,7 @@ async fn a_merge_that_was_cut_off_is_finished() {
 }
 
 #[tokio::test]
-async fn what_a_repository_says_runs_nothing_and_names_are_only_names() {
+async fn repository_hooks_do_not_run_and_names_are_literal() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
     let trap = stage.dir.path().join("trap");
@@ -384,7 +384,7 @@ async fn what_a_repository_says_runs_nothing_and_names_are_only_names() {
 }
 
 #[tokio::test]
-async fn a_worktree_with_unapplied_work_is_removed_only_by_force() {
+async fn worktree_with_unapplied_work_is_removed_only_by_force() {
     let mut stage = Stage::with(|config| config.worktrees_max = 2);
     let repository = Repository::new(&stage);
     let (one, first) = work(&mut stage, &repository, "echo 1 > one").await;
@@ -393,7 +393,7 @@ async fn a_worktree_with_unapplied_work_is_removed_only_by_force() {
     assert!(error.contains("keeps 2 worktrees and may keep 2"), "{error}");
     let dir = kept_in(&stage);
     let kept = worktrees(&dir).await;
-    assert!(kept.iter().all(|it| it.state == KeptState::Unapplied && it.bytes > 0), "{kept:?}");
+    assert!(kept.iter().all(|it| it.state == WorktreeState::Unapplied && it.bytes > 0), "{kept:?}");
     let run = two.run.to_string();
     let error = remove_worktree(&dir, &run, false).await.unwrap_err();
     assert!(error.to_string().contains("has work that refs/heads/main has not"), "{error}");
@@ -401,11 +401,11 @@ async fn a_worktree_with_unapplied_work_is_removed_only_by_force() {
     remove_worktree(&dir, &run, true).await.unwrap();
     assert_eq!(worktrees(&dir).await.len(), 1);
     repository.git(&["merge", "--quiet", &first.branch]);
-    assert_eq!(worktrees(&dir).await[0].state, KeptState::Applied);
+    assert_eq!(worktrees(&dir).await[0].state, WorktreeState::Applied);
     let kept = dir.join(one.run.to_string()).join("tree");
     std::fs::write(kept.join("late"), "more").unwrap();
     let state = &worktrees(&dir).await[0];
-    assert_eq!((state.state, state.uncommitted), (KeptState::Unapplied, 1));
+    assert_eq!((state.state, state.uncommitted), (WorktreeState::Unapplied, 1));
     std::fs::remove_file(kept.join("late")).unwrap();
     remove_worktree(&dir, &one.run.to_string(), false).await.unwrap();
     assert_eq!(repository.branches(), "main");

@@ -7,7 +7,7 @@ use super::requests::decode_json;
 use super::samples::U;
 
 #[test]
-fn a_goal_whose_plan_is_wrong_is_told_apart_from_one_that_is_asked_for_wrongly() {
+fn invalid_plan_and_invalid_request_are_distinguished() {
     let kind = |body: &Value| {
         let request = decode_json("op.goal.create.human:ada", body);
         let RequestBody::Malformed { kind, error, .. } = request.body else { panic!("{body}") };

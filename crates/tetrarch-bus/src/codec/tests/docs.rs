@@ -16,13 +16,13 @@ fn page() -> String {
 }
 
 #[test]
-fn the_subject_table_is_what_is_rendered() {
+fn subject_table_in_docs_matches_the_code() {
     assert!(page().contains(&table()), "replace the table of docs/bus.md by:\n{}", table());
 }
 
 /// Examples are fenced as `json <subject>`.
 #[test]
-fn every_example_is_read() {
+fn every_documented_example_decodes() {
     let page = page();
     let mut count = 0;
     for block in page.split("```json ").skip(1) {

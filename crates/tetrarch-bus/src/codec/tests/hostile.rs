@@ -71,17 +71,17 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_never_panic_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(feed(&bytes) >= subjects().len(), "requests are always decoded");
     }
 
     #[test]
-    fn any_json_is_refused_or_read(value in any_json()) {
+    fn arbitrary_json_never_panics_the_decoder(value in any_json()) {
         prop_assert!(feed(value.to_string().as_bytes()) >= subjects().len());
     }
 
     #[test]
-    fn a_damaged_entry_is_refused_or_read(at in any::<prop::sample::Index>(), bit in 0u8..8) {
+    fn damaged_entry_never_panics_the_decoder(at in any::<prop::sample::Index>(), bit in 0u8..8) {
         let run = tetrarch_core::ledger::Record::Run(Box::new(run(true)));
         let entry = tetrarch_core::ledger::Entry {
             commit: id("~"),
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn any_header_text_is_refused_or_read(text in "[ -~]{0,40}") {
+    fn arbitrary_headers_never_panic_the_decoder(text in "[ -~]{0,40}") {
         let mut headers = HeaderMap::new();
         for name in ["Tetrarch-Session", "Tetrarch-Epoch", "Tetrarch-Seq", "traceparent"] {
             headers.insert(name, text.as_str());
@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn deep_json_is_refused_without_a_deep_stack() {
+fn deeply_nested_json_is_refused_without_deep_recursion() {
     for (open, close) in [("[", "]"), ("{\"brief\":", "}")] {
         let deep = format!("{}0{}", open.repeat(20_000), close.repeat(20_000));
         assert_eq!(feed(deep.as_bytes()), subjects().len());
@@ -130,7 +130,7 @@ fn deep_json_is_refused_without_a_deep_stack() {
 }
 
 #[test]
-fn a_host_cannot_join_with_an_epoch_that_nothing_follows() {
+fn host_with_maximum_epoch_is_refused() {
     let subject: Subject = id("op.host.join.HO@a.a");
     for (epoch, read) in [(LEASE_EPOCH_MAX, true), (LEASE_EPOCH_MAX + 1, false), (u64::MAX, false)]
     {

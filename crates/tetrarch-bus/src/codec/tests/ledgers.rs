@@ -81,7 +81,7 @@ pub(super) fn snapshot(full: bool) -> Snapshot {
 }
 
 #[test]
-fn an_entry_is_read_as_it_was_written() {
+fn entry_round_trips() {
     for full in [true, false] {
         let entry = entry(full);
         let bytes = encode_entry(&entry).unwrap();
@@ -109,9 +109,9 @@ fn records_round_trip_as_state_values() {
 }
 
 #[test]
-fn a_part_of_a_snapshot_is_read_as_it_was_written() {
+fn snapshot_part_round_trips() {
     let placed: Vec<_> = records(true).into_iter().zip(5..).collect();
-    let mut part = Part::default();
+    let mut part = PartBuilder::default();
     assert!(part.is_empty());
     for (record, seq) in &placed {
         part.add(record, *seq).unwrap();
@@ -119,7 +119,7 @@ fn a_part_of_a_snapshot_is_read_as_it_was_written() {
     assert!(!part.is_full());
     let bytes = part.take();
     assert!(part.is_empty());
-    let contents = Contents { records: placed.clone(), held: Vec::new() };
+    let contents = PartContents { records: placed.clone(), held: Vec::new() };
     assert_eq!(decode_part(&bytes).unwrap(), contents);
     assert!(decode_part(&bytes[..bytes.len() - 1]).is_err(), "cut short");
     let (record, _) = &placed[4];
@@ -131,7 +131,7 @@ fn a_part_of_a_snapshot_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_value_under_another_records_key_is_refused() {
+fn value_under_another_records_key_is_refused() {
     let record = records(true).remove(0);
     let bytes = record_json(&record, 1).unwrap();
     let key = RecordKey::Agent(AgentId::Go);
@@ -143,7 +143,7 @@ fn a_value_under_another_records_key_is_refused() {
 }
 
 #[test]
-fn a_wrong_word_in_a_record_is_named() {
+fn unknown_word_in_a_record_is_named() {
     let record = records(true).remove(0);
     let mut value: Value = serde_json::from_slice(&record_json(&record, 1).unwrap()).unwrap();
     value["liveness"] = "asleep".into();
@@ -153,7 +153,7 @@ fn a_wrong_word_in_a_record_is_named() {
 }
 
 #[test]
-fn an_entry_of_a_newer_version_is_told_apart_from_a_broken_one() {
+fn newer_entry_version_differs_from_a_broken_entry() {
     let mut message = pb::Entry::decode(&*encode_entry(&entry(true)).unwrap()).unwrap();
     message.records[3].key = String::new();
     message.records[3].min_reader_version = 9;
@@ -166,7 +166,7 @@ fn an_entry_of_a_newer_version_is_told_apart_from_a_broken_one() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_does_not_spoil_its_entry() {
+fn undecodable_record_leaves_its_entry_readable() {
     let whole = entry(true);
     let sound = pb::Entry::decode(&*encode_entry(&whole).unwrap()).unwrap();
     let spoiled = |spoil: &dyn Fn(&mut pb::Entry)| {
@@ -214,7 +214,7 @@ fn a_record_that_cannot_be_read_does_not_spoil_its_entry() {
 }
 
 #[test]
-fn what_state_says_of_a_record_it_cannot_hold_is_no_record() {
+fn placeholder_of_an_oversized_record_is_no_record() {
     for (why, needs) in [
         (Unread::Newer { needs: 9, reads: 1 }, 9),
         (Unread::Undecodable { reason: String::new() }, 1),
@@ -235,7 +235,7 @@ fn what_state_says_of_a_record_it_cannot_hold_is_no_record() {
 }
 
 #[test]
-fn an_assignment_of_version_0_is_read_as_this_version_has_it() {
+fn version_0_assignment_is_upgraded() {
     let mut known = records(true).into_iter();
     let record = known.find(|record| matches!(record, Record::Assignment(_))).unwrap();
     let mut value: Value = serde_json::from_slice(&record_json(&record, 1).unwrap()).unwrap();
@@ -250,7 +250,7 @@ fn an_assignment_of_version_0_is_read_as_this_version_has_it() {
 }
 
 #[test]
-fn too_large_an_entry_or_record_is_refused_and_named() {
+fn oversized_entry_or_record_is_refused_by_name() {
     let mut large = entry(false);
     large.events[0].reason = "x".repeat(COMMIT_BYTES_MAX);
     let got = encode_entry(&large);
@@ -266,7 +266,7 @@ fn too_large_an_entry_or_record_is_refused_and_named() {
 }
 
 #[test]
-fn plan_events_round_trip_and_ignore_what_is_new() {
+fn plan_events_round_trip_and_ignore_unknown_fields() {
     for full in [true, false] {
         let event = plan_event(full);
         let bytes = encode_plan_event(&event).unwrap();

@@ -18,7 +18,7 @@ use super::requests::spawn_request;
 use super::samples::{TRACE, id, limits, mail, result, run, verdict, words};
 use crate::codec::*;
 use crate::envelope::{EPOCH, SESSION, TRACEPARENT};
-use crate::schema::Message;
+use crate::schema::MessageDescriptor;
 use crate::subject::Subject;
 
 fn denied(reason: DenialReason) -> Denied {
@@ -209,7 +209,7 @@ fn headers(trace: bool) -> HeaderMap {
 }
 
 #[test]
-fn every_mail_is_read_as_it_was_written() {
+fn every_mail_body_round_trips() {
     for full in [true, false] {
         for body in bodies().into_iter().chain(post()) {
             let mail = mail(full, body);
@@ -225,7 +225,7 @@ fn every_mail_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_body_is_one_of_the_message_that_it_is_said_to_be() {
+fn mail_body_must_match_its_message_type() {
     for body in bodies().into_iter().chain(post()) {
         let name = mail_body_message(&body);
         let written = encode_mail(&mail(true, body.clone())).unwrap();
@@ -235,7 +235,7 @@ fn a_body_is_one_of_the_message_that_it_is_said_to_be() {
             assert!(matches!(body, MailBody::Unknown { .. }), "{body:?}");
             continue;
         };
-        let message = Message::named(name).unwrap();
+        let message = MessageDescriptor::named(name).unwrap();
         let unknown: Vec<&String> =
             fields.keys().filter(|key| message.field(key).is_none()).collect();
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
@@ -243,7 +243,7 @@ fn a_body_is_one_of_the_message_that_it_is_said_to_be() {
 }
 
 #[test]
-fn mail_of_others_may_be_short_and_have_more() {
+fn external_mail_may_omit_and_add_fields() {
     let read = |text: &str| decode_mail("mail.GO.human:ada", &HeaderMap::new(), text.as_bytes());
     let (mail, sender) =
         read(r#"{"topic":"info","body":{"text":"hi","mood":1},"more":[]}"#).unwrap();
@@ -260,7 +260,7 @@ fn mail_of_others_may_be_short_and_have_more() {
 }
 
 #[test]
-fn control_does_not_come_by_mail() {
+fn control_message_is_refused_on_the_mail_lane() {
     let mail = mail(false, MailBody::Kill(order(true)));
     let bytes = encode_mail(&mail).unwrap();
     let by_mail = Subject::Mail { lane: Lane::Mail, to: mail.to, from: id("GO"), via: None };
@@ -271,7 +271,7 @@ fn control_does_not_come_by_mail() {
 }
 
 #[test]
-fn both_lanes_are_bounded_both_ways() {
+fn both_lanes_bound_size_in_both_directions() {
     let info = |len| mail(false, MailBody::Info { text: "x".repeat(len) });
     assert!(encode_mail(&info(MAIL_BYTES_MAX - 100)).is_ok());
     let got = encode_mail(&info(MAIL_BYTES_MAX));

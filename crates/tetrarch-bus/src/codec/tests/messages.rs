@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::samples::records;
 use crate::codec::*;
-use crate::schema::Message;
+use crate::schema::MessageDescriptor;
 use crate::subject::KeyKind;
 
 #[test]
-fn a_record_is_one_of_the_message_that_it_is_said_to_be() {
-    let stamp = Message::named("StateStamp").unwrap();
+fn record_must_match_its_message_type() {
+    let stamp = MessageDescriptor::named("StateStamp").unwrap();
     for record in records(true) {
-        let message = Message::named(record_message(KeyKind::of(&record.key()))).unwrap();
+        let message = MessageDescriptor::named(record_message(KeyKind::of(&record.key()))).unwrap();
         let value: Value = serde_json::from_slice(&record_json(&record, 1).unwrap()).unwrap();
         let known = |key: &&String| message.field(key).or_else(|| stamp.field(key)).is_some();
         let unknown: Vec<&String> =

@@ -12,7 +12,7 @@ use super::requests::{decode_json, ops};
 use super::samples::U;
 use crate::subject::OpName;
 use crate::subject::pattern::matches;
-use crate::subject::pattern::policy::{Person, Role, grant};
+use crate::subject::pattern::policy::{CredentialRole, Person, grant};
 
 /// A new operation has no place here until somebody says whose it is.
 fn least(op: &Op) -> Person {
@@ -56,7 +56,7 @@ fn least(op: &Op) -> Person {
 }
 
 fn may(person: Person, subject: &str) -> bool {
-    grant(Role::Human(person))
+    grant(CredentialRole::Human(person))
         .publish
         .iter()
         .any(|row| matches(&row.replace("{{name()}}", "ada"), subject))
@@ -80,7 +80,7 @@ fn every_op() -> Vec<Op> {
 }
 
 #[test]
-fn each_operation_is_for_the_people_of_its_role_and_those_above() {
+fn operation_is_allowed_for_its_role_and_above() {
     let mut seen = BTreeSet::new();
     for op in every_op() {
         let (name, least) = (OpName::of(&op), least(&op));
@@ -94,7 +94,7 @@ fn each_operation_is_for_the_people_of_its_role_and_those_above() {
         assert_eq!(least == Person::Viewer, op.is_read(), "{name}: viewers read, and nothing else");
         seen.insert(subject);
     }
-    let rows = grant(Role::Human(Person::Approver)).publish;
+    let rows = grant(CredentialRole::Human(Person::Approver)).publish;
     let rows = rows.iter().filter(|row| row.starts_with("op."));
     let unknown: Vec<_> =
         rows.filter(|row| !seen.contains(&row.replace("{{name()}}", "ada"))).collect();
@@ -102,7 +102,7 @@ fn each_operation_is_for_the_people_of_its_role_and_those_above() {
 }
 
 #[test]
-fn requests_for_agents_mail_and_reports_are_for_the_people_of_their_role() {
+fn spawn_mail_and_reports_are_allowed_by_role() {
     for (subject, least) in [
         ("spawn.request.goal_1.-.human:ada", Person::Operator),
         ("mail.GO.human:ada", Person::Approver),
@@ -121,13 +121,13 @@ fn requests_for_agents_mail_and_reports_are_for_the_people_of_their_role() {
 }
 
 #[test]
-fn every_person_reads_the_same() {
-    let admin = grant(Role::Human(Person::Admin));
+fn every_role_reads_the_same_subjects() {
+    let admin = grant(CredentialRole::Human(Person::Admin));
     let reads = |publish: &[String]| -> Vec<String> {
         publish.iter().filter(|row| row.starts_with('$')).cloned().collect()
     };
     for person in Person::ALL {
-        let grant = grant(Role::Human(person));
+        let grant = grant(CredentialRole::Human(person));
         assert_eq!(grant.subscribe, admin.subscribe, "{person:?}");
         assert_eq!(reads(&grant.publish), reads(&admin.publish), "{person:?}");
         let others = grant.publish.iter().filter(|row| !row.starts_with('$'));

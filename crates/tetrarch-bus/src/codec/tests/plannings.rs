@@ -10,7 +10,7 @@ use super::samples::{U, id};
 use crate::codec::*;
 
 #[test]
-fn a_change_carries_its_plan_and_what_is_wrong_with_it_is_the_owners_to_say() {
+fn invalid_plan_in_a_change_is_left_to_the_owner() {
     let plan = json!({"title": "t", "phases": [
         {"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "acceptance": ["a"]}]}]});
     let wanted = planning::wanted(true, plan.clone());
@@ -51,7 +51,7 @@ fn a_change_carries_its_plan_and_what_is_wrong_with_it_is_the_owners_to_say() {
 }
 
 #[test]
-fn a_review_is_read_as_it_was_written() {
+fn review_round_trips() {
     for full in [true, false] {
         let review = review(full);
         let bytes = encode_plan_review(&review).unwrap();

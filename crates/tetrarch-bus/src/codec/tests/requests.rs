@@ -196,7 +196,7 @@ pub(super) fn complaint(subject: &str, body: &Value) -> String {
 const SPAWN: &str = "spawn.request.goal_~.S1_2_3.PO-demo";
 
 #[test]
-fn requests_are_read_as_they_were_written() {
+fn requests_round_trip() {
     for full in [true, false] {
         let wanted = spawn_request(full);
         let bytes = encode_spawn_request(&wanted, id("~")).unwrap();
@@ -221,7 +221,7 @@ fn requests_are_read_as_they_were_written() {
 }
 
 #[test]
-fn a_goal_carries_its_plan_as_it_was_written() {
+fn goal_keeps_its_plan_verbatim() {
     let plan = json!({"goal": {"title": "t"}, "phases": [
         {"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "acceptance": ["a"]}]}]});
     let bytes = encode_goal_create(id("~"), &id("demo"), &plan).unwrap();
@@ -238,7 +238,7 @@ fn a_goal_carries_its_plan_as_it_was_written() {
 }
 
 #[test]
-fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
+fn both_name_spellings_and_number_forms_are_accepted() {
     let camel = json!({"requestId": U, "spawnReason": "r", "callerDepth": 1, "ackRequired": false,
         "requestedSubagents": [{"role": "worker", "task": "t", "localMaxDepth": 3,
             "budget": {"tokens": "100", "costUsd": 1.5, "wall": "1h30m"}}]});
@@ -255,7 +255,7 @@ fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
 }
 
 #[test]
-fn no_tools_and_no_word_about_tools_are_told_apart() {
+fn empty_tools_and_absent_tools_are_distinguished() {
     let tools = |wish: Value| {
         let body = json!({"requestId": U, "requestedSubagents": [wish]});
         let read = decode_json(SPAWN, &body).body;
@@ -271,7 +271,7 @@ fn no_tools_and_no_word_about_tools_are_told_apart() {
 }
 
 #[test]
-fn a_brief_may_carry_its_grant_and_its_schema() {
+fn brief_may_carry_grant_and_schema() {
     let body = json!({"requestId": U, "requestedSubagents": [{"role": "worker", "brief": {
         "goal": "g", "expectedOutput": {"type": "object"}, "budget": {"turns": 3}, "runner": "llm",
         "turnTimeout": "2m", "worktree": "isolated"}}]});
@@ -287,7 +287,7 @@ fn a_brief_may_carry_its_grant_and_its_schema() {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_path() {
+fn invalid_field_is_named_by_path() {
     let of = |wish: Value| complaint(SPAWN, &json!({"requestId": U, "requestedSubagents": [wish]}));
     let cases = [
         (
@@ -353,7 +353,7 @@ fn what_is_wrong_is_named_by_its_path() {
 }
 
 #[test]
-fn a_request_needs_an_id_and_says_who_sent_it_once() {
+fn request_needs_one_id_and_one_sender() {
     let error = complaint(SPAWN, &json!({"requestedSubagents": []}));
     assert_eq!(error, "requestId is missing");
     let bad = decode_json(SPAWN, &json!({"requestId": "7"}));
@@ -370,7 +370,7 @@ fn a_request_needs_an_id_and_says_who_sent_it_once() {
 }
 
 #[test]
-fn what_is_no_request_is_told_apart_from_a_bad_one() {
+fn foreign_message_differs_from_a_bad_request() {
     let mail: Subject = "mail.GO.human:ada".parse().unwrap();
     let got = decode_request(&mail, &HeaderMap::new(), b"{}", 1);
     assert!(matches!(got, Err(CodecError::WrongSubject { .. })), "{got:?}");
@@ -386,7 +386,7 @@ fn what_is_no_request_is_told_apart_from_a_bad_one() {
 }
 
 #[test]
-fn a_request_on_a_wrong_subject_is_answerable_when_its_sender_can_be_read() {
+fn misaddressed_request_with_readable_sender_is_answerable() {
     let body = json!({"requestId": U}).to_string();
     let at = |subject: &str| decode_request_at(subject, &HeaderMap::new(), body.as_bytes(), 3);
     let request = at("spawn.request.epic-1.-.PO-demo").unwrap();

@@ -20,7 +20,7 @@ const NAME: &str = "{{name()}}";
 
 /// What kind of party a credential is for; each has its own signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum CredentialRole {
     /// The owner of the ledger and whoever prepares the streams.
     Control,
     /// A host orchestrator with the agents it hosts.
@@ -31,7 +31,7 @@ pub enum Role {
     Human(Person),
 }
 
-impl Role {
+impl CredentialRole {
     /// Every role.
     pub const ALL: [Self; 7] = [
         Self::Control,
@@ -57,10 +57,10 @@ impl Role {
 
     /// The account in which its users are.
     #[must_use]
-    pub fn account(self) -> Account {
+    pub fn account(self) -> BusAccount {
         match self {
-            Self::Control => Account::Control,
-            Self::Host | Self::External | Self::Human(_) => Account::Fleet,
+            Self::Control => BusAccount::Control,
+            Self::Host | Self::External | Self::Human(_) => BusAccount::Fleet,
         }
     }
 
@@ -78,14 +78,14 @@ impl Role {
 
 /// Who shares subjects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Account {
+pub enum BusAccount {
     /// The owner of the ledger; it has the streams.
     Control,
     /// Hosts, agents and people; it stores nothing.
     Fleet,
 }
 
-impl Account {
+impl BusAccount {
     /// Where its users find the JetStream API.
     #[must_use]
     pub fn api(self) -> &'static str {
@@ -171,7 +171,7 @@ pub fn tells_who(crossing: &str) -> bool {
 
 /// What one role may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct RolePermissions {
     /// Subjects it may publish, with `{{name()}}` where the user's name goes.
     pub publish: Vec<String>,
     /// Subjects it may subscribe.
@@ -180,13 +180,13 @@ pub struct Grant {
 
 /// The table's row for a role.
 #[must_use]
-pub fn grant(role: Role) -> Grant {
+pub fn grant(role: CredentialRole) -> RolePermissions {
     let inbox = format!("{}.>", role.inbox_prefix(NAME));
     let mut grant = match role {
-        Role::Control => control(),
-        Role::Host => host(),
-        Role::External => external(),
-        Role::Human(person) => human(person),
+        CredentialRole::Control => control(),
+        CredentialRole::Host => host(),
+        CredentialRole::External => external(),
+        CredentialRole::Human(person) => human(person),
     };
     // Whoever connects proves the connection by asking for this.
     grant.publish.push(stream_info(role.account().api(), STATE));
@@ -198,7 +198,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-fn control() -> Grant {
+fn control() -> RolePermissions {
     let families = [
         "$JS.API.>",
         "$JS.ACK.>",
@@ -237,12 +237,12 @@ fn control() -> Grant {
         "inbox.open.*",
         "$JS.EVENT.ADVISORY.>",
     ];
-    Grant { publish: owned(&families), subscribe: owned(&heard) }
+    RolePermissions { publish: owned(&families), subscribe: owned(&heard) }
 }
 
 /// A host publishes for the agents it hosts only in the forms that end in its own token, and as
 /// itself; it is trusted to read all mail (spec 09).
-fn host() -> Grant {
+fn host() -> RolePermissions {
     let mut publish = vec![
         format!("spawn.request.*.*.*.{NAME}"),
         format!("mail.*.*.{NAME}"),
@@ -267,11 +267,11 @@ fn host() -> Grant {
         "$KV.STATE.>",
         "$KV.LEASES.>",
     ]);
-    Grant { publish, subscribe }
+    RolePermissions { publish, subscribe }
 }
 
 /// An external agent speaks as itself and reads only its own inbox and public events.
-fn external() -> Grant {
+fn external() -> RolePermissions {
     let mut publish = sends_as(NAME);
     publish.push(format!("hb.{NAME}"));
     publish.push(format!("cursor.{NAME}"));
@@ -286,11 +286,11 @@ fn external() -> Grant {
     publish.push(format!("{FLEET_API}.DIRECT.GET.{STATE}.>"));
     let mut subscribe = vec![format!("mail.{NAME}.>"), format!("ctl.{NAME}.>")];
     subscribe.extend(owned(&["plan.>", "$KV.STATE.>"]));
-    Grant { publish, subscribe }
+    RolePermissions { publish, subscribe }
 }
 
 /// A human speaks as a principal of their own, as their role allows, and reads everything public.
-fn human(person: Person) -> Grant {
+fn human(person: Person) -> RolePermissions {
     let principal = format!("human:{NAME}");
     let mut publish = person::sends(person, &principal);
     publish.push(inbox_open(&principal));
@@ -310,7 +310,7 @@ fn human(person: Person) -> Grant {
         "$KV.STATE.>",
         "$KV.LEASES.>",
     ]));
-    Grant { publish, subscribe }
+    RolePermissions { publish, subscribe }
 }
 
 /// Everything a sender publishes under its own name. Operation names have two tokens, so the

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_with_their_units() {
+    fn amounts_are_parsed_with_units() {
         for (text, expected) in
             [("1500", 1_500), ("+20", 20), ("+50k", 50_000), ("2M", 2_000_000), ("0", 0)]
         {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_not_answered_is_told_how_to_ask_once() {
+    fn unanswered_raise_is_told_how_to_repeat_it() {
         let id = new_id();
         let lost = unanswered(CliError::new(Code::Failed, "no answer"), id);
         assert!(lost.hint.unwrap().contains(&id.to_string()));

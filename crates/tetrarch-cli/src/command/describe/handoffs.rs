@@ -8,10 +8,10 @@ use crate::command::describe::journal::shortened;
 use crate::command::describe::sheets::moment;
 use crate::command::get::rows::said;
 use crate::output::{Cell, Sheet, is_coloured};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// Everything about a node.
-pub(super) fn node(snapshot: &Snapshot, epic: EpicId, id: NodeId) -> String {
+pub(super) fn node(snapshot: &StateSnapshot, epic: EpicId, id: NodeId) -> String {
     let mut sheet = Sheet::new(&format!("{epic}/{id}"), is_coloured());
     let records = &snapshot.records;
     let Some(node) = records.nodes.get(&epic).and_then(|nodes| nodes.get(&id)) else {
@@ -51,7 +51,7 @@ pub(super) fn node(snapshot: &Snapshot, epic: EpicId, id: NodeId) -> String {
 }
 
 /// What was handed over within an epic: a line for each node, the goal's own in full.
-pub(super) fn all(sheet: &mut Sheet, snapshot: &Snapshot, epic: EpicId) {
+pub(super) fn all(sheet: &mut Sheet, snapshot: &StateSnapshot, epic: EpicId) {
     let Some(left) = snapshot.records.crystallizations.get(&epic) else { return };
     let nodes = left.values().filter_map(|left| Some((left.node?, left)));
     let lines = nodes.map(|(node, left)| {

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_text_is_cut_at_a_character_boundary() {
         let long = "ä".repeat(TEXT_SHOWN);
         let short = shortened(&long);
         assert!(short.ends_with("ä…") && short.len() <= TEXT_SHOWN + 4, "{short}");

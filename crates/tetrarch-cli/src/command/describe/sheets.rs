@@ -15,14 +15,14 @@ use crate::command::describe::handoffs;
 use crate::command::describe::journal::{lines, shortened};
 use crate::command::get::rows::{cost, place_of, said};
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 pub(super) fn moment(at: BusTime) -> String {
     format!("{} ({} ago)", stamp(at), age(now(), at))
 }
 
 /// Everything about an agent.
-pub(super) fn agent(snapshot: &Snapshot, id: &AgentId, journal: &[Journaled]) -> String {
+pub(super) fn agent(snapshot: &StateSnapshot, id: &AgentId, journal: &[Journaled]) -> String {
     let mut sheet = Sheet::new(&id.to_string(), is_coloured());
     let Some(agent) = snapshot.records.agents.get(id) else { return sheet.finish() };
     sheet
@@ -169,7 +169,7 @@ fn run_section(sheet: &mut Sheet, run: Option<&Run>, status: Option<&RunStatus>)
 }
 
 /// Everything about a run.
-pub(super) fn run(snapshot: &Snapshot, id: RunId, journal: &[Journaled]) -> String {
+pub(super) fn run(snapshot: &StateSnapshot, id: RunId, journal: &[Journaled]) -> String {
     let mut sheet = Sheet::new(&id.to_string(), is_coloured());
     let run = snapshot.records.runs.get(&id);
     run_section(&mut sheet, run, snapshot.records.run_status.get(&id));
@@ -181,7 +181,7 @@ pub(super) fn run(snapshot: &Snapshot, id: RunId, journal: &[Journaled]) -> Stri
 }
 
 /// Everything about a goal.
-pub(super) fn goal(snapshot: &Snapshot, epic: EpicId) -> String {
+pub(super) fn goal(snapshot: &StateSnapshot, epic: EpicId) -> String {
     let mut sheet = Sheet::new(&epic.to_string(), is_coloured());
     let records = &snapshot.records;
     let Some(goal) = records.goals.get(&epic) else { return sheet.finish() };
@@ -226,7 +226,7 @@ pub(super) fn goal(snapshot: &Snapshot, epic: EpicId) -> String {
 }
 
 /// Everything about a project.
-pub(super) fn project(snapshot: &Snapshot, name: &ProjectName) -> String {
+pub(super) fn project(snapshot: &StateSnapshot, name: &ProjectName) -> String {
     let mut sheet = Sheet::new(&format!("project {name}"), is_coloured());
     let records = &snapshot.records;
     let Some(project) = records.projects.get(name) else { return sheet.finish() };
@@ -272,7 +272,7 @@ pub(super) fn project(snapshot: &Snapshot, name: &ProjectName) -> String {
 }
 
 /// Everything about a host.
-pub(super) fn host(snapshot: &Snapshot, name: &HostName) -> String {
+pub(super) fn host(snapshot: &StateSnapshot, name: &HostName) -> String {
     let mut sheet = Sheet::new(&format!("host {name}"), is_coloured());
     let Some(host) = snapshot.records.hosts.get(name) else { return sheet.finish() };
     let orchestrator = snapshot.records.agents.get(&AgentId::Ho(name.clone()));
@@ -288,7 +288,7 @@ pub(super) fn host(snapshot: &Snapshot, name: &HostName) -> String {
     sheet.finish()
 }
 
-fn placed(sheet: &mut Sheet, snapshot: &Snapshot, host: &HostName) {
+fn placed(sheet: &mut Sheet, snapshot: &StateSnapshot, host: &HostName) {
     let records = &snapshot.records;
     let line = |agent: &Agent| {
         vec![

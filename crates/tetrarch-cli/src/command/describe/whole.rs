@@ -7,31 +7,31 @@ use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::Record;
 
-use crate::command::describe::{Thing, journal};
+use crate::command::describe::{DescribeTarget, journal};
 use crate::exit::CliError;
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// The records of a thing and of what it points to.
 ///
 /// # Errors
 /// A record that cannot be written as JSON.
 pub(super) fn value(
-    snapshot: &Snapshot,
-    thing: &Thing,
+    snapshot: &StateSnapshot,
+    thing: &DescribeTarget,
     journal: &[Journaled],
 ) -> Result<Value, CliError> {
-    let mut whole = Whole { snapshot, fields: Map::new() };
+    let mut whole = DescribedRecord { snapshot, fields: Map::new() };
     match thing {
-        Thing::Agent(id) => whole.agent(id)?,
-        Thing::Run(run) => {
+        DescribeTarget::Agent(id) => whole.agent(id)?,
+        DescribeTarget::Run(run) => {
             whole.run(*run)?;
             let agent = snapshot.records.runs.get(run).map(|run| run.agent.clone());
             whole.one("agent", agent.and_then(|id| snapshot.records.agents.get(&id)).map(boxed))?;
         }
-        Thing::Goal(epic) => whole.goal(*epic)?,
-        Thing::Node(epic, node) => whole.node(*epic, *node)?,
-        Thing::Project(name) => whole.project(name)?,
-        Thing::Host(host) => whole.host(host)?,
+        DescribeTarget::Goal(epic) => whole.goal(*epic)?,
+        DescribeTarget::Node(epic, node) => whole.node(*epic, *node)?,
+        DescribeTarget::Project(name) => whole.project(name)?,
+        DescribeTarget::Host(host) => whole.host(host)?,
     }
     if !journal.is_empty() {
         whole.fields.insert("journal".to_owned(), journal::values(journal)?);
@@ -43,12 +43,12 @@ fn boxed(agent: &Agent) -> Record {
     Record::Agent(Box::new(agent.clone()))
 }
 
-struct Whole<'a> {
-    snapshot: &'a Snapshot,
+struct DescribedRecord<'a> {
+    snapshot: &'a StateSnapshot,
     fields: Map<String, Value>,
 }
 
-impl Whole<'_> {
+impl DescribedRecord<'_> {
     fn one(&mut self, name: &str, record: Option<Record>) -> Result<(), CliError> {
         if let Some(record) = record {
             self.fields.insert(name.to_owned(), self.snapshot.json(&record)?);

@@ -3,12 +3,12 @@
 
 use serde_json::json;
 use tetrarch_bus::Bus;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::state::{MetaError, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger, memories, remembered};
 
-use crate::confirm::Sure;
+use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::output;
@@ -45,8 +45,8 @@ async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError
 ///
 /// # Errors
 /// They are not; its last sequence is another, an owner is at work, or the credential does not allow it.
-pub(super) async fn run(context: &Context, seq: u64, sure: Sure) -> Result<(), CliError> {
-    let bus = context.connect(&Party::Control, "doctor").await?;
+pub(super) async fn run(context: &Context, seq: u64, sure: ConfirmArgs) -> Result<(), CliError> {
+    let bus = context.connect(&CredentialHolder::Control, "doctor").await?;
     let what = format!("accept the ledger through {seq}{}", lost(context, &bus, seq).await?);
     sure.to(&what)?;
     let acceptance = Acceptance {

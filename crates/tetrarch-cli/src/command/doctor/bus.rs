@@ -11,37 +11,37 @@ use tetrarch_bus::error::ReadError;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::server;
-use tetrarch_bus::state::{Meta, MetaError, Select, load_meta, read_records};
+use tetrarch_bus::state::{MetaError, OwnerMeta, Select, load_meta, read_records};
 use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
 use tetrarch_bus::subject::{KeyKind, Origin};
-use tetrarch_bus::topology::{self, Shape};
+use tetrarch_bus::topology::{self, StreamSettings};
 use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::Record;
 use tetrarch_core::obstacle::{Telemetry, of_fleet};
 use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
-use tetrarch_engine::{Keeper, memories, remembered};
+use tetrarch_engine::{MemorySource, memories, remembered};
 
-use super::Check;
+use super::DoctorCheck;
 use crate::context::Context;
 use crate::exit::Code;
 use crate::obstacles;
 use crate::output::{age, now};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// Windows without a renewal after which a lease is worth a warning (spec 04).
 const WINDOWS: u32 = 3;
 
 /// Connects, or says why not. A bus that was never started is no failure.
-pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
+pub(super) async fn connect(context: &Context) -> Result<(Bus, DoctorCheck), DoctorCheck> {
     let name = "bus";
     let data_dir = &context.config.bus.data_dir;
     if context.config.bus.url.is_none() && server::endpoint(data_dir).is_none() {
         let what = format!("no bus was ever started in {}", data_dir.display());
-        return Err(Check::warn(name, what, "start one with `tetrarch up`"));
+        return Err(DoctorCheck::warn(name, what, "start one with `tetrarch up`"));
     }
     let party = super::party(context)
-        .map_err(|error| Check::fail(name, error.what, error.hint.unwrap_or_default()))?;
+        .map_err(|error| DoctorCheck::fail(name, error.what, error.hint.unwrap_or_default()))?;
     match context.connect(&party, "doctor").await {
         Ok(bus) => {
             let server = bus.client().server_info();
@@ -49,20 +49,20 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
                 "nats-server {} at {}:{}, JetStream",
                 server.version, server.host, server.port
             );
-            Ok((bus, Check::ok(name, what)))
+            Ok((bus, DoctorCheck::ok(name, what)))
         }
         Err(error) if error.code == Code::BusUnreachable => {
-            Err(Check::fail(name, error.what, error.hint.unwrap_or_default()))
+            Err(DoctorCheck::fail(name, error.what, error.hint.unwrap_or_default()))
         }
         Err(error) => {
             let next = "the credential or the server has to be put right first";
-            Err(Check::fail(name, error.what, error.hint.unwrap_or_else(|| next.to_owned())))
+            Err(DoctorCheck::fail(name, error.what, error.hint.unwrap_or_else(|| next.to_owned())))
         }
     }
 }
 
 /// Whether what is said on the bus can be read on the way.
-fn tls(context: &Context, bus: &Bus) -> Check {
+fn tls(context: &Context, bus: &Bus) -> DoctorCheck {
     match context.urls() {
         Ok(urls) => {
             let speaks = bus.client().server_info().tls_required;
@@ -72,12 +72,12 @@ fn tls(context: &Context, bus: &Bus) -> Check {
             }
             check
         }
-        Err(error) => Check::fail("tls", error.what, error.hint.unwrap_or_default()),
+        Err(error) => DoctorCheck::fail("tls", error.what, error.hint.unwrap_or_default()),
     }
 }
 
 /// `speaks`: the server takes no connection without TLS.
-pub(super) fn tls_check(urls: &[String], speaks: bool, ca: Option<&Path>) -> Check {
+pub(super) fn tls_check(urls: &[String], speaks: bool, ca: Option<&Path>) -> DoctorCheck {
     let name = "tls";
     let demanded = ca.is_some() || urls.iter().all(|url| url.starts_with("tls://"));
     let here = urls.iter().all(|url| is_loopback(url));
@@ -86,17 +86,17 @@ pub(super) fn tls_check(urls: &[String], speaks: bool, ca: Option<&Path>) -> Che
         |ca| format!("the authority in {}", ca.display()),
     );
     match (demanded, speaks, here) {
-        (true, _, _) => Check::ok(name, format!("the server has a certificate by {by}")),
-        (false, true, _) => Check::warn(
+        (true, _, _) => DoctorCheck::ok(name, format!("the server has a certificate by {by}")),
+        (false, true, _) => DoctorCheck::warn(
             name,
             "the server has TLS, and the address does not ask for it: whoever stands between can turn it off",
             "write tls:// instead of nats:// in bus.url",
         ),
-        (false, false, true) => Check::ok(
+        (false, false, true) => DoctorCheck::ok(
             name,
             "none, which loopback does not need; for others, `tetrarch up` has --listen",
         ),
-        (false, false, false) => Check::warn(
+        (false, false, false) => DoctorCheck::warn(
             name,
             "the bus is on another machine and without TLS: whoever is on the way reads all and can change it",
             "start `tetrarch up` with --listen, or give your own servers certificates (deploy/README.md)",
@@ -113,7 +113,7 @@ fn is_loopback(url: &str) -> bool {
 }
 
 /// Every check that needs the bus.
-pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
+pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<DoctorCheck> {
     let (streams, owner, ledger, dead, hosts, circuits) = tokio::join!(
         streams(bus, shape(context)),
         owner(context, bus),
@@ -131,24 +131,26 @@ pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
 }
 
 /// Open circuits, one check each.
-async fn circuits(context: &Context, bus: &Bus) -> Vec<Check> {
+async fn circuits(context: &Context, bus: &Bus) -> Vec<DoctorCheck> {
     let name = "circuit";
-    let snapshot = match Snapshot::read(bus, &[Select::Kind(KeyKind::Agent)]).await {
+    let snapshot = match StateSnapshot::read(bus, &[Select::Kind(KeyKind::Agent)]).await {
         Ok(snapshot) => snapshot,
-        Err(error) => return vec![Check::fail(name, error.what, "the bus has to answer first")],
+        Err(error) => {
+            return vec![DoctorCheck::fail(name, error.what, "the bus has to answer first")];
+        }
     };
     let telemetry = Telemetry { owner: true, halted: None };
     let open = of_fleet(&snapshot.records, &telemetry);
     let next = |obstacle| obstacles::commands(context, obstacle).join("; ");
-    open.iter().map(|it| Check::warn(name, it.what.as_str(), next(it))).collect()
+    open.iter().map(|it| DoctorCheck::warn(name, it.what.as_str(), next(it))).collect()
 }
 
 /// The streams as the configuration wants them.
-fn shape(context: &Context) -> Shape {
-    Shape { replicas: context.config.bus.replicas, ages: context.config.retention.ages }
+fn shape(context: &Context) -> StreamSettings {
+    StreamSettings { replicas: context.config.bus.replicas, ages: context.config.retention.ages }
 }
 
-async fn streams(bus: &Bus, shape: Shape) -> Vec<Check> {
+async fn streams(bus: &Bus, shape: StreamSettings) -> Vec<DoctorCheck> {
     let wanted = topology::streams(shape);
     let total = wanted.len();
     let looks = wanted.into_iter().map(async |wanted| {
@@ -156,39 +158,46 @@ async fn streams(bus: &Bus, shape: Shape) -> Vec<Check> {
         stream(bus, &wanted.name, &settings).await
     });
     let found = futures::future::join_all(looks).await;
-    let wrong: Vec<Check> = found.into_iter().flatten().collect();
+    let wrong: Vec<DoctorCheck> = found.into_iter().flatten().collect();
     if wrong.is_empty() {
-        return vec![Check::ok("streams", format!("all {total} are as the bus contract says"))];
+        return vec![DoctorCheck::ok(
+            "streams",
+            format!("all {total} are as the bus contract says"),
+        )];
     }
     wrong
 }
 
 /// What is wrong with a stream; none when it is as it should be.
-async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<Check> {
+async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<DoctorCheck> {
     let check = format!("stream {name}");
     // Asked first because it tells a missing right at once, where the client would wait.
     match bus.stream_created(name).await {
         Ok(_) => {}
         Err(ReadError::Refused { code: 403, .. }) => {
             let next = "run doctor where the installation's keys are, or give its --credentials";
-            return Some(Check::warn(&check, "your credential may not look at it", next));
+            return Some(DoctorCheck::warn(&check, "your credential may not look at it", next));
         }
         Err(error) => {
             let next = "the owner makes missing streams at its start: `tetrarch serve --global`";
-            return Some(Check::fail(&check, error.to_string(), next));
+            return Some(DoctorCheck::fail(&check, error.to_string(), next));
         }
     }
     let found = match bus.jetstream().get_stream(name).await {
         Ok(stream) => serde_json::to_value(&stream.cached_info().config).unwrap_or_default(),
         Err(error) => {
-            return Some(Check::fail(&check, error.to_string(), "try again; see the server's log"));
+            return Some(DoctorCheck::fail(
+                &check,
+                error.to_string(),
+                "try again; see the server's log",
+            ));
         }
     };
     let differences = differences(wanted, &found);
     (!differences.is_empty()).then(|| {
         let next =
             "the owner changes at its start what a server can change; see `serve` and its log";
-        Check::warn(&check, differences.join("; "), next)
+        DoctorCheck::warn(&check, differences.join("; "), next)
     })
 }
 
@@ -226,17 +235,19 @@ fn is_nothing(value: Option<&Value>) -> bool {
     }
 }
 
-async fn owner(context: &Context, bus: &Bus) -> Check {
+async fn owner(context: &Context, bus: &Bus) -> DoctorCheck {
     let silent = Duration::from_secs(u64::from(context.config.retention.go_ttl_secs));
     let none = "nobody owns the ledger, so nothing is decided";
     lease(bus, &LeaseKey::Go, "owner", none, "start one with `tetrarch serve --global`", silent)
         .await
 }
 
-async fn hosts(context: &Context, bus: &Bus) -> Vec<Check> {
+async fn hosts(context: &Context, bus: &Bus) -> Vec<DoctorCheck> {
     let found = match read_records(bus, &[Select::Kind(KeyKind::Host)]).await {
         Ok(found) => found,
-        Err(error) => return vec![Check::fail("hosts", error.to_string(), "see the bus above")],
+        Err(error) => {
+            return vec![DoctorCheck::fail("hosts", error.to_string(), "see the bus above")];
+        }
     };
     let names: Vec<HostName> = found
         .records
@@ -247,7 +258,7 @@ async fn hosts(context: &Context, bus: &Bus) -> Vec<Check> {
         .collect();
     if names.is_empty() {
         let next = "start one with `tetrarch host`";
-        return vec![Check::warn("hosts", "no host ever joined, so nothing can run", next)];
+        return vec![DoctorCheck::warn("hosts", "no host ever joined, so nothing can run", next)];
     }
     let silent = context.config.liveness.window * WINDOWS;
     let looks = names.into_iter().map(async |host| {
@@ -267,22 +278,22 @@ async fn lease(
     none: &str,
     next: &str,
     silent: Duration,
-) -> Check {
+) -> DoctorCheck {
     let seen = match Lease::look(bus, key).await {
         Ok(seen) => seen,
-        Err(error) => return Check::fail(name, error.to_string(), "see the bus above"),
+        Err(error) => return DoctorCheck::fail(name, error.to_string(), "see the bus above"),
     };
     let Some((seq, holder)) = seen.and_then(|seen| Some((seen.seq, seen.holder?))) else {
         return match key {
-            LeaseKey::Go => Check::fail(name, none, next),
-            LeaseKey::Host(_) => Check::warn(name, none, next),
+            LeaseKey::Go => DoctorCheck::fail(name, none, next),
+            LeaseKey::Host(_) => DoctorCheck::warn(name, none, next),
         };
     };
     let renewed = match bus.get_seq(LEASES, seq).await {
         Ok(Some(message)) => BusTime(message.time_unix_ms),
         // Renewed in between, which is all that was to be found out.
         Ok(None) => now(),
-        Err(error) => return Check::fail(name, error.to_string(), "see the bus above"),
+        Err(error) => return DoctorCheck::fail(name, error.to_string(), "see the bus above"),
     };
     let held = age(now(), BusTime(holder.since_unix_ms));
     let what = format!(
@@ -292,36 +303,38 @@ async fn lease(
         age(now(), renewed)
     );
     if u128::from((now() - renewed).0) > silent.as_millis() {
-        return Check::warn(name, what, "it is silent: look whether that process still runs");
+        return DoctorCheck::warn(name, what, "it is silent: look whether that process still runs");
     }
-    Check::ok(name, what)
+    DoctorCheck::ok(name, what)
 }
 
 /// The ledger's figures, and whether it is still the one that was written to (spec 02, Amnesia
 /// guard).
-async fn ledger(context: &Context, bus: &Bus) -> Check {
+async fn ledger(context: &Context, bus: &Bus) -> DoctorCheck {
     let read = tokio::try_join!(bus.stream_created(LEDGER), bus.stream_last_seq(LEDGER));
     let (created, last) = match read {
         Ok(read) => read,
-        Err(error) => return Check::fail("ledger", error.to_string(), "see the streams"),
+        Err(error) => return DoctorCheck::fail("ledger", error.to_string(), "see the streams"),
     };
     match load_meta(bus).await {
         Ok(meta) => {
             let kept = remembered(&context.config.bus.data_dir).await;
             let known = match kept {
                 Ok(kept) => memories(bus, meta.as_ref(), kept.as_ref()).await,
-                Err(error) => return Check::fail("ledger", error.to_string(), accepting(last)),
+                Err(error) => {
+                    return DoctorCheck::fail("ledger", error.to_string(), accepting(last));
+                }
             };
             match known {
                 Ok(known) => ledger_check(&meta.unwrap_or_default(), &known, &created, last),
-                Err(error) => Check::fail("ledger", error.to_string(), "see the bus above"),
+                Err(error) => DoctorCheck::fail("ledger", error.to_string(), "see the bus above"),
             }
         }
         Err(error @ MetaError::Unreadable(_)) => {
-            Check::fail("ledger", error.to_string(), "the owner mends it when it starts")
+            DoctorCheck::fail("ledger", error.to_string(), "the owner mends it when it starts")
         }
         Err(error @ MetaError::Read(_)) => {
-            Check::fail("ledger", error.to_string(), "see the bus above")
+            DoctorCheck::fail("ledger", error.to_string(), "see the bus above")
         }
     }
 }
@@ -335,42 +348,42 @@ fn accepting(last: u64) -> String {
 }
 
 /// What could not be handled and is kept with its reason.
-async fn dead(bus: &Bus) -> Check {
+async fn dead(bus: &Bus) -> DoctorCheck {
     let name = "dead letters";
     let counted = match dead_letters(bus).await {
         Ok(counted) => counted,
-        Err(error) => return Check::fail(name, error.to_string(), "see the streams"),
+        Err(error) => return DoctorCheck::fail(name, error.to_string(), "see the streams"),
     };
     if counted.is_empty() {
-        return Check::ok(name, "none");
+        return DoctorCheck::ok(name, "none");
     }
     let what = counted.iter().map(|(origin, count)| format!("{count} of {}", origin.as_str()));
     let what = what.collect::<Vec<_>>().join(", ");
     if counted.contains_key(&Origin::Ledger) {
         let next = "somebody else writes the ledger: find out who has the control plane's credential, \
                     and look with `tetrarch doctor --check-ledger`";
-        return Check::warn(name, what, next);
+        return DoctorCheck::warn(name, what, next);
     }
-    Check::ok(name, what)
+    DoctorCheck::ok(name, what)
 }
 
 pub(super) fn ledger_check(
-    meta: &Meta,
-    known: &[(Keeper, Memory)],
+    meta: &OwnerMeta,
+    known: &[(MemorySource, Memory)],
     created: &str,
     last: u64,
-) -> Check {
+) -> DoctorCheck {
     let name = "ledger";
     for (keeper, memory) in known {
         if let Err(lost) = memory.judge(created, last) {
-            return Check::fail(name, format!("{lost}, says {keeper}"), accepting(last));
+            return DoctorCheck::fail(name, format!("{lost}, says {keeper}"), accepting(last));
         }
     }
     match last - meta.outbox_through.min(last) {
-        0 => Check::ok(name, format!("{last} entries, all of them visible")),
+        0 => DoctorCheck::ok(name, format!("{last} entries, all of them visible")),
         behind => {
             let what = format!("{last} entries, {behind} of them not yet visible");
-            Check::warn(name, what, "look again: a running owner catches up within moments")
+            DoctorCheck::warn(name, what, "look again: a running owner catches up within moments")
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
     let from = begin.through;
     let loaded = load(bus).await;
     let last = bus.stream_last_seq(LEDGER).await?;
-    let mut audit = Audit::new(loaded).beginning(begin).expecting(kept);
+    let mut audit = LedgerFold::new(loaded).beginning(begin).expecting(kept);
     while audit.next <= last {
         let through = last.min(audit.next.saturating_add(STRETCH - 1));
         let items = read_ledger(bus, audit.next, through, audit.highest).await;
@@ -68,7 +68,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
 
 /// The fold so far, and what of STATE is still to be found on the ledger.
 #[derive(Debug)]
-pub(super) struct Audit {
+pub(super) struct LedgerFold {
     pub(super) next: u64,
     pub(super) highest: u64,
     from: u64,
@@ -86,14 +86,14 @@ pub(super) struct Audit {
 
 /// What came out.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct LedgerReport {
     pub(super) from: u64,
     pub(super) entries: u64,
     pub(super) records: usize,
     pub(super) violations: Vec<Violation>,
 }
 
-impl Audit {
+impl LedgerFold {
     pub(super) fn new(loaded: Loaded) -> Self {
         let unreadable = loaded.unreadable.into_iter().map(|broken| Violation {
             invariant: REPLAY,
@@ -245,7 +245,7 @@ impl Audit {
         }
     }
 
-    pub(super) fn finish(mut self) -> Report {
+    pub(super) fn finish(mut self) -> LedgerReport {
         for (key, (_, seq)) in &self.state {
             let what = match (self.found.contains(key), self.dropped.get(key)) {
                 (false, _) => format!("STATE has it from entry {seq}, which does not write it"),
@@ -265,7 +265,7 @@ impl Audit {
             }
         }
         let (from, entries, records) = (self.from, self.entries, self.written.len());
-        Report { from, entries, records, violations: self.violations }
+        LedgerReport { from, entries, records, violations: self.violations }
     }
 
     fn broken(&mut self, rule: u8, subject: &str, what: String, seq: u64, by: Option<CommitId>) {
@@ -293,7 +293,7 @@ fn name(key: &RecordKey) -> String {
     Subject::State(key.clone()).to_string()
 }
 
-impl Report {
+impl LedgerReport {
     fn summary(&self) -> String {
         let Self { from, entries, records, violations } = self;
         let found = match violations.len() {

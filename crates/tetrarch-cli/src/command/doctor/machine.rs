@@ -7,11 +7,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
-use tetrarch_bus::server::{BINARY_VARIABLE, Durability, MIN_VERSION, Room, Version, room};
+use tetrarch_bus::server::{BINARY_VARIABLE, Durability, FreeSpace, MIN_VERSION, Version, room};
 use tetrarch_runner::{Containment, Layer};
 use tokio::process::Command;
 
-use super::{Check, LAYER, Verdict};
+use super::{CheckStatus, DoctorCheck, LAYER};
 use crate::context::Context;
 
 /// Time for a program to tell its version.
@@ -20,7 +20,7 @@ const FETCHED: &str = "`tetrarch up` fetches it once, with Python 3 and pip and 
                        install nats-server into PATH";
 
 /// Every check of this machine.
-pub(super) async fn checks(context: &Context) -> Vec<Check> {
+pub(super) async fn checks(context: &Context) -> Vec<DoctorCheck> {
     let mut checks = vec![configuration(context)];
     checks.extend(planner(context));
     if context.config.bus.url.is_none() {
@@ -35,7 +35,7 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
     checks
 }
 
-fn configuration(context: &Context) -> Check {
+fn configuration(context: &Context) -> DoctorCheck {
     let settings = &context.config.settings;
     let files: Vec<String> =
         settings.files().iter().map(|file| file.display().to_string()).collect();
@@ -44,38 +44,41 @@ fn configuration(context: &Context) -> Check {
     let what = format!("keys set: {set}; read: {from}");
     let advice = settings.advice();
     if advice.is_empty() {
-        Check::ok("configuration", what)
+        DoctorCheck::ok("configuration", what)
     } else {
-        Check::warn("configuration", what, advice.join("; "))
+        DoctorCheck::warn("configuration", what, advice.join("; "))
     }
 }
 
 /// Whether there can be a planner where one is wanted; nobody is asked.
-fn planner(context: &Context) -> Option<Check> {
+fn planner(context: &Context) -> Option<DoctorCheck> {
     match context.config.planner.prepared() {
         Ok(None) => None,
         Ok(Some(planner)) => {
             let at = planner.base_url.as_deref().unwrap_or("the provider's own address");
-            Some(Check::ok("planner", format!("{} {} at {at}", planner.provider, planner.model)))
+            Some(DoctorCheck::ok(
+                "planner",
+                format!("{} {} at {at}", planner.provider, planner.model),
+            ))
         }
         Err(error) => {
             let next = error.hint.clone().unwrap_or_else(|| "correct [planner]".to_owned());
-            Some(Check::fail("planner", error.what, next))
+            Some(DoctorCheck::fail("planner", error.what, next))
         }
     }
 }
 
 /// The binary that `up` would start: the same places in the same order.
-async fn server(data_dir: &Path) -> Check {
+async fn server(data_dir: &Path) -> DoctorCheck {
     let name = "nats-server";
     if let Some(path) = std::env::var_os(BINARY_VARIABLE) {
         let path = PathBuf::from(path);
         let from = format!("{} ({BINARY_VARIABLE})", path.display());
         let fix = format!("correct {BINARY_VARIABLE} or unset it");
         return match version(&path).await {
-            Ok(found) if found >= MIN_VERSION => Check::ok(name, format!("{found}, {from}")),
-            Ok(found) => Check::fail(name, too_old(found, &from), fix),
-            Err(reason) => Check::fail(name, format!("{from}: {reason}"), fix),
+            Ok(found) if found >= MIN_VERSION => DoctorCheck::ok(name, format!("{found}, {from}")),
+            Ok(found) => DoctorCheck::fail(name, too_old(found, &from), fix),
+            Err(reason) => DoctorCheck::fail(name, format!("{from}: {reason}"), fix),
         };
     }
     let search = std::env::var_os("PATH").unwrap_or_default();
@@ -85,7 +88,7 @@ async fn server(data_dir: &Path) -> Check {
         let from = path.display().to_string();
         match version(&path).await {
             Ok(found) if found >= MIN_VERSION => {
-                return Check::ok(name, format!("{found}, {from}"));
+                return DoctorCheck::ok(name, format!("{found}, {from}"));
             }
             Ok(found) => others.push(too_old(found, &from)),
             Err(reason) => others.push(format!("{from}: {reason}")),
@@ -94,7 +97,7 @@ async fn server(data_dir: &Path) -> Check {
     if others.is_empty() {
         others.push("there is none yet".to_owned());
     }
-    Check::warn(name, others.join("; "), FETCHED)
+    DoctorCheck::warn(name, others.join("; "), FETCHED)
 }
 
 fn too_old(found: Version, from: &str) -> String {
@@ -119,44 +122,48 @@ async fn said(program: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-pub(super) fn data_dir(dir: &Path) -> Check {
+pub(super) fn data_dir(dir: &Path) -> DoctorCheck {
     let name = "data directory";
     let shown = dir.display();
     if !dir.exists() {
-        return Check::ok(name, format!("{shown} is not there yet; `tetrarch up` makes it"));
+        return DoctorCheck::ok(name, format!("{shown} is not there yet; `tetrarch up` makes it"));
     }
     if !dir.is_dir() || access(dir, Access::READ_OK | Access::WRITE_OK).is_err() {
         let what = format!("{shown} is no directory that this user may write");
-        return Check::fail(name, what, "change its owner, or choose another with --data-dir");
+        return DoctorCheck::fail(
+            name,
+            what,
+            "change its owner, or choose another with --data-dir",
+        );
     }
     match holder(dir) {
-        Some(pid) => Check::ok(name, format!("{shown}, in use by process {pid}")),
-        None => Check::ok(name, format!("{shown}, in use by nobody")),
+        Some(pid) => DoctorCheck::ok(name, format!("{shown}, in use by process {pid}")),
+        None => DoctorCheck::ok(name, format!("{shown}, in use by nobody")),
     }
 }
 
 /// What an acknowledged write survives on the bus of this machine.
-pub(super) fn durability(chosen: Durability) -> Check {
+pub(super) fn durability(chosen: Durability) -> DoctorCheck {
     let name = "durability";
     match chosen.loses() {
-        None => Check::ok(name, "power: what is acknowledged survives a power cut"),
+        None => DoctorCheck::ok(name, "power: what is acknowledged survives a power cut"),
         Some(loses) => {
             let next =
                 "remove bus.durability from the configuration, then stop and start `tetrarch up`";
-            Check::warn(name, format!("{}: {loses}", chosen.as_str()), next)
+            DoctorCheck::warn(name, format!("{}: {loses}", chosen.as_str()), next)
         }
     }
 }
 
 /// Whether the bus of this machine has room to store what it is given.
-pub(super) fn disk(room: &Room) -> Check {
+pub(super) fn disk(room: &FreeSpace) -> DoctorCheck {
     let name = "disk of the bus";
     let path = room.path.display();
     if room.is_low() {
         let next = format!("free some room at {path}; no new work is taken until then");
-        return Check::fail(name, room.to_string(), next);
+        return DoctorCheck::fail(name, room.to_string(), next);
     }
-    Check::ok(name, format!("{} MiB are free at {path}", room.free / 1024 / 1024))
+    DoctorCheck::ok(name, format!("{} MiB are free at {path}", room.free / 1024 / 1024))
 }
 
 /// The process that holds the directory's lock, as it wrote itself into the file.
@@ -168,39 +175,39 @@ fn holder(dir: &Path) -> Option<String> {
     (!free).then(|| pid.trim().to_owned())
 }
 
-async fn isolation(containment: Containment) -> Vec<Check> {
+async fn isolation(containment: Containment) -> Vec<DoctorCheck> {
     let required = containment.required;
     let probe = move || tetrarch_runner::probe(&containment, None);
     let Ok(isolation) = tokio::task::spawn_blocking(probe).await else {
         let what = "the layers could not be looked at";
-        return vec![Check::new("isolation", Verdict::Warn, what)];
+        return vec![DoctorCheck::new("isolation", CheckStatus::Warn, what)];
     };
     let layers = isolation.layers.into_iter();
     let check = |layer: Layer| {
         let shown = Some((layer.state(), layer.stops()));
-        Check { layer: shown, ..layer_check(required, layer.name, layer.active, layer.words) }
+        DoctorCheck { layer: shown, ..layer_check(required, layer.name, layer.active, layer.words) }
     };
     layers.map(check).collect()
 }
 
 /// A run needs every layer where isolation is required.
-pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: String) -> Check {
+pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: String) -> DoctorCheck {
     let name = format!("{LAYER}{layer}");
     match (active, required) {
-        (true, _) => Check::ok(&name, words),
+        (true, _) => DoctorCheck::ok(&name, words),
         (false, true) => {
             let next = "runs fail here as host.isolation is required; mend that, or set it to best";
-            Check::fail(&name, words, next)
+            DoctorCheck::fail(&name, words, next)
         }
         (false, false) => {
-            Check::warn(&name, words, "runs are less contained; fine for your own programs")
+            DoctorCheck::warn(&name, words, "runs are less contained; fine for your own programs")
         }
     }
 }
 
-async fn tool(program: &str, purpose: &str) -> Check {
+async fn tool(program: &str, purpose: &str) -> DoctorCheck {
     match said(Path::new(program)).await {
-        Ok(version) => Check::ok(program, version),
-        Err(reason) => Check::warn(program, reason, format!("install it {purpose}")),
+        Ok(version) => DoctorCheck::ok(program, version),
+        Err(reason) => DoctorCheck::warn(program, reason, format!("install it {purpose}")),
     }
 }

@@ -4,18 +4,18 @@
 use std::path::Path;
 
 use serde_json::json;
-use tetrarch_bus::server::Room;
+use tetrarch_bus::server::FreeSpace;
 use tetrarch_bus::snapshot::Base;
-use tetrarch_bus::state::{Loaded, Meta};
+use tetrarch_bus::state::{Loaded, OwnerMeta};
 use tetrarch_bus::tail::LedgerItem;
 use tetrarch_core::agent::{Host, Mode, Project};
 use tetrarch_core::id::{AgentId, CommitId, HostName, Principal, ProjectName, Ulid};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
-use tetrarch_engine::Keeper;
+use tetrarch_engine::MemorySource;
 
-use super::ledger::{Audit, Report};
+use super::ledger::{LedgerFold, LedgerReport};
 use super::*;
 
 fn project(name: &str, mode: Mode) -> Record {
@@ -52,9 +52,10 @@ fn item(seq: u64, entry: Entry) -> LedgerItem {
 }
 
 /// A ledger of three entries: `a` is made, changed, and `b` is made and dropped.
-fn audited(state: Vec<(Record, u64)>, published: u64) -> Report {
-    let meta = Meta { outbox_through: published, ..Meta::default() };
-    let mut audit = Audit::new(Loaded { meta: Some(meta), records: state, ..Loaded::default() });
+fn audited(state: Vec<(Record, u64)>, published: u64) -> LedgerReport {
+    let meta = OwnerMeta { outbox_through: published, ..OwnerMeta::default() };
+    let mut audit =
+        LedgerFold::new(Loaded { meta: Some(meta), records: state, ..Loaded::default() });
     let (solo, tight, b) =
         (project("a", Mode::Solo), project("a", Mode::Tight), project("b", Mode::Solo));
     let gone = vec![b.key()];
@@ -66,27 +67,27 @@ fn audited(state: Vec<(Record, u64)>, published: u64) -> Report {
     audit.finish()
 }
 
-fn said(report: &Report) -> String {
+fn said(report: &LedgerReport) -> String {
     let lines: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
 #[test]
-fn a_state_that_follows_from_the_ledger_is_well() {
+fn state_matching_the_ledger_passes() {
     let report = audited(vec![(project("a", Mode::Tight), 2)], 3);
     assert_eq!(said(&report), "");
     assert_eq!((report.entries, report.records), (3, 1));
 }
 
 #[test]
-fn a_state_that_lags_behind_the_outbox_is_well() {
+fn state_behind_the_outbox_passes() {
     let behind = vec![(project("a", Mode::Solo), 1), (project("b", Mode::Solo), 1)];
     assert_eq!(said(&audited(behind, 1)), "");
     assert_eq!(said(&audited(Vec::new(), 0)), "");
 }
 
 #[test]
-fn a_state_that_does_not_follow_is_told() {
+fn state_contradicting_the_ledger_is_reported() {
     let a = || (project("a", Mode::Tight), 2);
     for (state, published, expected) in [
         (
@@ -117,17 +118,17 @@ fn base(mode: Mode, at: u64) -> Base {
 }
 
 /// The rest of that ledger after a snapshot.
-fn audited_after(base: Base, state: Vec<(Record, u64)>) -> Report {
-    let meta = Meta { outbox_through: 3, ..Meta::default() };
+fn audited_after(base: Base, state: Vec<(Record, u64)>) -> LedgerReport {
+    let meta = OwnerMeta { outbox_through: 3, ..OwnerMeta::default() };
     let loaded = Loaded { meta: Some(meta), records: state, ..Loaded::default() };
-    let mut audit = Audit::new(loaded).beginning(base);
+    let mut audit = LedgerFold::new(loaded).beginning(base);
     assert_eq!(audit.next, 3);
     audit.stretch(&[item(3, entry(3, Vec::new(), vec![project("b", Mode::Solo).key()]))]);
     audit.finish()
 }
 
 #[test]
-fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
+fn trimmed_ledger_is_checked_from_its_snapshot() {
     let report = audited_after(base(Mode::Tight, 2), vec![(project("a", Mode::Tight), 2)]);
     assert_eq!(said(&report), "");
     assert_eq!((report.from, report.entries, report.records), (2, 1, 1));
@@ -145,9 +146,9 @@ fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
 }
 
 #[test]
-fn a_snapshot_that_does_not_follow_from_the_ledger_is_told() {
+fn snapshot_contradicting_the_ledger_is_reported() {
     let looked_at = |kept: Base| {
-        let mut audit = Audit::new(Loaded::default()).expecting(Some(kept));
+        let mut audit = LedgerFold::new(Loaded::default()).expecting(Some(kept));
         let records = vec![project("a", Mode::Solo), project("b", Mode::Solo)];
         for (seq, records) in [(1, records), (2, vec![project("a", Mode::Tight)])] {
             audit.stretch(&[item(seq, entry(seq, records, Vec::new()))]);
@@ -162,8 +163,8 @@ fn a_snapshot_that_does_not_follow_from_the_ledger_is_told() {
 }
 
 #[test]
-fn an_entry_that_breaks_a_rule_is_told_with_its_sequence_and_commit() {
-    let mut audit = Audit::new(Loaded::default());
+fn rule_violation_is_reported_with_sequence_and_commit() {
+    let mut audit = LedgerFold::new(Loaded::default());
     let second = entry(2, Vec::new(), Vec::new());
     let place = format!("(ledger sequence 2, commit {})", second.commit);
     let first = Entry { epoch: 2, ..entry(1, Vec::new(), Vec::new()) };
@@ -173,7 +174,7 @@ fn an_entry_that_breaks_a_rule_is_told_with_its_sequence_and_commit() {
 }
 
 #[test]
-fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
+fn final_violation_is_reported_with_its_entry() {
     let host = |name: &str| {
         Record::Host(Host {
             name: HostName::new(name).unwrap(),
@@ -185,7 +186,7 @@ fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
             drained: false,
         })
     };
-    let mut audit = Audit::new(Loaded::default());
+    let mut audit = LedgerFold::new(Loaded::default());
     let sound = |seq| item(seq, entry(seq, vec![project("a", Mode::Solo)], Vec::new()));
     audit.stretch(&[sound(1), item(2, entry(2, vec![host("h1")], Vec::new())), sound(3)]);
     audit.stretch(&[sound(4), item(5, entry(5, vec![host("h2")], Vec::new()))]);
@@ -201,34 +202,34 @@ fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
 }
 
 #[test]
-fn a_ledger_that_forgot_is_a_failure() {
-    let meta = Meta {
+fn ledger_that_lost_entries_fails() {
+    let meta = OwnerMeta {
         outbox_through: 4,
         ledger_created: "monday".to_owned(),
         ledger_high: 5,
-        ..Meta::default()
+        ..OwnerMeta::default()
     };
-    let look = |meta: &Meta, created, last| {
+    let look = |meta: &OwnerMeta, created, last| {
         let told = Memory { created: meta.ledger_created.clone(), high: meta.ledger_high };
-        super::bus::ledger_check(meta, &[(Keeper::State, told)], created, last)
+        super::bus::ledger_check(meta, &[(MemorySource::State, told)], created, last)
     };
-    assert_eq!(look(&meta, "monday", 4).verdict, Verdict::Fail);
-    assert_eq!(look(&meta, "tuesday", 5).verdict, Verdict::Fail);
-    assert_eq!(look(&meta, "monday", 5).verdict, Verdict::Warn);
-    let caught_up = Meta { outbox_through: 5, ..meta };
-    assert_eq!(look(&caught_up, "monday", 5).verdict, Verdict::Ok);
-    assert_eq!(look(&Meta::default(), "monday", 0).verdict, Verdict::Ok);
+    assert_eq!(look(&meta, "monday", 4).verdict, CheckStatus::Fail);
+    assert_eq!(look(&meta, "tuesday", 5).verdict, CheckStatus::Fail);
+    assert_eq!(look(&meta, "monday", 5).verdict, CheckStatus::Warn);
+    let caught_up = OwnerMeta { outbox_through: 5, ..meta };
+    assert_eq!(look(&caught_up, "monday", 5).verdict, CheckStatus::Ok);
+    assert_eq!(look(&OwnerMeta::default(), "monday", 0).verdict, CheckStatus::Ok);
     let kept = Memory { created: "monday".to_owned(), high: 6 };
-    for keeper in [Keeper::DataDirectory, Keeper::PlanEvent, Keeper::Order] {
+    for keeper in [MemorySource::DataDirectory, MemorySource::PlanEvent, MemorySource::Order] {
         let known = [(keeper, kept.clone())];
-        let told = super::bus::ledger_check(&Meta::default(), &known, "monday", 5);
-        assert_eq!(told.verdict, Verdict::Fail, "STATE is gone, {keeper} knows");
+        let told = super::bus::ledger_check(&OwnerMeta::default(), &known, "monday", 5);
+        assert_eq!(told.verdict, CheckStatus::Fail, "STATE is gone, {keeper} knows");
         assert!(told.next.is_some_and(|next| next.contains("--accept-ledger 5")));
     }
 }
 
 #[test]
-fn settings_of_a_stream_that_differ_are_named() {
+fn differing_stream_settings_are_named() {
     let wanted = json!({"name": "MAIL", "max_bytes": 4, "max_age": 7, "deny_delete": true});
     let same = json!({
         "name": "MAIL", "max_bytes": 4, "max_age": 7, "deny_delete": true,
@@ -248,23 +249,23 @@ fn settings_of_a_stream_that_differ_are_named() {
 }
 
 #[test]
-fn isolation_that_is_required_and_missing_is_a_failure() {
+fn missing_required_isolation_fails() {
     let look = |required, layer, active| {
         super::machine::layer_check(required, layer, active, "words".to_owned()).verdict
     };
-    assert_eq!(look(true, "cgroup v2", false), Verdict::Fail);
-    assert_eq!(look(false, "cgroup v2", false), Verdict::Warn);
-    assert_eq!(look(true, "landlock", false), Verdict::Fail);
-    assert_eq!(look(false, "landlock", false), Verdict::Warn);
-    assert_eq!(look(true, "cgroup v2", true), Verdict::Ok);
+    assert_eq!(look(true, "cgroup v2", false), CheckStatus::Fail);
+    assert_eq!(look(false, "cgroup v2", false), CheckStatus::Warn);
+    assert_eq!(look(true, "landlock", false), CheckStatus::Fail);
+    assert_eq!(look(false, "landlock", false), CheckStatus::Warn);
+    assert_eq!(look(true, "cgroup v2", true), CheckStatus::Ok);
 }
 
 #[test]
-fn layer_is_a_line_of_its_own_with_its_state_what_it_stops_and_what_to_do() {
+fn isolation_layer_line_shows_state_effect_and_remedy() {
     let check =
         super::machine::layer_check(true, "landlock", false, "the kernel has none".to_owned());
     assert!(check.layer_line().is_none(), "other checks are not in the table");
-    let check = Check { layer: Some(("missing", "writing elsewhere")), ..check };
+    let check = DoctorCheck { layer: Some(("missing", "writing elsewhere")), ..check };
     let line = align(&[check.layer_line().unwrap()], false);
     assert!(
         line.starts_with(
@@ -279,7 +280,7 @@ fn layer_is_a_line_of_its_own_with_its_state_what_it_stops_and_what_to_do() {
 }
 
 #[test]
-fn the_holder_of_a_data_directory_is_named() {
+fn holder_of_a_data_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let look = || super::machine::data_dir(dir.path());
     assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
@@ -290,40 +291,40 @@ fn the_holder_of_a_data_directory_is_named() {
     assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    assert_eq!(super::machine::data_dir(&file).verdict, Verdict::Fail);
-    for (free, verdict) in [(1024, Verdict::Fail), (1 << 40, Verdict::Ok)] {
-        let disk = super::machine::disk(&Room { path: file.clone(), free });
+    assert_eq!(super::machine::data_dir(&file).verdict, CheckStatus::Fail);
+    for (free, verdict) in [(1024, CheckStatus::Fail), (1 << 40, CheckStatus::Ok)] {
+        let disk = super::machine::disk(&FreeSpace { path: file.clone(), free });
         assert_eq!(disk.verdict, verdict, "{}", disk.what);
     }
 }
 
 #[test]
-fn a_check_is_shown_with_what_to_do() {
-    let lines = Check::warn("bus", "one\ntwo", "do it").lines();
+fn failed_check_shows_its_remedy() {
+    let lines = DoctorCheck::warn("bus", "one\ntwo", "do it").lines();
     let expected = "warn  bus  one\n           two\n           next: do it\n";
     assert_eq!(align(&lines, false), expected);
 }
 
 #[test]
-fn a_bus_that_others_could_read_on_the_way_is_a_warning() {
+fn bus_without_encryption_is_a_warning() {
     let ca = Some(Path::new("/d/tls/ca.pem"));
     let cases = [
-        ("tls://bus:4222", true, ca, Verdict::Ok, "/d/tls/ca.pem"),
-        ("tls://bus:4222", true, None, Verdict::Ok, "this machine knows"),
-        ("nats://bus:4222", true, ca, Verdict::Ok, "/d/tls/ca.pem"),
-        ("nats://bus:4222", true, None, Verdict::Warn, "turn it off"),
-        ("nats://bus:4222", false, None, Verdict::Warn, "without TLS"),
-        ("nats://10.0.0.1:4222", false, None, Verdict::Warn, "without TLS"),
-        ("nats://127.0.0.1:4222", false, None, Verdict::Ok, "loopback"),
-        ("nats://[::1]:4222", false, None, Verdict::Ok, "loopback"),
-        ("nats://localhost:4222", false, None, Verdict::Ok, "loopback"),
+        ("tls://bus:4222", true, ca, CheckStatus::Ok, "/d/tls/ca.pem"),
+        ("tls://bus:4222", true, None, CheckStatus::Ok, "this machine knows"),
+        ("nats://bus:4222", true, ca, CheckStatus::Ok, "/d/tls/ca.pem"),
+        ("nats://bus:4222", true, None, CheckStatus::Warn, "turn it off"),
+        ("nats://bus:4222", false, None, CheckStatus::Warn, "without TLS"),
+        ("nats://10.0.0.1:4222", false, None, CheckStatus::Warn, "without TLS"),
+        ("nats://127.0.0.1:4222", false, None, CheckStatus::Ok, "loopback"),
+        ("nats://[::1]:4222", false, None, CheckStatus::Ok, "loopback"),
+        ("nats://localhost:4222", false, None, CheckStatus::Ok, "loopback"),
     ];
     for (url, speaks, ca, verdict, words) in cases {
         let check = bus::tls_check(&[url.to_owned()], speaks, ca);
         assert_eq!(check.verdict, verdict, "{url}: {}", check.what);
         assert!(check.what.contains(words), "{url}: {}", check.what);
-        assert_eq!(check.next.is_some(), verdict == Verdict::Warn, "{url}");
+        assert_eq!(check.next.is_some(), verdict == CheckStatus::Warn, "{url}");
     }
     let mixed = ["nats://127.0.0.1:4222".to_owned(), "nats://bus:4222".to_owned()];
-    assert_eq!(bus::tls_check(&mixed, false, None).verdict, Verdict::Warn);
+    assert_eq!(bus::tls_check(&mixed, false, None).verdict, CheckStatus::Warn);
 }

@@ -14,11 +14,11 @@ use tetrarch_core::priority::Priorities;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 
-use crate::command::get::Kind;
+use crate::command::get::ResourceKind;
 use crate::exit::CliError;
 use crate::name::fits;
-use crate::output::{Cell, Column, Row, age};
-use crate::snapshot::Snapshot;
+use crate::output::{Cell, Column, TableRow, age};
+use crate::snapshot::StateSnapshot;
 
 /// What names a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,26 +121,26 @@ const NODE: &[Column] = &[
 ];
 
 /// The columns of a kind.
-pub(crate) fn columns(kind: Kind) -> Vec<Column> {
+pub(crate) fn columns(kind: ResourceKind) -> Vec<Column> {
     match kind {
-        Kind::Agents => AGENT,
-        Kind::Hosts => HOST,
-        Kind::Runs => RUN,
-        Kind::Goals => GOAL,
-        Kind::Nodes => NODE,
+        ResourceKind::Agents => AGENT,
+        ResourceKind::Hosts => HOST,
+        ResourceKind::Runs => RUN,
+        ResourceKind::Goals => GOAL,
+        ResourceKind::Nodes => NODE,
     }
     .to_vec()
 }
 
 /// Every row there is.
-pub(crate) fn keys(snapshot: &Snapshot, kind: Kind) -> Vec<RowKey> {
+pub(crate) fn keys(snapshot: &StateSnapshot, kind: ResourceKind) -> Vec<RowKey> {
     let records = &snapshot.records;
     match kind {
-        Kind::Agents => records.agents.keys().cloned().map(RowKey::Agent).collect(),
-        Kind::Hosts => records.hosts.keys().cloned().map(RowKey::Host).collect(),
-        Kind::Runs => records.runs.keys().copied().map(RowKey::Run).collect(),
-        Kind::Goals => records.goals.keys().copied().map(RowKey::Goal).collect(),
-        Kind::Nodes => {
+        ResourceKind::Agents => records.agents.keys().cloned().map(RowKey::Agent).collect(),
+        ResourceKind::Hosts => records.hosts.keys().cloned().map(RowKey::Host).collect(),
+        ResourceKind::Runs => records.runs.keys().copied().map(RowKey::Run).collect(),
+        ResourceKind::Goals => records.goals.keys().copied().map(RowKey::Goal).collect(),
+        ResourceKind::Nodes => {
             let of_epic = records.nodes.iter();
             of_epic
                 .flat_map(|(epic, nodes)| nodes.keys().map(|node| RowKey::Node(*epic, *node)))
@@ -150,36 +150,52 @@ pub(crate) fn keys(snapshot: &Snapshot, kind: Kind) -> Vec<RowKey> {
 }
 
 /// The rows that records which changed are part of.
-pub(crate) fn affected(snapshot: &Snapshot, changed: &[RecordKey], kind: Kind) -> BTreeSet<RowKey> {
+pub(crate) fn affected(
+    snapshot: &StateSnapshot,
+    changed: &[RecordKey],
+    kind: ResourceKind,
+) -> BTreeSet<RowKey> {
     let mut keys = BTreeSet::new();
     for key in changed {
         match (kind, key) {
-            (Kind::Agents, RecordKey::Agent(id)) => drop(keys.insert(RowKey::Agent(id.clone()))),
-            (Kind::Agents, RecordKey::RunStatus(run)) => {
+            (ResourceKind::Agents, RecordKey::Agent(id)) => {
+                drop(keys.insert(RowKey::Agent(id.clone())))
+            }
+            (ResourceKind::Agents, RecordKey::RunStatus(run)) => {
                 let status = snapshot.records.run_status.get(run);
                 keys.extend(status.map(|status| RowKey::Agent(status.agent.clone())));
             }
-            (Kind::Hosts, RecordKey::Host(host) | RecordKey::Agent(AgentId::Ho(host))) => {
+            (ResourceKind::Hosts, RecordKey::Host(host) | RecordKey::Agent(AgentId::Ho(host))) => {
                 keys.insert(RowKey::Host(host.clone()));
             }
-            (Kind::Runs, RecordKey::Run(run) | RecordKey::RunStatus(run)) => {
+            (ResourceKind::Runs, RecordKey::Run(run) | RecordKey::RunStatus(run)) => {
                 keys.insert(RowKey::Run(*run));
             }
-            (Kind::Goals, RecordKey::Goal(epic) | RecordKey::GoalState(epic)) => {
+            (ResourceKind::Goals, RecordKey::Goal(epic) | RecordKey::GoalState(epic)) => {
                 keys.insert(RowKey::Goal(*epic));
             }
-            (Kind::Nodes, RecordKey::Node(epic, node) | RecordKey::NodeState(epic, node)) => {
+            (
+                ResourceKind::Nodes,
+                RecordKey::Node(epic, node) | RecordKey::NodeState(epic, node),
+            ) => {
                 let above = std::iter::successors(Some(*node), |node| node.parent());
                 keys.extend(above.map(|node| RowKey::Node(*epic, node)));
             }
-            (Kind::Agents | Kind::Hosts | Kind::Runs | Kind::Goals | Kind::Nodes, _) => {}
+            (
+                ResourceKind::Agents
+                | ResourceKind::Hosts
+                | ResourceKind::Runs
+                | ResourceKind::Goals
+                | ResourceKind::Nodes,
+                _,
+            ) => {}
         }
     }
     keys
 }
 
 /// What a row can be filtered by.
-pub(crate) fn facts<'a>(snapshot: &'a Snapshot, key: &RowKey) -> Facts<'a> {
+pub(crate) fn facts<'a>(snapshot: &'a StateSnapshot, key: &RowKey) -> Facts<'a> {
     let records = &snapshot.records;
     let project_of = |epic: EpicId| records.goals.get(&epic).map(|goal| &goal.project);
     match key {
@@ -206,28 +222,28 @@ pub(crate) fn facts<'a>(snapshot: &'a Snapshot, key: &RowKey) -> Facts<'a> {
     }
 }
 
-fn host_state(snapshot: &Snapshot, host: &HostName) -> &'static str {
+fn host_state(snapshot: &StateSnapshot, host: &HostName) -> &'static str {
     let orchestrator = snapshot.records.agents.get(&AgentId::Ho(host.clone()));
     orchestrator.map_or("", |agent| agent.liveness.as_str())
 }
 
-fn run_state(snapshot: &Snapshot, run: RunId) -> &'static str {
+fn run_state(snapshot: &StateSnapshot, run: RunId) -> &'static str {
     snapshot.records.run_status.get(&run).map_or("", |status| status.state.as_str())
 }
 
 /// How rows are made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct RowOptions {
     /// When it is, for ages.
     pub(crate) now: BusTime,
     /// Whether programs want the whole record; to write it takes longer than the row.
     pub(crate) whole: bool,
 }
 
-impl Look {
+impl RowOptions {
     fn record(
         self,
-        snapshot: &Snapshot,
+        snapshot: &StateSnapshot,
         record: impl FnOnce() -> Record,
     ) -> Result<Value, CliError> {
         if self.whole { snapshot.json(&record()) } else { Ok(Value::Null) }
@@ -238,7 +254,11 @@ impl Look {
 ///
 /// # Errors
 /// A record that cannot be written as JSON.
-pub(crate) fn row(snapshot: &Snapshot, key: &RowKey, look: Look) -> Result<Option<Row>, CliError> {
+pub(crate) fn row(
+    snapshot: &StateSnapshot,
+    key: &RowKey,
+    look: RowOptions,
+) -> Result<Option<TableRow>, CliError> {
     match key {
         RowKey::Agent(id) => agent_row(snapshot, id, look),
         RowKey::Host(host) => host_row(snapshot, host, look),
@@ -259,7 +279,11 @@ pub(crate) fn place_of(agent: &Agent) -> String {
     }
 }
 
-fn agent_row(snapshot: &Snapshot, id: &AgentId, look: Look) -> Result<Option<Row>, CliError> {
+fn agent_row(
+    snapshot: &StateSnapshot,
+    id: &AgentId,
+    look: RowOptions,
+) -> Result<Option<TableRow>, CliError> {
     let Some(agent) = snapshot.records.agents.get(id) else { return Ok(None) };
     let work = agent.work.as_ref();
     let spent = agent.account.spent.tokens;
@@ -279,10 +303,14 @@ fn agent_row(snapshot: &Snapshot, id: &AgentId, look: Look) -> Result<Option<Row
         agent.reason.as_str().into(),
     ];
     let record = look.record(snapshot, || Record::Agent(Box::new(agent.clone())))?;
-    Ok(Some(Row { cells, record }))
+    Ok(Some(TableRow { cells, record }))
 }
 
-fn host_row(snapshot: &Snapshot, name: &HostName, look: Look) -> Result<Option<Row>, CliError> {
+fn host_row(
+    snapshot: &StateSnapshot,
+    name: &HostName,
+    look: RowOptions,
+) -> Result<Option<TableRow>, CliError> {
     let Some(host) = snapshot.records.hosts.get(name) else { return Ok(None) };
     let labels: Vec<String> =
         host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -297,7 +325,7 @@ fn host_row(snapshot: &Snapshot, name: &HostName, look: Look) -> Result<Option<R
         host.address.as_str().into(),
     ];
     let record = look.record(snapshot, || Record::Host(host.clone()))?;
-    Ok(Some(Row { cells, record }))
+    Ok(Some(TableRow { cells, record }))
 }
 
 /// A definition's JSON with its state's beside it.
@@ -308,7 +336,11 @@ fn with_state(mut definition: Value, state: Option<Value>) -> Value {
     definition
 }
 
-fn run_row(snapshot: &Snapshot, id: RunId, look: Look) -> Result<Option<Row>, CliError> {
+fn run_row(
+    snapshot: &StateSnapshot,
+    id: RunId,
+    look: RowOptions,
+) -> Result<Option<TableRow>, CliError> {
     let Some(run) = snapshot.records.runs.get(&id) else { return Ok(None) };
     let status = snapshot.records.run_status.get(&id);
     let result = status.and_then(|status| status.result.as_ref());
@@ -328,7 +360,7 @@ fn run_row(snapshot: &Snapshot, id: RunId, look: Look) -> Result<Option<Row>, Cl
     let state =
         status.map(|status| look.record(snapshot, || Record::RunStatus(Box::new(status.clone()))));
     let definition = look.record(snapshot, || Record::Run(Box::new(run.clone())))?;
-    Ok(Some(Row { cells, record: with_state(definition, state.transpose()?) }))
+    Ok(Some(TableRow { cells, record: with_state(definition, state.transpose()?) }))
 }
 
 /// Millionths of a dollar as dollars.
@@ -344,7 +376,11 @@ pub(crate) fn said(priorities: Priorities) -> String {
     user.into_iter().chain(overseer).collect::<Vec<_>>().join(", ")
 }
 
-fn goal_row(snapshot: &Snapshot, id: EpicId, look: Look) -> Result<Option<Row>, CliError> {
+fn goal_row(
+    snapshot: &StateSnapshot,
+    id: EpicId,
+    look: RowOptions,
+) -> Result<Option<TableRow>, CliError> {
     let Some(goal) = snapshot.records.goals.get(&id) else { return Ok(None) };
     let state = snapshot.records.goal_states.get(&id);
     let summary = state.and_then(|state| state.result.as_ref()).map(|result| &result.summary);
@@ -362,14 +398,14 @@ fn goal_row(snapshot: &Snapshot, id: EpicId, look: Look) -> Result<Option<Row>, 
     let state =
         state.map(|state| look.record(snapshot, || Record::GoalState(Box::new(state.clone()))));
     let definition = look.record(snapshot, || Record::Goal(Box::new(goal.clone())))?;
-    Ok(Some(Row { cells, record: with_state(definition, state.transpose()?) }))
+    Ok(Some(TableRow { cells, record: with_state(definition, state.transpose()?) }))
 }
 
 fn node_row(
-    snapshot: &Snapshot,
+    snapshot: &StateSnapshot,
     (epic, id): (EpicId, NodeId),
-    look: Look,
-) -> Result<Option<Row>, CliError> {
+    look: RowOptions,
+) -> Result<Option<TableRow>, CliError> {
     let nodes = snapshot.records.nodes.get(&epic);
     let Some(node) = nodes.and_then(|nodes| nodes.get(&id)) else { return Ok(None) };
     let states = snapshot.records.node_states.get(&epic);
@@ -395,5 +431,5 @@ fn node_row(
     if let Value::Object(fields) = &mut record {
         fields.insert("status".to_owned(), json!(status.as_str()));
     }
-    Ok(Some(Row { cells, record }))
+    Ok(Some(TableRow { cells, record }))
 }

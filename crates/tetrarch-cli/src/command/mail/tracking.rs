@@ -9,18 +9,18 @@ use tetrarch_core::duration;
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::mail::receipt::Stage;
 
-use crate::context::Desk;
+use crate::context::HumanClient;
 use crate::exit::{CliError, Code};
 
 /// What is known of a message that was sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(super) struct MailStatus {
     stages: BTreeSet<Stage>,
     /// Why nobody will handle it.
     pub(super) dead: Option<String>,
 }
 
-impl Fate {
+impl MailStatus {
     /// Learns from something that was written to the sender.
     fn learn(&mut self, seq: u64, body: &MailBody) {
         if let MailBody::Receipt(receipt) = body
@@ -87,12 +87,12 @@ pub(super) fn patience(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// The inbox cannot be read.
 pub(super) async fn follow(
-    desk: &Desk,
+    desk: &HumanClient,
     mut replies: Replies,
     seq: u64,
     wait: Duration,
-) -> Result<Fate, CliError> {
-    let mut fate = Fate::default();
+) -> Result<MailStatus, CliError> {
+    let mut fate = MailStatus::default();
     let settled = tokio::time::timeout(wait, async {
         while let Some(mail) = replies.next().await {
             fate.learn(seq, &mail.body);
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_another_message_says_nothing_of_this_one() {
+    fn receipt_of_another_message_is_ignored() {
         let wait = Some(Duration::from_secs(1));
-        let mut fate = Fate::default();
+        let mut fate = MailStatus::default();
         fate.learn(7, &receipt(8, Stage::Consumed));
         assert_eq!((fate.stage(), fate.words().as_str()), ("stored", ""));
         assert!(fate.outcome(7, None).is_ok() && fate.outcome(7, wait).is_err());
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_set_aside_is_no_success() {
+    fn dead_lettered_message_is_no_success() {
         let (to, reason) = (Principal::Agent(AgentId::Go), "why".to_owned());
-        let mut fate = Fate::default();
+        let mut fate = MailStatus::default();
         fate.learn(7, &MailBody::Dead(DeadNotice { of: of(7), to, reason }));
         assert_eq!((fate.stage(), fate.words().as_str()), ("dead", "set aside: why\n"));
         let refused = fate.outcome(7, Some(Duration::from_secs(1))).unwrap_err();

@@ -16,14 +16,14 @@ use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Spli
 
 use super::missing;
 use crate::command::project::report;
-use crate::context::{Context, Desk, new_id};
+use crate::context::{Context, HumanClient, new_id};
 use crate::document::{Document, read_document};
 use crate::exit::{CliError, Code};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What every change says besides what it is.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Ground {
+pub(crate) struct PlanChangeArgs {
     /// The version of the plan that it is made for; the one it has, unless said.
     #[arg(long)]
     base: Option<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Ground {
 
 /// Whether a change is only proposed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Proposed {
+pub(crate) struct ProposeArgs {
     /// Propose it only.
     #[arg(long)]
     draft: bool,
@@ -49,13 +49,13 @@ file has not is given up, except what is done.
 Examples:
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --base 4 --reason 'as we agreed'")]
-pub(crate) struct ApplyArgs {
+pub(crate) struct PlanApplyArgs {
     /// The epic.
     epic: EpicId,
     /// The whole plan as it should be: YAML, TOML or JSON.
     file: PathBuf,
     #[command(flatten)]
-    ground: Ground,
+    ground: PlanChangeArgs,
 }
 
 /// What `plan draft` is told.
@@ -63,13 +63,13 @@ pub(crate) struct ApplyArgs {
 #[command(after_help = "\
 Examples:
   tetrarch plan draft goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'what do you think?'")]
-pub(crate) struct DraftArgs {
+pub(crate) struct PlanDraftArgs {
     /// The epic.
     epic: EpicId,
     /// The whole plan as it should be: YAML, TOML or JSON.
     file: PathBuf,
     #[command(flatten)]
-    ground: Ground,
+    ground: PlanChangeArgs,
     /// The open draft whose place it takes.
     #[arg(long)]
     replaces: Option<DraftId>,
@@ -81,7 +81,7 @@ pub(crate) struct DraftArgs {
 Examples:
   tetrarch plan add goal_01JD8Z5W6T4QK3M9X2V7B1N0AC P1 --name 'write the manual' \\
       --accept 'it names every flag' --after T1.2 --reason 'it was forgotten'")]
-pub(crate) struct AddArgs {
+pub(crate) struct PlanAddArgs {
     /// The epic.
     epic: EpicId,
     /// The phase or task below which it is to stand.
@@ -105,9 +105,9 @@ pub(crate) struct AddArgs {
     #[arg(long)]
     profile: Option<String>,
     #[command(flatten)]
-    ground: Ground,
+    ground: PlanChangeArgs,
     #[command(flatten)]
-    proposed: Proposed,
+    proposed: ProposeArgs,
 }
 
 /// What `plan split` is told.
@@ -118,7 +118,7 @@ that is worked on cannot be split: stop it first.
 
 Examples:
   tetrarch plan split goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 parts.yaml --reason 'too much for one'")]
-pub(crate) struct SplitArgs {
+pub(crate) struct PlanSplitArgs {
     /// The epic.
     epic: EpicId,
     /// The task.
@@ -126,9 +126,9 @@ pub(crate) struct SplitArgs {
     /// Its subtasks: YAML, TOML (`[[subtasks]]`) or JSON.
     file: PathBuf,
     #[command(flatten)]
-    ground: Ground,
+    ground: PlanChangeArgs,
     #[command(flatten)]
-    proposed: Proposed,
+    proposed: ProposeArgs,
 }
 
 /// What `plan merge` is told.
@@ -140,7 +140,7 @@ waited for them waits for the first.
 Examples:
   tetrarch plan merge goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 T1.3 --name 'both parsers' \\
       --reason 'too small to be apart'")]
-pub(crate) struct MergeArgs {
+pub(crate) struct PlanMergeArgs {
     /// The epic.
     epic: EpicId,
     /// Two leaves of one parent, or more.
@@ -153,17 +153,21 @@ pub(crate) struct MergeArgs {
     #[arg(long, default_value = "")]
     objective: String,
     #[command(flatten)]
-    ground: Ground,
+    ground: PlanChangeArgs,
     #[command(flatten)]
-    proposed: Proposed,
+    proposed: ProposeArgs,
 }
 
 /// `plan apply`.
 ///
 /// # Errors
 /// The file is no plan; the owner refuses, or does not answer.
-pub(super) async fn apply(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), CliError> {
-    let ApplyArgs { epic, file, ground } = args;
+pub(super) async fn apply(
+    context: &Context,
+    desk: &HumanClient,
+    args: PlanApplyArgs,
+) -> Result<(), CliError> {
+    let PlanApplyArgs { epic, file, ground } = args;
     let plan = plan_of(&file)?;
     let wanted = wanted(desk, epic, ground, PlanMode::Apply, plan).await?;
     whole(context, desk, &wanted).await
@@ -173,14 +177,22 @@ pub(super) async fn apply(context: &Context, desk: &Desk, args: ApplyArgs) -> Re
 ///
 /// # Errors
 /// The file is no plan; the owner refuses, or does not answer.
-pub(super) async fn draft(context: &Context, desk: &Desk, args: DraftArgs) -> Result<(), CliError> {
-    let DraftArgs { epic, file, ground, replaces } = args;
+pub(super) async fn draft(
+    context: &Context,
+    desk: &HumanClient,
+    args: PlanDraftArgs,
+) -> Result<(), CliError> {
+    let PlanDraftArgs { epic, file, ground, replaces } = args;
     let plan = plan_of(&file)?;
     let wanted = wanted(desk, epic, ground, PlanMode::Draft, plan).await?;
     whole(context, desk, &Wanted { replaces, ..wanted }).await
 }
 
-async fn whole(context: &Context, desk: &Desk, wanted: &Wanted<Value>) -> Result<(), CliError> {
+async fn whole(
+    context: &Context,
+    desk: &HumanClient,
+    wanted: &Wanted<Value>,
+) -> Result<(), CliError> {
     let id = new_id();
     let payload = codec::encode_todo_plan(id, wanted)
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
@@ -204,8 +216,12 @@ fn plan_of(file: &Path) -> Result<Value, CliError> {
 ///
 /// # Errors
 /// The node is none; the owner refuses, or does not answer.
-pub(super) async fn add(context: &Context, desk: &Desk, args: AddArgs) -> Result<(), CliError> {
-    let AddArgs { epic, parent, ground, .. } = args;
+pub(super) async fn add(
+    context: &Context,
+    desk: &HumanClient,
+    args: PlanAddArgs,
+) -> Result<(), CliError> {
+    let PlanAddArgs { epic, parent, ground, .. } = args;
     let mut node = json!({"name": args.name, "acceptance": args.acceptance});
     if let Some(fields) = node.as_object_mut() {
         let deps: Vec<String> = args.deps.iter().map(ToString::to_string).collect();
@@ -228,8 +244,12 @@ pub(super) async fn add(context: &Context, desk: &Desk, args: AddArgs) -> Result
 ///
 /// # Errors
 /// The file holds no subtasks; the owner refuses, or does not answer.
-pub(super) async fn split(context: &Context, desk: &Desk, args: SplitArgs) -> Result<(), CliError> {
-    let SplitArgs { epic, node, file, ground, proposed } = args;
+pub(super) async fn split(
+    context: &Context,
+    desk: &HumanClient,
+    args: PlanSplitArgs,
+) -> Result<(), CliError> {
+    let PlanSplitArgs { epic, node, file, ground, proposed } = args;
     let mut document = read_document(&file)?;
     let listed = document.value.as_object_mut().and_then(|fields| fields.remove("subtasks"));
     if let Some(listed) = listed {
@@ -246,23 +266,27 @@ pub(super) async fn split(context: &Context, desk: &Desk, args: SplitArgs) -> Re
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(super) async fn merge(context: &Context, desk: &Desk, args: MergeArgs) -> Result<(), CliError> {
-    let MergeArgs { epic, nodes, name, objective, ground, proposed } = args;
+pub(super) async fn merge(
+    context: &Context,
+    desk: &HumanClient,
+    args: PlanMergeArgs,
+) -> Result<(), CliError> {
+    let PlanMergeArgs { epic, nodes, name, objective, ground, proposed } = args;
     let what = Merging { nodes, name, objective };
     let wanted = wanted(desk, epic, ground, proposed.mode(), what).await?;
     ask(context, desk, epic, PlanOp::Merge(wanted)).await
 }
 
-impl Proposed {
+impl ProposeArgs {
     fn mode(&self) -> PlanMode {
         if self.draft { PlanMode::Draft } else { PlanMode::Apply }
     }
 }
 
 async fn wanted<C>(
-    desk: &Desk,
+    desk: &HumanClient,
     epic: EpicId,
-    ground: Ground,
+    ground: PlanChangeArgs,
     mode: PlanMode,
     what: C,
 ) -> Result<Wanted<C>, CliError> {
@@ -270,7 +294,7 @@ async fn wanted<C>(
         Some(base) => base,
         None => {
             let wanted = [Select::One(RecordKey::Plan(epic))];
-            let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+            let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
             snapshot.records.plans.get(&epic).ok_or_else(|| missing(epic))?.version
         }
     };
@@ -278,7 +302,12 @@ async fn wanted<C>(
     Ok(Wanted { epic, mode, base_version, reason, replaces: None, what: Ok(what) })
 }
 
-async fn ask(context: &Context, desk: &Desk, epic: EpicId, op: PlanOp) -> Result<(), CliError> {
+async fn ask(
+    context: &Context,
+    desk: &HumanClient,
+    epic: EpicId,
+    op: PlanOp,
+) -> Result<(), CliError> {
     let reply = desk.operate(&Op::Plan(op)).await;
     told(context, reply, epic)
 }

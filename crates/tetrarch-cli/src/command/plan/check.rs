@@ -12,7 +12,7 @@ use crate::output;
 
 /// What `plan check` is told.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CheckArgs {
+pub(crate) struct PlanCheckArgs {
     /// Plan files: YAML, TOML or JSON; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -25,7 +25,7 @@ pub(crate) struct CheckArgs {
 ///
 /// # Errors
 /// Everything that is wrong with the files; the project's profiles cannot be read.
-pub(super) async fn run(context: &Context, args: &CheckArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> Result<(), CliError> {
     let known = match &args.project {
         Some(project) => Some(of_project(&context.desk().await?, project).await?),
         None => None,

@@ -10,9 +10,9 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
 use super::{missing, versions};
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row};
+use crate::output::{self, Cell, Column, Listing, TableRow};
 
 /// What `plan diff` is told.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ use crate::output::{self, Cell, Column, Listing, Row};
 Examples:
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 3 5
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 1 -o json")]
-pub(crate) struct DiffArgs {
+pub(crate) struct PlanDiffArgs {
     /// The epic.
     epic: EpicId,
     /// The earlier version.
@@ -42,7 +42,11 @@ const COLUMNS: &[Column] = &[
 ///
 /// # Errors
 /// There is no such epic or version; the bus cannot be read.
-pub(super) async fn run(context: &Context, desk: &Desk, args: &DiffArgs) -> Result<(), CliError> {
+pub(super) async fn run(
+    context: &Context,
+    desk: &HumanClient,
+    args: &PlanDiffArgs,
+) -> Result<(), CliError> {
     let events = versions(&desk.bus, args.epic).await?;
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
         return Err(missing(args.epic));
@@ -59,7 +63,7 @@ pub(super) async fn run(context: &Context, desk: &Desk, args: &DiffArgs) -> Resu
         let what = format!("version {} is later than {to}", args.from);
         return Err(CliError::new(Code::Usage, what).hint("give the earlier one first"));
     }
-    let (was, is) = (State::at(&events, args.from), State::at(&events, to));
+    let (was, is) = (PlanVersion::at(&events, args.from), PlanVersion::at(&events, to));
     let between = events.iter().filter(|event| (args.from + 1..=to).contains(&event.version));
     let rows = rows(args.epic, &was, &is, &whys(between))?;
     output::listing(
@@ -75,12 +79,12 @@ pub(super) async fn run(context: &Context, desk: &Desk, args: &DiffArgs) -> Resu
 
 /// A plan in one version.
 #[derive(Debug, Default)]
-struct State {
+struct PlanVersion {
     nodes: BTreeMap<NodeId, Node>,
     statuses: BTreeMap<NodeId, NodeStatus>,
 }
 
-impl State {
+impl PlanVersion {
     fn at(events: &[PlanEvent], version: u32) -> Self {
         let mut state = Self::default();
         for event in events.iter().take_while(|event| event.version <= version) {
@@ -106,10 +110,10 @@ fn whys<'a>(events: impl Iterator<Item = &'a PlanEvent>) -> BTreeMap<NodeId, Vec
 
 fn rows(
     epic: EpicId,
-    was: &State,
-    is: &State,
+    was: &PlanVersion,
+    is: &PlanVersion,
     whys: &BTreeMap<NodeId, Vec<String>>,
-) -> Result<Vec<Row>, CliError> {
+) -> Result<Vec<TableRow>, CliError> {
     let ids: BTreeSet<NodeId> = was.statuses.keys().chain(is.statuses.keys()).copied().collect();
     let mut rows = Vec::new();
     for id in ids {
@@ -126,7 +130,7 @@ fn rows(
         let why = whys.get(&id).cloned().unwrap_or_default();
         let names: Vec<&str> = fields.keys().map(String::as_str).collect();
         let word = |status: Option<&NodeStatus>| status.map(|status| status.as_str());
-        rows.push(Row {
+        rows.push(TableRow {
             cells: vec![
                 id.to_string().into(),
                 what.into(),

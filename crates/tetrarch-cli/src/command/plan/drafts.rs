@@ -9,10 +9,10 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::PlanOp;
 
 use super::change::told;
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, age, now};
-use crate::snapshot::Snapshot;
+use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
+use crate::snapshot::StateSnapshot;
 
 /// What `plan drafts` is told.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ Examples:
   tetrarch plan approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
 Exits with 5 when the plan has changed where the draft meets it; it stays open then.")]
-pub(crate) struct ApproveArgs {
+pub(crate) struct DraftApproveArgs {
     /// The draft, as `tetrarch plan drafts` shows it.
     draft: DraftId,
     /// What to say to its author.
@@ -49,7 +49,7 @@ pub(crate) struct ApproveArgs {
 Examples:
   tetrarch plan refine drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'keep T1.2 as it is'
   tetrarch plan reject drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
-pub(crate) struct DecideArgs {
+pub(crate) struct DraftDecideArgs {
     /// The draft, as `tetrarch plan drafts` shows it.
     draft: DraftId,
     /// What to say to its author.
@@ -76,17 +76,17 @@ const COLUMNS: &[Column] = &[
 /// The bus cannot be read.
 pub(super) async fn list(
     context: &Context,
-    desk: &Desk,
+    desk: &HumanClient,
     args: &DraftsArgs,
 ) -> Result<(), CliError> {
     let wanted = [Select::OfEpic(KeyKind::Draft, args.epic)];
-    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
     let drafts = snapshot.records.drafts.get(&args.epic).into_iter().flatten();
     let shown = |draft: &&Proposal| args.closed || draft.status == DraftStatus::Open;
     let mut drafts: Vec<&Proposal> = drafts.map(|(_, draft)| draft).filter(shown).collect();
     drafts.sort_by_key(|draft| (draft.status, draft.created, draft.id));
     let rows = drafts.into_iter().map(|draft| row(&snapshot, draft));
-    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
         &Listing {
@@ -98,10 +98,10 @@ pub(super) async fn list(
     Ok(())
 }
 
-fn row(snapshot: &Snapshot, draft: &Proposal) -> Result<Row, CliError> {
+fn row(snapshot: &StateSnapshot, draft: &Proposal) -> Result<TableRow, CliError> {
     let puts: Vec<String> = draft.edit.puts.iter().map(|node| node.id.to_string()).collect();
     let removes: Vec<String> = draft.edit.removes.iter().map(ToString::to_string).collect();
-    Ok(Row {
+    Ok(TableRow {
         cells: vec![
             draft.id.to_string().into(),
             Cell::state(draft.status.as_str()),
@@ -124,11 +124,11 @@ fn row(snapshot: &Snapshot, draft: &Proposal) -> Result<Row, CliError> {
 /// There is no such draft; the owner refuses, or does not answer.
 pub(super) async fn approve(
     context: &Context,
-    desk: &Desk,
-    args: ApproveArgs,
+    desk: &HumanClient,
+    args: DraftApproveArgs,
 ) -> Result<(), CliError> {
-    let ApproveArgs { draft, reason } = args;
-    decide(context, desk, DecideArgs { draft, reason }, DraftVerdict::Approve).await
+    let DraftApproveArgs { draft, reason } = args;
+    decide(context, desk, DraftDecideArgs { draft, reason }, DraftVerdict::Approve).await
 }
 
 /// A human's verdict on a draft, from wherever it is said.
@@ -137,12 +137,12 @@ pub(super) async fn approve(
 /// There is no such draft; the owner refuses, or does not answer.
 pub(crate) async fn verdict(
     context: &Context,
-    desk: &Desk,
+    desk: &HumanClient,
     draft: DraftId,
     reason: String,
     verdict: DraftVerdict,
 ) -> Result<(), CliError> {
-    decide(context, desk, DecideArgs { draft, reason }, verdict).await
+    decide(context, desk, DraftDecideArgs { draft, reason }, verdict).await
 }
 
 /// Decides on a draft, whichever epic it is of.
@@ -151,12 +151,12 @@ pub(crate) async fn verdict(
 /// There is no such draft; the owner refuses, or does not answer.
 pub(super) async fn decide(
     context: &Context,
-    desk: &Desk,
-    args: DecideArgs,
+    desk: &HumanClient,
+    args: DraftDecideArgs,
     verdict: DraftVerdict,
 ) -> Result<(), CliError> {
-    let DecideArgs { draft, reason } = args;
-    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Draft)]).await?;
+    let DraftDecideArgs { draft, reason } = args;
+    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Draft)]).await?;
     let mut all = snapshot.records.drafts.into_iter();
     let Some((epic, _)) = all.find(|(_, drafts)| drafts.contains_key(&draft)) else {
         return Err(CliError::new(Code::NotFound, format!("there is no draft {draft}"))

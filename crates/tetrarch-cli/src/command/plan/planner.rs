@@ -17,7 +17,7 @@ use tetrarch_engine::propose;
 use crate::context::{Context, new_ulid};
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Sheet, is_coloured, now, stamp};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// The project of a goal that nobody gave.
 const PROJECT: &str = "main";
@@ -63,7 +63,7 @@ pub(super) async fn propose_plan(
 
 async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
     let bus = context.desk().await?.bus;
-    let snapshot = Snapshot::read(&bus, &[Select::One(RecordKey::Goal(epic))]).await?;
+    let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Goal(epic))]).await?;
     snapshot.records.goals.get(&epic).cloned().ok_or_else(|| super::missing(epic))
 }
 
@@ -89,7 +89,7 @@ fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
 /// # Errors
 /// The planner was never asked about it.
 pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
-    let snapshot = Snapshot::read(bus, &[Select::Kind(KeyKind::Planning)]).await?;
+    let snapshot = StateSnapshot::read(bus, &[Select::Kind(KeyKind::Planning)]).await?;
     let asked = snapshot.records.plannings.values().filter(|planning| planning.epic == epic);
     let asked: Vec<&Planning> = asked.collect();
     if asked.is_empty() {

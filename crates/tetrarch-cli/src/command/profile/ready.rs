@@ -49,7 +49,7 @@ mod tests {
     use crate::document::read_document;
 
     #[test]
-    fn each_ready_profile_is_read_as_file_and_in_a_plan() {
+    fn ready_profile_is_valid_as_file_and_in_a_plan() {
         let workspace = Path::new("/home/a b/\"c\": d");
         let dir = tempfile::tempdir().unwrap();
         let read = |text: &str| {

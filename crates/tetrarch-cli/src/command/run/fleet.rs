@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::Prepared;
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::process::READY;
 
@@ -18,7 +18,7 @@ use crate::process::READY;
 const UP_WITHIN: Duration = Duration::from_secs(180);
 
 /// A fleet that was brought up here and is ours to stop.
-pub(super) struct Fleet(Child);
+pub(super) struct OwnFleet(Child);
 
 /// A connection to the fleet that is up here, else to a new one for this plan, which comes with it.
 ///
@@ -27,7 +27,7 @@ pub(super) struct Fleet(Child);
 pub(super) async fn ensure(
     context: &Context,
     plan: &Prepared,
-) -> Result<(Desk, Option<Fleet>), CliError> {
+) -> Result<(HumanClient, Option<OwnFleet>), CliError> {
     if let Some(desk) = running(context).await? {
         plan.warn_of_here(&desk);
         return Ok((desk, None));
@@ -36,7 +36,7 @@ pub(super) async fn ensure(
         return Ok((context.desk().await?, None));
     }
     plan.fits_here()?;
-    let fleet = Fleet(bring_up(context).await?);
+    let fleet = OwnFleet(bring_up(context).await?);
     Ok((context.desk().await?, Some(fleet)))
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn ensure(
 ///
 /// # Errors
 /// Its bus cannot be read.
-pub(super) async fn running(context: &Context) -> Result<Option<Desk>, CliError> {
+pub(super) async fn running(context: &Context) -> Result<Option<HumanClient>, CliError> {
     let Ok(desk) = context.desk().await else { return Ok(None) };
     let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
     Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(desk))
@@ -90,7 +90,7 @@ async fn bring_up(context: &Context) -> Result<Child, CliError> {
     }
 }
 
-impl Fleet {
+impl OwnFleet {
     /// Stops the fleet.
     ///
     /// # Errors

@@ -13,10 +13,10 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::{NodeStatus, NodeView, PlanEvent};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::progress::{Line, Progress};
-use super::watching::{LOOK_EVERY, News, Watch};
-use crate::args::Output;
-use crate::context::{Context, Desk};
+use super::progress::{Progress, StatusLine};
+use super::watching::{LOOK_EVERY, ObstacleChanges, ObstacleWatch};
+use crate::args::OutputFormat;
+use crate::context::{Context, HumanClient};
 use crate::exit::CliError;
 use crate::obstacles;
 use crate::output::{self, stamp, visible};
@@ -28,7 +28,7 @@ const RESULT_WITHIN: Duration = Duration::from_secs(20);
 
 /// How following ended.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum FollowOutcome {
     /// The goal is reached; what of it is still to be decided.
     Completed(Vec<Obstacle>),
     /// The goal is given up.
@@ -41,7 +41,7 @@ pub(super) enum Ending {
 
 /// Follows one epic.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct GoalFollower {
     quiet: bool,
     started: Instant,
     titles: BTreeMap<NodeId, String>,
@@ -49,14 +49,14 @@ pub(super) struct Follower {
     whys: BTreeMap<NodeId, String>,
     result: Option<GoalResult>,
     progress: Progress,
-    line: Line,
+    line: StatusLine,
 }
 
-impl Follower {
+impl GoalFollower {
     /// A follower that counts time from `started`.
-    pub(super) fn new(quiet: bool, started: Instant, output: Output) -> Self {
+    pub(super) fn new(quiet: bool, started: Instant, output: OutputFormat) -> Self {
         let (titles, whys) = (BTreeMap::new(), BTreeMap::new());
-        let line = Line::new(!quiet && !output::is_for_programs(output));
+        let line = StatusLine::new(!quiet && !output::is_for_programs(output));
         Self { quiet, started, titles, whys, result: None, progress: Progress::default(), line }
     }
 
@@ -72,13 +72,13 @@ impl Follower {
     pub(super) async fn follow(
         &mut self,
         context: &Context,
-        desk: &Desk,
+        desk: &HumanClient,
         epic: EpicId,
         wait: bool,
-    ) -> Result<Ending, CliError> {
+    ) -> Result<FollowOutcome, CliError> {
         let events = plan_events(&desk.bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
-        let (mut watch, from) = Watch::open(desk, epic).await?;
+        let (mut watch, from) = ObstacleWatch::open(desk, epic).await?;
         self.tell_others(context, &watch.others())?;
         let mut entries = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
         let mut look = tokio::time::interval(LOOK_EVERY);
@@ -88,8 +88,8 @@ impl Follower {
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                _ = interrupt.recv() => return Ok(Ending::Interrupted),
-                () = until(completed) => return Ok(Ending::Completed(watch.undecided())),
+                _ = interrupt.recv() => return Ok(FollowOutcome::Interrupted),
+                () = until(completed) => return Ok(FollowOutcome::Completed(watch.undecided())),
                 item = entries.next() => {
                     if let Some((seq, Ok(entry))) = item.map(|item| (item.seq, item.entry)) {
                         watch.learn(seq, &entry);
@@ -103,7 +103,7 @@ impl Follower {
                     self.progress.wait_for(&watch.present);
                     self.line.draw(&self.progress, self.started.elapsed());
                     if news.gives_up && !wait {
-                        return Ok(Ending::Stuck(Vec::new(), watch.present));
+                        return Ok(FollowOutcome::Stuck(Vec::new(), watch.present));
                     }
                     continue;
                 }
@@ -120,19 +120,19 @@ impl Follower {
             match event.goal {
                 GoalStatus::Completed | GoalStatus::Archived if event.result.is_some() => {
                     catch_up(&mut watch, &mut entries, event.version).await;
-                    return Ok(Ending::Completed(watch.undecided()));
+                    return Ok(FollowOutcome::Completed(watch.undecided()));
                 }
                 GoalStatus::Completed | GoalStatus::Archived => {
                     completed = Some(tokio::time::Instant::now() + RESULT_WITHIN);
                 }
-                GoalStatus::Cancelled => return Ok(Ending::Cancelled),
+                GoalStatus::Cancelled => return Ok(FollowOutcome::Cancelled),
                 GoalStatus::Active | GoalStatus::Paused => {
                     if let Some(list) = stuck(&event, &self.whys)
                         && !wait
                     {
                         catch_up(&mut watch, &mut entries, event.version).await;
                         watch.look();
-                        return Ok(Ending::Stuck(list, watch.present));
+                        return Ok(FollowOutcome::Stuck(list, watch.present));
                     }
                 }
             }
@@ -157,7 +157,7 @@ impl Follower {
     }
 
     /// Says once what is in the way, with what helps, and once that it is there no more.
-    fn tell(&self, context: &Context, news: &News) -> Result<(), CliError> {
+    fn tell(&self, context: &Context, news: &ObstacleChanges) -> Result<(), CliError> {
         if output::is_for_programs(context.output) {
             for (event, all) in [("obstacle_gone", &news.gone), ("obstacle", &news.appeared)] {
                 for obstacle in all {
@@ -236,7 +236,7 @@ impl Follower {
 
 /// Reads the ledger until it has told a version of the plan. What is not known in time is left out.
 async fn catch_up(
-    watch: &mut Watch,
+    watch: &mut ObstacleWatch,
     entries: &mut (impl Stream<Item = LedgerItem> + Unpin),
     version: u32,
 ) {

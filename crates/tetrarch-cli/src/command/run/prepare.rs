@@ -10,7 +10,7 @@ use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
 use tetrarch_runner::{schema_fault, tool_entries};
 
 use super::profiles;
-use crate::context::Desk;
+use crate::context::HumanClient;
 use crate::document::{Document, STANDARD_INPUT, read_document};
 use crate::exit::{CliError, Code};
 use crate::output::say;
@@ -72,7 +72,7 @@ impl Prepared {
     }
 
     /// The same for a fleet that is up on this machine. It may have other hosts, or another PATH: nothing is refused.
-    pub(in crate::command) fn warn_of_here(&self, desk: &Desk) {
+    pub(in crate::command) fn warn_of_here(&self, desk: &HumanClient) {
         if desk.data_dir.is_some() {
             self.warn(&self.missing_programs());
         }

@@ -10,23 +10,23 @@ use tetrarch_core::id::{ProfileName, ProjectName};
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::Op;
 
-use crate::context::Desk;
+use crate::context::HumanClient;
 use crate::document::{Document, read_document};
 use crate::exit::{CliError, Code};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// The profiles of a file.
-pub(super) struct Brought {
+pub(super) struct ImportedProfiles {
     /// Their names and what they say.
     pub(super) profiles: Map<String, Value>,
     /// What they were read from.
     pub(super) document: Document,
-    form: Form,
+    form: ProfileLayout,
 }
 
 /// How a file says them.
 #[derive(Clone, Copy)]
-enum Form {
+enum ProfileLayout {
     /// A mapping from names, under `profiles:`.
     Under,
     /// Such a mapping by itself.
@@ -35,13 +35,13 @@ enum Form {
     Alone,
 }
 
-impl Brought {
+impl ImportedProfiles {
     /// Where one of them stands in its document.
     pub(super) fn path(&self, name: &str) -> String {
         match self.form {
-            Form::Under => format!("profiles.{name}"),
-            Form::Mapping => name.to_owned(),
-            Form::Alone => String::new(),
+            ProfileLayout::Under => format!("profiles.{name}"),
+            ProfileLayout::Mapping => name.to_owned(),
+            ProfileLayout::Alone => String::new(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Brought {
 ///
 /// # Errors
 /// The file cannot be read, or holds something else.
-pub(super) fn read(path: &Path) -> Result<Brought, CliError> {
+pub(super) fn read(path: &Path) -> Result<ImportedProfiles, CliError> {
     let wrong = || {
         let what = format!("{}: a mapping from names to profiles is expected", path.display());
         CliError::new(Code::Usage, what).hint("write it as in `default: {argv: [my-agent]}`")
@@ -59,16 +59,16 @@ pub(super) fn read(path: &Path) -> Result<Brought, CliError> {
     let mut document = read_document(path)?;
     let Value::Object(mut said) = document.value.take() else { return Err(wrong()) };
     let (profiles, form) = match (said.remove("profiles"), said.get("name")) {
-        (Some(Value::Object(profiles)), _) => (profiles, Form::Under),
+        (Some(Value::Object(profiles)), _) => (profiles, ProfileLayout::Under),
         (Some(_), _) => return Err(wrong()),
         (None, Some(Value::String(name))) => {
             let name = name.clone();
             said.remove("name");
-            (Map::from_iter([(name, Value::Object(said))]), Form::Alone)
+            (Map::from_iter([(name, Value::Object(said))]), ProfileLayout::Alone)
         }
-        (None, _) => (said, Form::Mapping),
+        (None, _) => (said, ProfileLayout::Mapping),
     };
-    Ok(Brought { profiles, document, form })
+    Ok(ImportedProfiles { profiles, document, form })
 }
 
 /// Refuses work that no profile can do: neither one that comes with it nor one that its project has. `desk`: none
@@ -77,7 +77,7 @@ pub(super) fn read(path: &Path) -> Result<Brought, CliError> {
 /// # Errors
 /// Each node without a profile; the bus is away.
 pub(super) async fn require(
-    desk: Option<&Desk>,
+    desk: Option<&HumanClient>,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
@@ -99,11 +99,11 @@ pub(super) async fn require(
 /// # Errors
 /// The owner refuses, or does not answer.
 pub(super) async fn apply_changed(
-    desk: &Desk,
+    desk: &HumanClient,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
-    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let known = snapshot.records.profiles;
     for own in &plan.profiles {
         let held = known.get(&(project.clone(), own.name.clone()));
@@ -121,10 +121,10 @@ pub(super) async fn apply_changed(
 /// # Errors
 /// The bus is away.
 pub(in crate::command) async fn of_project(
-    desk: &Desk,
+    desk: &HumanClient,
     project: &ProjectName,
 ) -> Result<Vec<ProfileName>, CliError> {
-    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.records.profiles.into_keys();
     Ok(all.filter(|(of, _)| of == project).map(|(_, name)| name).collect())
 }

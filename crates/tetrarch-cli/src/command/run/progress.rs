@@ -78,12 +78,12 @@ const ERASE: &str = "\r\u{1b}[2K";
 
 /// The line on the terminal, below everything that is said.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct StatusLine {
     is_shown: bool,
     is_drawn: Cell<bool>,
 }
 
-impl Line {
+impl StatusLine {
     /// A line; one that is not shown where nobody wants it, and where there is no terminal.
     pub(super) fn new(wanted: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -121,7 +121,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         self.erase();
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_far_it_is_and_what_is_waited_for() {
+    fn progress_line_shows_percentage_and_what_is_awaited() {
         let mut progress = Progress { leaves: 7, settled: 3, at_work: 2, ..Progress::default() };
         assert_eq!(progress.line(Duration::from_secs(59)), "3/7 done  2 at work  0:59");
         progress.spent = Spend { tokens: 1200, cost_micro: 1_239_999, turns: 9 };

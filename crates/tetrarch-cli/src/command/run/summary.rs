@@ -16,7 +16,7 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunStatus;
 
-use crate::context::{Context, Desk};
+use crate::context::{Context, HumanClient};
 use crate::exit::CliError;
 use crate::output::{self, say, visible};
 
@@ -38,7 +38,7 @@ struct Figures {
 /// The ledger or an artifact cannot be read.
 pub(super) async fn print(
     context: &Context,
-    desk: &Desk,
+    desk: &HumanClient,
     epic: EpicId,
     from: u64,
     took: Duration,
@@ -78,7 +78,7 @@ pub(super) fn value(result: &GoalResult) -> Value {
 }
 
 /// The deliverable; the text artifact when that holds the whole of it.
-async fn whole_text(desk: &Desk, result: &GoalResult) -> String {
+async fn whole_text(desk: &HumanClient, result: &GoalResult) -> String {
     let text = result.artifacts.iter().find(|artifact| artifact.name == "deliverable");
     let Some(artifact) = text else { return result.deliverable.clone() };
     let bytes = Artifacts::new(&desk.bus).get_bytes(&artifact.sha256).await;

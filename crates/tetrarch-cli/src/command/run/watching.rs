@@ -11,18 +11,18 @@ use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Telemetry, of_epic, stands
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::Desk;
+use crate::context::HumanClient;
 use crate::exit::{CliError, Code};
 use crate::obstacles;
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// How often it is looked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// The obstacles of one goal.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ObstacleWatch {
     epic: EpicId,
-    snapshot: Snapshot,
+    snapshot: StateSnapshot,
     telemetry: watch::Receiver<Telemetry>,
     /// Those that are there.
     pub(super) present: Vec<Obstacle>,
@@ -34,7 +34,7 @@ pub(super) struct Watch {
 
 /// What changed between two looks.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct ObstacleChanges {
     /// What was not there before.
     pub(super) appeared: Vec<Obstacle>,
     /// What is there no more.
@@ -48,12 +48,12 @@ fn is_same(one: &Obstacle, other: &Obstacle) -> bool {
     (one.kind, &one.subject, &one.what) == (other.kind, &other.subject, &other.what)
 }
 
-impl Watch {
+impl ObstacleWatch {
     /// Reads the records of a goal; gives the ledger's sequence from which on they are to be followed.
     ///
     /// # Errors
     /// The bus is away, or does not let this credential read.
-    pub(super) async fn open(desk: &Desk, epic: EpicId) -> Result<(Self, u64), CliError> {
+    pub(super) async fn open(desk: &HumanClient, epic: EpicId) -> Result<(Self, u64), CliError> {
         let bus = &desk.bus;
         // Read before the records: what is newer than this is in the ledger from there on.
         let meta = load_meta(bus).await;
@@ -106,7 +106,7 @@ impl Watch {
     }
 
     /// Looks again.
-    pub(super) fn look(&mut self) -> News {
+    pub(super) fn look(&mut self) -> ObstacleChanges {
         let records = &self.snapshot.records;
         let found = of_epic(records, &self.telemetry.borrow(), self.epic);
         let lacks = |all: &[Obstacle], it: &Obstacle| !all.iter().any(|other| is_same(it, other));
@@ -118,12 +118,12 @@ impl Watch {
         let gives_up = borne.is_some_and(|borne| since.elapsed() >= Duration::from_millis(borne.0));
         self.standing = borne.map(|_| since);
         self.present = found;
-        News { appeared, gone, gives_up }
+        ObstacleChanges { appeared, gone, gives_up }
     }
 }
 
 /// What the records do not say, as it is told now and then beside everything else.
-fn follow_telemetry(desk: Desk) -> watch::Receiver<Telemetry> {
+fn follow_telemetry(desk: HumanClient) -> watch::Receiver<Telemetry> {
     let (tell, telemetry) = watch::channel(Telemetry { owner: true, halted: None });
     tokio::spawn(async move {
         while !tell.is_closed() {

@@ -79,7 +79,7 @@ fn told(focus: Focus, entries: &[Entry]) -> Vec<String> {
 }
 
 #[test]
-fn a_story_is_of_the_agent_its_hosts_while_it_was_there_and_its_parents_circuit() {
+fn agent_story_includes_its_host_and_its_parents_circuit() {
     let (one, other) = (worker(1, 1, Liveness::Active), worker(2, 2, Liveness::Active));
     let entries = history(&one, &other);
     let of_one = told(Focus::Agent(one.id), &entries);
@@ -89,7 +89,7 @@ fn a_story_is_of_the_agent_its_hosts_while_it_was_there_and_its_parents_circuit(
 }
 
 #[test]
-fn an_attempts_and_a_nodes_story_are_of_the_agents_that_serve_it() {
+fn assignment_and_node_stories_include_serving_agents() {
     let (one, other) = (worker(1, 1, Liveness::Active), worker(2, 2, Liveness::Active));
     let entries = history(&one, &other);
     let work = one.work.clone().unwrap();
@@ -103,7 +103,7 @@ fn an_attempts_and_a_nodes_story_are_of_the_agents_that_serve_it() {
 }
 
 #[test]
-fn host_of_an_ended_agent_is_not_told() {
+fn events_of_a_host_after_its_agent_ended_are_left_out() {
     let one = worker(1, 1, Liveness::Active);
     let ended = Agent { liveness: Liveness::Terminated, ..on(&one, "a") };
     let entries = [
@@ -117,14 +117,14 @@ fn host_of_an_ended_agent_is_not_told() {
 }
 
 #[test]
-fn things_are_named_as_people_write_them() {
+fn story_targets_are_parsed_as_people_write_them() {
     let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
-    let read = |text: &str| Thing::read(text);
-    assert_eq!(read("GO"), Ok(Thing::Agent(AgentId::Go)));
+    let read = |text: &str| WhyTarget::read(text);
+    assert_eq!(read("GO"), Ok(WhyTarget::Agent(AgentId::Go)));
     let (epic, node) = (format!("goal_{ulid}").parse().unwrap(), "T1.2".parse().unwrap());
-    assert_eq!(read(&format!("goal_{ulid}/T1.2")), Ok(Thing::Node(epic, node)));
-    assert!(matches!(read(&format!("run_{ulid}")), Ok(Thing::Run(_))));
-    assert!(matches!(read(&format!("asg_{ulid}")), Ok(Thing::Assignment(_))));
+    assert_eq!(read(&format!("goal_{ulid}/T1.2")), Ok(WhyTarget::Node(epic, node)));
+    assert!(matches!(read(&format!("run_{ulid}")), Ok(WhyTarget::Run(_))));
+    assert!(matches!(read(&format!("asg_{ulid}")), Ok(WhyTarget::Assignment(_))));
     assert!(read(&format!("goal_{ulid}")).unwrap_err().contains("<goal>/<node>"));
     assert!(read("nobody").is_err());
 }

@@ -108,7 +108,7 @@ fn bear(stage: &Stage, place: &str) -> bool {
 }
 
 #[test]
-fn any_value_of_any_key_is_taken_or_refused_with_its_place() {
+fn any_value_is_accepted_or_refused_with_its_position() {
     let (seed, rounds) = (from_env("FUZZ_SEED", 1), from_env("FUZZ_ROUNDS", ROUNDS));
     let mut taken = 0;
     for (number, key) in KEYS.iter().enumerate() {

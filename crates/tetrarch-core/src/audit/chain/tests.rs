@@ -16,7 +16,7 @@ fn broken(lines: &[String]) -> String {
 }
 
 #[test]
-fn a_trail_as_it_was_written_is_whole_and_has_the_head_of_its_last_act() {
+fn intact_trail_verifies_to_the_head_of_its_last_act() {
     let lines = lines();
     let verified = verify(lines.concat().as_bytes()).unwrap();
     assert_eq!(verified.header, json!({"ledger": "now"}));
@@ -26,14 +26,14 @@ fn a_trail_as_it_was_written_is_whole_and_has_the_head_of_its_last_act() {
 }
 
 #[test]
-fn a_trail_without_acts_is_whole() {
+fn empty_trail_is_valid() {
     let mut chain = Chain::default();
     let text = chain.header("{}") + &chain.seal();
     assert_eq!(verify(text.as_bytes()).unwrap().entries, []);
 }
 
 #[test]
-fn a_trail_that_was_cut_off_says_so_wherever_it_was() {
+fn truncated_trail_is_reported_at_any_cut() {
     let whole = lines().concat();
     for end in 0..whole.len() {
         let told = verify(&whole.as_bytes()[..end]).unwrap_err();
@@ -44,7 +44,7 @@ fn a_trail_that_was_cut_off_says_so_wherever_it_was() {
 }
 
 #[test]
-fn a_line_that_was_removed_inserted_or_moved_is_told() {
+fn removed_inserted_or_moved_line_is_reported() {
     let removed: Vec<String> =
         lines().into_iter().enumerate().filter(|(at, _)| *at != 2).map(|(_, line)| line).collect();
     assert!(broken(&removed).starts_with("line 3: it says that it is line 4"));
@@ -63,7 +63,7 @@ fn a_line_that_was_removed_inserted_or_moved_is_told() {
 }
 
 #[test]
-fn a_byte_that_was_altered_is_told_whichever_it_is() {
+fn any_altered_byte_is_reported() {
     let whole = lines().concat().into_bytes();
     for at in 0..whole.len() {
         for bit in [1, 0x20] {
@@ -78,14 +78,14 @@ fn a_byte_that_was_altered_is_told_whichever_it_is() {
 }
 
 #[test]
-fn a_seal_with_another_count_is_told() {
+fn seal_with_another_count_is_reported() {
     let mut lines = lines();
     lines[4] = lines[4].replace("\"entries\":3", "\"entries\":2");
     assert_eq!(broken(&lines), "line 5: the seal is not the one of 3 entries: it was altered");
 }
 
 #[test]
-fn what_is_no_trail_is_told() {
+fn text_that_is_no_trail_is_reported() {
     assert!(verify(b"").unwrap_err().what.starts_with("the seal is missing"));
     assert!(verify(b"hello\n").unwrap_err().what.starts_with("it is no JSON"));
     let mut chain = Chain::default();

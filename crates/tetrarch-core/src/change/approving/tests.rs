@@ -29,7 +29,7 @@ fn at(change: &Change, now: u64) -> Result<(), NotApproved> {
 }
 
 #[test]
-fn as_many_different_people_as_it_needs_have_to_approve() {
+fn required_number_of_distinct_people_must_approve() {
     let rows: [(u32, &[&str], Result<(), NotApproved>); 8] = [
         (1, &[], Err(NotApproved::Missing)),
         (1, &["human:ada"], Ok(())),
@@ -46,7 +46,7 @@ fn as_many_different_people_as_it_needs_have_to_approve() {
 }
 
 #[test]
-fn nobody_of_the_chain_that_asks_counts_for_a_person() {
+fn approver_in_the_requesting_chain_does_not_count() {
     // Whoever made the change, those above it, and the agent that speaks for a person.
     for agent in ["W:01JD8Z5W6T4QK3M9X2V7B1N0AC", "PO-demo", "IO@ada", "GO"] {
         let change = approved(2, &[agent, "human:ada"]);
@@ -57,7 +57,7 @@ fn nobody_of_the_chain_that_asks_counts_for_a_person() {
 }
 
 #[test]
-fn what_changed_after_an_approval_voids_all_that_were_given() {
+fn change_after_approval_voids_all_approvals() {
     let mut change = approved(2, &["human:ada", "human:ben"]);
     change.made.action.head = "e".repeat(40);
     assert!(matches!(at(&change, 50), Err(NotApproved::OtherDigest { .. })));
@@ -68,7 +68,7 @@ fn what_changed_after_an_approval_voids_all_that_were_given() {
 }
 
 #[test]
-fn approvals_end_at_their_time_and_with_their_use() {
+fn approvals_expire_with_time_and_use() {
     let change = approved(2, &["human:ada", "human:ben"]);
     assert_eq!(at(&change, UNTIL.0 - 1), Ok(()));
     assert_eq!(at(&change, UNTIL.0), Err(NotApproved::Expired { by_ms: 0 }));
@@ -84,7 +84,7 @@ fn approvals_end_at_their_time_and_with_their_use() {
 }
 
 #[test]
-fn how_many_and_who_is_said_for_all_and_for_projects() {
+fn approval_policy_has_a_default_and_project_overrides() {
     let name = |text: &str| ProjectName::new(text).unwrap();
     let human = |text: &str| HumanName::new(text).unwrap();
     let all = Approvals {

@@ -86,14 +86,14 @@ fn also(before: &Records, entry: &mut Entry, id: &AgentId, change: impl FnOnce(&
 }
 
 #[test]
-fn epochs_and_what_is_covered_only_grow() {
+fn epochs_and_covered_positions_only_grow() {
     broken(8, "follows 3", nothing, |_, before, _| before.epoch = 3);
     broken(20, "they were up to 999", nothing, |_, before, _| before.intake_seq = 999);
     broken(8, "does not say so", nothing, |_, _, entry| entry.epoch += 1);
 }
 
 #[test]
-fn an_entry_has_one_image_of_a_record() {
+fn entry_has_one_image_per_record() {
     broken(20, "two images", end, |_, _, entry| entry.records.push(entry.records[0].clone()));
     broken(20, "both written and forgotten", end, |_, _, entry| {
         entry.dropped.push(entry.records[0].key());
@@ -101,7 +101,7 @@ fn an_entry_has_one_image_of_a_record() {
 }
 
 #[test]
-fn plans_rise_by_one_with_one_event() {
+fn plan_version_rises_by_one_with_one_event() {
     broken(13, "follows", end, |_, before, _| {
         before.plans.values_mut().for_each(|plan| plan.version -= 1);
     });
@@ -135,7 +135,7 @@ fn plans_rise_by_one_with_one_event() {
 }
 
 #[test]
-fn a_decision_is_made_once() {
+fn request_is_decided_once() {
     broken(3, "otherwise", admit, |_, before, entry| {
         let made = entry.records.iter().find_map(|record| {
             if let Record::Decision(decision) = record { Some((**decision).clone()) } else { None }
@@ -146,7 +146,7 @@ fn a_decision_is_made_once() {
 }
 
 #[test]
-fn nothing_begins_on_an_ended_life() {
+fn nothing_is_placed_on_an_ended_host_life() {
     let placed = |epoch| {
         let host = HostName::new("h1").unwrap();
         Some(Placement { host, host_epoch: epoch })
@@ -166,7 +166,7 @@ fn nothing_begins_on_an_ended_life() {
 }
 
 #[test]
-fn a_session_is_sealed_and_launched_once() {
+fn session_is_sealed_and_launched_once() {
     broken(7, "not sealed", rejoin, |_, _, entry| entry.seals.clear());
     broken(7, "not sealed", rejoin, |s, _, entry| entry.seals[0].agent = s.ended.clone());
     broken(7, "not sealed", rejoin, |_, _, entry| entry.seals[0].epoch += 1);
@@ -190,7 +190,7 @@ fn a_session_is_sealed_and_launched_once() {
 }
 
 #[test]
-fn an_agents_past_stays() {
+fn past_sessions_of_an_agent_are_immutable() {
     broken(6, "epoch 1 follows 2", end, |_, _, entry| agent(entry, &po(), |a| a.epoch = 1));
     broken(6, "two sessions", end, |_, _, entry| {
         agent(entry, &po(), |a| a.session = Some(SessionId(Ulid(4))));
@@ -303,7 +303,7 @@ fn runs_and_assignments_only_move_forward() {
 }
 
 #[test]
-fn nodes_and_goals_only_move_by_their_tables() {
+fn nodes_and_goals_follow_their_transition_tables() {
     let state =
         |s: &Scene, before: &Records, on: &str| before.node_states[&s.epic][&node(on)].clone();
     broken(10, "done -> queued", nothing, |s, before, entry| {

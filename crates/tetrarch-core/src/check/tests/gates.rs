@@ -40,7 +40,7 @@ fn approval(entry: &mut Entry, change: impl FnOnce(&mut Approval)) {
 }
 
 #[test]
-fn nothing_is_merged_that_nobody_approved() {
+fn unapproved_change_is_never_merged() {
     broken("nobody approved it", |_, entry| of(entry).approval = None);
     broken("approved it", |_, entry| {
         approval(entry, |it| it.by = Principal::Agent("GO".parse().unwrap()));

@@ -3,30 +3,30 @@
 use super::*;
 use crate::limits::QUESTIONS_MAX;
 
-fn reports(effects: &[Effect]) -> Vec<&Report> {
+fn reports(effects: &[SessionEffect]) -> Vec<&Report> {
     let mut told = Vec::new();
     for effect in effects {
-        if let Effect::Report(report) = effect {
+        if let SessionEffect::Report(report) = effect {
             told.push(&**report);
         }
     }
     told
 }
 
-fn stop() -> Input {
+fn stop() -> SessionInput {
     letter(MailBody::Stop(order("enough")))
 }
 
-fn kill() -> Input {
+fn kill() -> SessionInput {
     letter(MailBody::Kill(order("replaced")))
 }
 
 #[test]
-fn what_is_stopped_before_its_claim_is_never_started() {
+fn stop_before_the_claim_prevents_the_start() {
     let mut hosted = worker();
-    assert_eq!(hosted.begin(), [Effect::Claim]);
+    assert_eq!(hosted.begin(), [SessionEffect::Claim]);
     assert_eq!(hosted.step(NOW, stop()), [], "nothing is written before the claim");
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&effects), ["journal", "report", "journal", "report", "journal", "end"]);
     let told = reports(&effects);
     assert!(matches!(told[0], Report::Run { event: RunEvent::CancelRequested, .. }));
@@ -36,18 +36,18 @@ fn what_is_stopped_before_its_claim_is_never_started() {
 }
 
 #[test]
-fn what_is_killed_before_its_claim_is_over() {
+fn kill_before_the_claim_ends_the_session() {
     let mut hosted = worker();
     assert_eq!(kinds(&hosted.step(NOW, kill())), ["report", "end"]);
-    assert_eq!(hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed)), []);
+    assert_eq!(hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed)), []);
 }
 
 #[test]
-fn a_program_that_cannot_be_started_has_failed() {
+fn program_that_cannot_be_started_has_failed() {
     let mut hosted = worker();
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let failed = RunnerEvent::SpawnFailed { error: "no such program".to_owned() };
-    let effects = hosted.step(NOW, Input::Runner(failed));
+    let effects = hosted.step(NOW, SessionInput::Runner(failed));
     assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"]);
     let said = matches!(reports(&effects)[0], Report::Result { result, .. }
         if result.outcome == Outcome::Failure && result.error == "no such program");
@@ -55,63 +55,63 @@ fn a_program_that_cannot_be_started_has_failed() {
 }
 
 #[test]
-fn a_stop_is_asked_for_once_and_its_late_start_does_not_undo_it() {
+fn stop_is_requested_once_despite_a_late_start() {
     let mut hosted = worker();
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&hosted.step(NOW, stop())), ["journal", "report", "stop"]);
     let started = RunnerEvent::Started { pid: None, isolation: String::new() };
-    hosted.step(NOW, Input::Runner(started));
+    hosted.step(NOW, SessionInput::Runner(started));
     assert_eq!(hosted.step(NOW, stop()), [], "it is ending");
     assert_eq!(kinds(&hosted.step(NOW, kill())), ["kill"], "a kill still kills");
     assert_eq!(hosted.step(NOW, kill()), []);
 }
 
 #[test]
-fn a_kill_after_the_exit_waits_for_nothing() {
+fn kill_after_the_exit_is_immediate() {
     let mut hosted = running(worker());
     let mut result = *success();
     result.deliverable = "x".repeat(DELIVERABLE_BYTES_MAX + 1);
     hosted.step(
         NOW,
-        Input::Runner(RunnerEvent::Result { result: Box::new(result), files: Vec::new() }),
+        SessionInput::Runner(RunnerEvent::Result { result: Box::new(result), files: Vec::new() }),
     );
     assert_eq!(exited(&mut hosted), [], "its text is being stored");
     assert_eq!(kinds(&hosted.step(NOW, kill())), ["journal", "report", "end"]);
-    assert_eq!(hosted.step(NOW, Input::Stored(Vec::new())), []);
+    assert_eq!(hosted.step(NOW, SessionInput::Stored(Vec::new())), []);
 }
 
 #[test]
-fn a_session_that_is_fenced_off_at_its_end_still_ends() {
+fn session_fenced_during_its_end_still_ends() {
     let mut hosted = running(worker());
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
-    hosted.step(NOW, Input::Runner(result));
+    hosted.step(NOW, SessionInput::Runner(result));
     let effects = exited(&mut hosted);
     assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"]);
     // The shell stopped at the first of them.
-    assert_eq!(kinds(&hosted.step(NOW, Input::Fenced)), ["end"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Fenced)), ["end"]);
 }
 
 #[test]
-fn a_session_that_is_fenced_off_at_its_start_waits_for_no_exit() {
+fn session_fenced_during_its_start_awaits_no_exit() {
     let mut hosted = worker();
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
-    assert_eq!(kinds(&hosted.step(NOW, Input::Fenced)), ["kill", "end"]);
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Fenced)), ["kill", "end"]);
 }
 
 #[test]
-fn the_first_result_stands_and_counters_only_grow() {
+fn first_result_stands_and_counters_only_grow() {
     let mut hosted = running(worker());
     let used = |turns| Usage { turns, ..Usage::default() };
-    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(used(7))));
-    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(used(3))));
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Usage(used(7))));
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Usage(used(3))));
     let blocked = RunnerEvent::Blocked { reason: "a lock".to_owned() };
-    let effects = hosted.step(NOW, Input::Runner(blocked));
+    let effects = hosted.step(NOW, SessionInput::Runner(blocked));
     let told = matches!(reports(&effects)[0], Report::Run { usage, .. } if *usage == used(7));
     assert!(told, "{effects:?}");
     let result = |text: &str| {
         let mut result = success();
         text.clone_into(&mut result.deliverable);
-        Input::Runner(RunnerEvent::Result { result, files: Vec::new() })
+        SessionInput::Runner(RunnerEvent::Result { result, files: Vec::new() })
     };
     hosted.step(NOW, result("first"));
     assert_eq!(hosted.step(NOW, result("second")), []);
@@ -122,20 +122,20 @@ fn the_first_result_stands_and_counters_only_grow() {
 }
 
 #[test]
-fn an_answer_moves_the_run_only_when_one_was_asked_for() {
+fn answer_resumes_only_a_waiting_run() {
     let mut hosted = running(worker());
     let answer = || letter(MailBody::Answer { question: None, text: "yes".to_owned() });
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
     let ask = RunnerEvent::Ask { question: "well?".to_owned(), options: Vec::new() };
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(ask))), ["journal", "report"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(ask))), ["journal", "report"]);
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["report", "journal", "deliver"]);
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
 }
 
 /// What a session has asked, by name.
-fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
+fn asked(hosted: &mut HostedSession, text: &str) -> Option<QuestionId> {
     let ask = RunnerEvent::Ask { question: text.to_owned(), options: Vec::new() };
-    let effects = hosted.step(NOW, Input::Runner(ask));
+    let effects = hosted.step(NOW, SessionInput::Runner(ask));
     reports(&effects).into_iter().find_map(|report| match report {
         Report::Ask { id, .. } => *id,
         Report::Ready
@@ -156,7 +156,7 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
 }
 
 #[test]
-fn an_answer_ends_the_wait_for_its_own_question_only() {
+fn answer_ends_only_the_wait_for_its_question() {
     let mut hosted = running(worker());
     let first = asked(&mut hosted, "which?");
     let second = asked(&mut hosted, "and when?");
@@ -172,37 +172,39 @@ fn an_answer_ends_the_wait_for_its_own_question_only() {
 }
 
 #[test]
-fn a_program_is_told_that_it_asks_too_much() {
+fn excess_questions_are_refused_to_the_program() {
     let mut hosted = running(worker());
     for number in 0..QUESTIONS_MAX {
         assert!(asked(&mut hosted, &format!("{number}?")).is_some());
     }
     let ask = RunnerEvent::Ask { question: "one more?".to_owned(), options: Vec::new() };
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(ask))), ["deliver"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(ask))), ["deliver"]);
 }
 
 #[test]
-fn each_request_has_its_own_silence() {
+fn each_request_has_its_own_timeout() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(7))));
-    let ask = |hosted: &mut Hosted, now| hosted.step(now, Input::SpawnRead(Ok((None, wanted()))));
+    let ask = |hosted: &mut HostedSession, now| {
+        hosted.step(now, SessionInput::SpawnRead(Ok((None, wanted()))))
+    };
     ask(&mut hosted, NOW);
     let later = BusTime(NOW.0 + 1_000);
     ask(&mut hosted, later);
     let first = hosted.next_deadline().unwrap();
-    assert_eq!(kinds(&hosted.step(first, Input::Tick)), ["report"]);
+    assert_eq!(kinds(&hosted.step(first, SessionInput::Tick)), ["report"]);
     let second = hosted.next_deadline().unwrap();
     assert_eq!(second, BusTime(first.0 + 1_000));
-    assert_eq!(kinds(&hosted.step(second, Input::Tick)), ["report"]);
+    assert_eq!(kinds(&hosted.step(second, SessionInput::Tick)), ["report"]);
     assert_eq!(hosted.next_deadline(), None);
 }
 
 #[test]
-fn a_request_that_cannot_be_read_is_answered_to_its_program() {
+fn undecodable_request_is_refused_to_its_program() {
     let mut hosted = running(worker());
     let spawn = RunnerEvent::Spawn { request: "{".to_owned() };
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(spawn))), ["read spawn"]);
-    let effects = hosted.step(NOW, Input::SpawnRead(Err("line 1: \"quoted\"".to_owned())));
-    let Effect::Order(order) = &effects[0] else { panic!("{effects:?}") };
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(spawn))), ["read spawn"]);
+    let effects = hosted.step(NOW, SessionInput::SpawnRead(Err("line 1: \"quoted\"".to_owned())));
+    let SessionEffect::Order(order) = &effects[0] else { panic!("{effects:?}") };
     let Order::Deliver { line: crate::order::Inbound::Mail { topic, body, .. }, .. } = &**order
     else {
         panic!("{order:?}")
@@ -212,23 +214,23 @@ fn a_request_that_cannot_be_read_is_answered_to_its_program() {
     assert_eq!(said["error"], "line 1: \"quoted\"");
 }
 
-fn rotate() -> Input {
+fn rotate() -> SessionInput {
     letter(MailBody::Rotate(order("a new context")))
 }
 
-fn ended(hosted: &mut Hosted, exit: Exit) -> Vec<Effect> {
-    hosted.step(NOW, Input::Runner(RunnerEvent::Exited { exit, result: None }))
+fn ended(hosted: &mut HostedSession, exit: Exit) -> Vec<SessionEffect> {
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Exited { exit, result: None }))
 }
 
 #[test]
-fn a_rotation_is_asked_for_once_and_its_end_gives_no_result() {
+fn rotation_is_requested_once_and_gives_no_result() {
     for exit in [Exit::Code(0), Exit::Code(1), Exit::Code(143), Exit::Signal(15), Exit::Signal(9)] {
         let mut hosted = running(worker());
         assert_eq!(kinds(&hosted.step(NOW, rotate())), ["journal", "rotate"]);
         assert_eq!(hosted.step(NOW, rotate()), []);
         let state = "7".to_owned();
         let checkpoint = RunnerEvent::Checkpoint { state, confirm: false };
-        assert_eq!(kinds(&hosted.step(NOW, Input::Runner(checkpoint))), ["journal"]);
+        assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(checkpoint))), ["journal"]);
         let effects = ended(&mut hosted, exit);
         assert_eq!(kinds(&effects), ["journal", "report", "end"]);
         let gone = Report::Gone { cause: "a new context".to_owned() };
@@ -237,38 +239,38 @@ fn a_rotation_is_asked_for_once_and_its_end_gives_no_result() {
 }
 
 #[test]
-fn a_program_that_finishes_instead_has_finished() {
+fn program_finishing_during_rotation_has_finished() {
     let mut hosted = running(worker());
     hosted.step(NOW, rotate());
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
-    hosted.step(NOW, Input::Runner(result));
+    hosted.step(NOW, SessionInput::Runner(result));
     let effects = ended(&mut hosted, Exit::Signal(9));
     assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
 
     let mut plain = running(worker());
     plain.step(NOW, rotate());
     let exit = RunnerEvent::Exited { exit: Exit::Code(0), result: Some(success()) };
-    let effects = plain.step(NOW, Input::Runner(exit));
+    let effects = plain.step(NOW, SessionInput::Runner(exit));
     assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
 }
 
 #[test]
-fn what_is_rotated_before_its_claim_is_gone() {
+fn rotation_before_the_claim_ends_the_session() {
     let mut hosted = worker();
     let effects = hosted.step(NOW, rotate());
     assert_eq!(kinds(&effects), ["report", "end"]);
-    assert_eq!(hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed)), []);
+    assert_eq!(hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed)), []);
 }
 
 #[test]
-fn a_stop_or_a_kill_stands_above_a_rotation() {
+fn stop_or_kill_overrides_rotation() {
     let mut hosted = running(worker());
     hosted.step(NOW, rotate());
     assert_eq!(kinds(&hosted.step(NOW, stop())), ["journal", "report", "stop"]);
     assert_eq!(hosted.step(NOW, rotate()), [], "it is ending");
     let cancelled = Some(Box::new(RunResult::ended(Outcome::Cancelled, "stopped")));
     let exit = RunnerEvent::Exited { exit: Exit::Signal(15), result: cancelled };
-    let effects = hosted.step(NOW, Input::Runner(exit));
+    let effects = hosted.step(NOW, SessionInput::Runner(exit));
     assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
 
     let mut hosted = running(worker());
@@ -285,14 +287,14 @@ fn a_stop_or_a_kill_stands_above_a_rotation() {
 }
 
 #[test]
-fn a_rotation_after_the_exit_changes_nothing() {
+fn rotation_after_the_exit_changes_nothing() {
     let mut hosted = running(worker());
     let mut result = *success();
     result.deliverable = "x".repeat(DELIVERABLE_BYTES_MAX + 1);
     let told = RunnerEvent::Result { result: Box::new(result), files: Vec::new() };
-    hosted.step(NOW, Input::Runner(told));
+    hosted.step(NOW, SessionInput::Runner(told));
     exited(&mut hosted);
     assert_eq!(hosted.step(NOW, rotate()), []);
-    let effects = hosted.step(NOW, Input::Stored(Vec::new()));
+    let effects = hosted.step(NOW, SessionInput::Stored(Vec::new()));
     assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
 }

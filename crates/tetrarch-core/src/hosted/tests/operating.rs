@@ -8,8 +8,8 @@ fn id(place: u128) -> RequestId {
 }
 
 /// What the program is told at once: the topic, the body, which request it answers.
-fn told(effect: &Effect) -> (String, serde_json::Value, Option<RequestId>) {
-    let Effect::Order(order) = effect else { panic!("{effect:?}") };
+fn told(effect: &SessionEffect) -> (String, serde_json::Value, Option<RequestId>) {
+    let SessionEffect::Order(order) = effect else { panic!("{effect:?}") };
     let Order::Deliver { line: Inbound::Mail { topic, body, answers, place: 0, .. }, .. } =
         &**order
     else {
@@ -18,13 +18,13 @@ fn told(effect: &Effect) -> (String, serde_json::Value, Option<RequestId>) {
     (topic.clone(), serde_json::from_str(body).unwrap(), *answers)
 }
 
-fn asked(op: &str, body: &str, id: Option<RequestId>) -> Vec<Effect> {
+fn asked(op: &str, body: &str, id: Option<RequestId>) -> Vec<SessionEffect> {
     let (op, body) = (op.to_owned(), body.to_owned());
-    running(worker()).step(NOW, Input::Runner(RunnerEvent::Operate { id, op, body }))
+    running(worker()).step(NOW, SessionInput::Runner(RunnerEvent::Operate { id, op, body }))
 }
 
 #[test]
-fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
+fn operation_keeps_its_id_and_targets_the_runs_goal() {
     for (op, body, expected) in [
         ("todo.list", "{}", "epic"),
         ("todo.list", r#"{"epic":"other"}"#, "other"),
@@ -33,7 +33,7 @@ fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
         ("file.reserve", r#"{"paths":["a"]}"#, "paths"),
     ] {
         let effects = asked(op, body, Some(id(7)));
-        let [Effect::Operate { id: given, op: name, body }] = effects.as_slice() else {
+        let [SessionEffect::Operate { id: given, op: name, body }] = effects.as_slice() else {
             panic!("{effects:?}")
         };
         assert_eq!((*given, name.as_str()), (id(7), op));
@@ -43,13 +43,13 @@ fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
     assert_eq!(first, second, "one without an id is named by its run and number");
     let seeded = worker().with_id_seed("what nobody else knows".to_owned());
     let (op, body) = ("file.list".to_owned(), "{}".to_owned());
-    let other =
-        running(seeded).step(NOW, Input::Runner(RunnerEvent::Operate { id: None, op, body }));
+    let other = running(seeded)
+        .step(NOW, SessionInput::Runner(RunnerEvent::Operate { id: None, op, body }));
     assert_ne!(first, other, "and by its seed");
 }
 
 #[test]
-fn what_a_program_may_not_ask_for_is_answered_at_once() {
+fn forbidden_operation_is_refused_at_once() {
     for (op, body, error) in [
         ("agent.retire", "{}", ErrorCode::Unauthorized),
         ("nonsense", "{}", ErrorCode::Unauthorized),
@@ -65,7 +65,7 @@ fn what_a_program_may_not_ask_for_is_answered_at_once() {
 }
 
 #[test]
-fn a_message_is_sent_before_it_is_said_to_be() {
+fn message_is_stored_before_it_is_confirmed() {
     let text = |bytes: usize| "x".repeat(bytes);
     for (to, size, reader) in [
         ("parent", 1, Some("PO-a")),
@@ -77,11 +77,11 @@ fn a_message_is_sent_before_it_is_said_to_be() {
         ("somebody", 1, None),
     ] {
         let event = RunnerEvent::Write { id: Some(id(7)), to: to.to_owned(), text: text(size) };
-        let effects = running(worker()).step(NOW, Input::Runner(event));
+        let effects = running(worker()).step(NOW, SessionInput::Runner(event));
         let (topic, body, answers) = told(effects.last().unwrap());
         assert_eq!(answers, Some(id(7)));
         match (reader, effects.as_slice()) {
-            (Some(reader), [Effect::Mail(mail), _]) => {
+            (Some(reader), [SessionEffect::Mail(mail), _]) => {
                 assert_eq!(mail.to, Principal::Agent(reader.parse().unwrap()));
                 assert_eq!((mail.correlation, topic.as_str()), (Some(id(7)), MAIL_SENT));
             }
@@ -94,17 +94,18 @@ fn a_message_is_sent_before_it_is_said_to_be() {
     }
 }
 
-fn from(writer: &str, correlation: Option<RequestId>) -> Input {
-    let Input::Mail { mail, json, place, .. } = letter(MailBody::Info { text: "go".to_owned() })
+fn from(writer: &str, correlation: Option<RequestId>) -> SessionInput {
+    let SessionInput::Mail { mail, json, place, .. } =
+        letter(MailBody::Info { text: "go".to_owned() })
     else {
         panic!("no mail")
     };
     let mail = Box::new(Mail { correlation, ..*mail });
-    Input::Mail { from: writer.parse().unwrap(), mail, json, place }
+    SessionInput::Mail { from: writer.parse().unwrap(), mail, json, place }
 }
 
 #[test]
-fn of_more_messages_than_are_known_again_the_oldest_is_forgotten() {
+fn oldest_known_message_is_forgotten_beyond_the_bound() {
     let mut session = running(worker());
     let last = LETTERS_KNOWN_MAX as u128;
     // Ids grow or fall with time: which one is the smallest says nothing of which one is the oldest.
@@ -122,7 +123,7 @@ fn of_more_messages_than_are_known_again_the_oldest_is_forgotten() {
 }
 
 #[test]
-fn a_message_that_its_writer_sends_once_more_is_given_once() {
+fn resent_message_is_delivered_once() {
     let mut session = running(worker());
     for (writer, correlation, new) in [
         ("PO-a", Some(id(1)), true),

@@ -5,7 +5,7 @@ use crate::budget::Counter;
 use crate::journal::BudgetNote;
 use crate::mail::{BudgetRaised, OpReply};
 
-fn granted(tokens: u64) -> Hosted {
+fn granted(tokens: u64) -> HostedSession {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(tokens), ..Limits::default() };
     hosted.go_on_from(None, Spend::default());
@@ -16,24 +16,24 @@ fn tokens(tokens: u64) -> Spend {
     Spend { tokens, ..Spend::default() }
 }
 
-fn call(hosted: &mut Hosted, call: &str, worst: u64) -> Vec<Effect> {
+fn call(hosted: &mut HostedSession, call: &str, worst: u64) -> Vec<SessionEffect> {
     let (call, worst) = (call.to_owned(), tokens(worst));
-    hosted.step(NOW, Input::Runner(RunnerEvent::SetAside { call, worst }))
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::SetAside { call, worst }))
 }
 
-fn line(effect: &Effect) -> &Inbound {
-    let Effect::Order(order) = effect else { panic!("{effect:?}") };
+fn line(effect: &SessionEffect) -> &Inbound {
+    let SessionEffect::Order(order) = effect else { panic!("{effect:?}") };
     let Order::Deliver { line, .. } = &**order else { panic!("{order:?}") };
     line
 }
 
 #[test]
-fn what_is_set_aside_is_journaled_before_the_program_hears_of_it() {
+fn reservation_is_journaled_before_the_program_hears_of_it() {
     let mut hosted = granted(100);
     let effects = call(&mut hosted, "a", 100);
     assert_eq!(kinds(&effects), ["journal", "deliver"]);
     let note = BudgetNote::SetAside { call: "a".to_owned(), worst: tokens(100) };
-    assert_eq!(effects[0], Effect::Journal(JournalEvent::Budget(note)));
+    assert_eq!(effects[0], SessionEffect::Journal(JournalEvent::Budget(note)));
     assert_eq!(line(&effects[1]), &Inbound::Granted { call: "a".to_owned() });
 
     let effects = call(&mut hosted, "b", 1);
@@ -43,47 +43,47 @@ fn what_is_set_aside_is_journaled_before_the_program_hears_of_it() {
 }
 
 #[test]
-fn a_session_that_goes_on_meters_on() {
+fn resumed_session_continues_metering() {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.run.continues = Some(RunId(Ulid(9)));
     hosted.go_on_from(None, tokens(60));
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&effects), ["journal", "journal", "start"]);
     let before = BudgetNote::Before { spent: tokens(60) };
-    assert_eq!(effects[1], Effect::Journal(JournalEvent::Budget(before)));
+    assert_eq!(effects[1], SessionEffect::Journal(JournalEvent::Budget(before)));
     let refused = call(&mut hosted, "a", 41);
     assert!(matches!(line(&refused[0]), Inbound::Withheld { .. }), "{refused:?}");
     assert_eq!(kinds(&call(&mut hosted, "a", 40)), ["journal", "deliver"]);
 }
 
 #[test]
-fn what_is_open_at_the_end_is_in_the_result() {
+fn open_reservation_is_part_of_the_result() {
     let mut hosted = granted(100);
     call(&mut hosted, "a", 30);
     call(&mut hosted, "b", 20);
     let over = RunnerEvent::Spent { call: "a".to_owned(), used: tokens(5) };
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(over))), ["journal"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(over))), ["journal"]);
     assert_eq!(hosted.usage().spend(), tokens(5));
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
-    hosted.step(NOW, Input::Runner(result));
+    hosted.step(NOW, SessionInput::Runner(result));
     let effects = exited(&mut hosted);
-    let Effect::Report(report) = &effects[1] else { panic!("{effects:?}") };
+    let SessionEffect::Report(report) = &effects[1] else { panic!("{effects:?}") };
     let Report::Result { result, .. } = &**report else { panic!("{report:?}") };
     assert_eq!(result.usage.spend(), Spend { tokens: 25, cost_micro: 0, turns: 1 });
 }
 
-fn says(hosted: &mut Hosted, tokens_in: u64) -> Vec<Effect> {
+fn says(hosted: &mut HostedSession, tokens_in: u64) -> Vec<SessionEffect> {
     let usage = Usage { tokens_in, ..Usage::default() };
-    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(usage)))
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Usage(usage)))
 }
 
-fn ended(hosted: &mut Hosted, result: RunResult) -> RunResult {
+fn ended(hosted: &mut HostedSession, result: RunResult) -> RunResult {
     let result = Some(Box::new(result));
     let exit = RunnerEvent::Exited { exit: Exit::Code(0), result };
-    let effects = hosted.step(NOW, Input::Runner(exit));
+    let effects = hosted.step(NOW, SessionInput::Runner(exit));
     let result = effects.iter().find_map(|effect| {
-        let Effect::Report(report) = effect else { return None };
+        let SessionEffect::Report(report) = effect else { return None };
         let Report::Result { result, .. } = &**report else { return None };
         Some(result.clone())
     });
@@ -91,21 +91,21 @@ fn ended(hosted: &mut Hosted, result: RunResult) -> RunResult {
 }
 
 #[test]
-fn four_fifths_are_warned_of_once() {
+fn budget_warning_comes_once_at_four_fifths() {
     let mut hosted = granted(100);
     assert_eq!(kinds(&says(&mut hosted, 79)), ["journal"]);
     let effects = says(&mut hosted, 80);
     assert_eq!(kinds(&effects), ["journal", "journal", "deliver", "report"]);
     let warning = Inbound::BudgetWarning { counter: Counter::Tokens, used: 80, limit: 100 };
     assert_eq!(line(&effects[2]), &warning);
-    let Effect::Report(report) = &effects[3] else { panic!("{effects:?}") };
+    let SessionEffect::Report(report) = &effects[3] else { panic!("{effects:?}") };
     assert_eq!(report.kind(), "budget.warning");
     assert_eq!(kinds(&says(&mut hosted, 99)), ["journal"]);
     assert_eq!(kinds(&says(&mut hosted, 100)), ["journal", "journal", "report", "stop"]);
 }
 
 #[test]
-fn a_session_that_goes_on_near_the_end_warns_its_program_and_nobody_else() {
+fn resumed_session_near_its_limit_warns_only_its_program() {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.go_on_from(None, tokens(80));
@@ -114,7 +114,7 @@ fn a_session_that_goes_on_near_the_end_warns_its_program_and_nobody_else() {
 }
 
 #[test]
-fn the_run_ends_when_all_is_used_and_keeps_what_there_is() {
+fn exhausted_budget_ends_the_run_and_keeps_its_output() {
     let mut hosted = granted(100);
     assert_eq!(kinds(&says(&mut hosted, 0)), ["journal"]);
     says(&mut hosted, 99);
@@ -130,14 +130,14 @@ fn the_run_ends_when_all_is_used_and_keeps_what_there_is() {
 }
 
 #[test]
-fn what_succeeds_although_all_is_used_has_succeeded() {
+fn success_with_exhausted_budget_is_success() {
     let mut hosted = granted(100);
     says(&mut hosted, 100);
     assert_eq!(ended(&mut hosted, *success()).outcome, Outcome::Success);
 }
 
 #[test]
-fn a_stop_that_came_first_stays_a_stop() {
+fn earlier_stop_stays_a_stop() {
     let mut hosted = granted(100);
     hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert_eq!(kinds(&says(&mut hosted, 100)), ["journal"]);
@@ -145,26 +145,26 @@ fn a_stop_that_came_first_stays_a_stop() {
     assert_eq!(result.outcome, Outcome::Cancelled);
 }
 
-fn specialist(limit: u64) -> (Hosted, Vec<Effect>) {
+fn specialist(limit: u64) -> (HostedSession, Vec<SessionEffect>) {
     let mut hosted = session(&format!("S:rust:{}", Ulid(1)));
     hosted.run.brief.budget = Limits { tokens: Some(limit), ..Limits::default() };
     hosted.go_on_from(None, Spend::default());
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
-    let effects = hosted.step(NOW, Input::Runner(started));
+    let effects = hosted.step(NOW, SessionInput::Runner(started));
     (hosted, effects)
 }
 
-fn draws(effects: &[Effect]) -> Vec<u64> {
-    let draw = |effect: &Effect| {
-        let Effect::Report(report) = effect else { return None };
+fn draws(effects: &[SessionEffect]) -> Vec<u64> {
+    let draw = |effect: &SessionEffect| {
+        let SessionEffect::Report(report) = effect else { return None };
         let Report::Draw { total, .. } = &**report else { return None };
         Some(total.tokens)
     };
     effects.iter().filter_map(draw).collect()
 }
 
-fn drawn(hosted: &mut Hosted, tokens: u64) -> Vec<Effect> {
+fn drawn(hosted: &mut HostedSession, tokens: u64) -> Vec<SessionEffect> {
     let data = format!("{{\"tokens\":{tokens},\"costMicro\":0,\"turns\":0}}");
     let reply = OpReply {
         op: "budget.draw".to_owned(),
@@ -182,7 +182,7 @@ fn drawn(hosted: &mut Hosted, tokens: u64) -> Vec<Effect> {
 }
 
 #[test]
-fn a_specialist_draws_a_tenth_or_one_worst_case_before_it_spends() {
+fn specialist_draws_a_tenth_or_one_worst_case_before_spending() {
     let (mut hosted, effects) = specialist(100);
     assert_eq!(draws(&effects), [10]);
     assert_eq!(kinds(&call(&mut hosted, "a", 10)), [""; 0], "it waits for the ledger's word");
@@ -197,7 +197,7 @@ fn a_specialist_draws_a_tenth_or_one_worst_case_before_it_spends() {
 }
 
 #[test]
-fn what_could_not_be_drawn_is_withheld() {
+fn refused_draw_is_withheld() {
     let (mut hosted, _) = specialist(100);
     drawn(&mut hosted, 10);
     assert_eq!(draws(&call(&mut hosted, "a", 50)), [50]);
@@ -208,7 +208,7 @@ fn what_could_not_be_drawn_is_withheld() {
 }
 
 #[test]
-fn totals_draw_on_and_end_the_run_where_no_more_can_be_drawn() {
+fn reported_totals_draw_and_end_the_run_when_refused() {
     let (mut hosted, _) = specialist(100);
     drawn(&mut hosted, 10);
     assert_eq!(draws(&says(&mut hosted, 10)), [0; 0]);
@@ -221,28 +221,29 @@ fn totals_draw_on_and_end_the_run_where_no_more_can_be_drawn() {
 }
 
 #[test]
-fn what_is_not_limited_is_not_drawn() {
+fn unlimited_counter_is_not_drawn() {
     let hosted = session(&format!("S:rust:{}", Ulid(1)));
     let mut hosted = running(hosted);
     assert_eq!(kinds(&call(&mut hosted, "a", u64::MAX)), ["journal", "deliver"]);
 }
 
-fn raise(hosted: &mut Hosted, from: &str, limit: u64) -> Vec<Effect> {
+fn raise(hosted: &mut HostedSession, from: &str, limit: u64) -> Vec<SessionEffect> {
     let raised = BudgetRaised {
         agent: hosted.launch.agent.clone(),
         limit: Limits { tokens: Some(limit), ..Limits::default() },
         by: "human:ada".parse().unwrap(),
         reason: "go on".to_owned(),
     };
-    let Input::Mail { mail, json, place, .. } = letter(MailBody::BudgetRaised(Box::new(raised)))
+    let SessionInput::Mail { mail, json, place, .. } =
+        letter(MailBody::BudgetRaised(Box::new(raised)))
     else {
         panic!("a letter is mail")
     };
-    hosted.step(NOW, Input::Mail { from: from.parse().unwrap(), mail, json, place })
+    hosted.step(NOW, SessionInput::Mail { from: from.parse().unwrap(), mail, json, place })
 }
 
 #[test]
-fn a_raised_grant_is_journaled_and_told_and_metered_against() {
+fn raised_grant_is_journaled_reported_and_metered() {
     let mut hosted = granted(100);
     says(&mut hosted, 90);
     let withheld = call(&mut hosted, "a", 11);
@@ -252,12 +253,12 @@ fn a_raised_grant_is_journaled_and_told_and_metered_against() {
     let limit = Limits { tokens: Some(200), ..Limits::default() };
     let (by, reason) = ("human:ada".parse().unwrap(), "go on".to_owned());
     let note = BudgetNote::Raised { limit, by, reason };
-    assert_eq!(effects[0], Effect::Journal(JournalEvent::Budget(note)));
+    assert_eq!(effects[0], SessionEffect::Journal(JournalEvent::Budget(note)));
     assert_eq!(line(&effects[1]), &Inbound::BudgetRaised { limit });
     assert_eq!(kinds(&call(&mut hosted, "a", 110)), ["journal", "deliver"]);
     assert!(matches!(line(&call(&mut hosted, "b", 1)[0]), Inbound::Withheld { .. }));
     let over = RunnerEvent::Spent { call: "a".to_owned(), used: tokens(0) };
-    hosted.step(NOW, Input::Runner(over));
+    hosted.step(NOW, SessionInput::Runner(over));
     assert_eq!(kinds(&says(&mut hosted, 159)), ["journal"]);
     assert_eq!(kinds(&says(&mut hosted, 160)), ["journal", "journal", "deliver", "report"]);
     assert_eq!(kinds(&says(&mut hosted, 199)), ["journal"]);
@@ -265,7 +266,7 @@ fn a_raised_grant_is_journaled_and_told_and_metered_against() {
 }
 
 #[test]
-fn whoever_is_still_near_the_end_after_a_raise_is_not_warned_again() {
+fn run_still_near_its_limit_after_a_raise_is_not_warned_again() {
     let mut hosted = granted(100);
     says(&mut hosted, 90);
     raise(&mut hosted, "GO", 110);
@@ -273,7 +274,7 @@ fn whoever_is_still_near_the_end_after_a_raise_is_not_warned_again() {
 }
 
 #[test]
-fn a_raise_that_comes_twice_late_or_from_somebody_else_changes_nothing() {
+fn repeated_late_or_foreign_raise_changes_nothing() {
     let mut hosted = granted(100);
     assert_eq!(kinds(&raise(&mut hosted, "PO-a", 200)), [""; 0], "only the owner's word counts");
     assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), ["journal", "deliver"]);
@@ -283,7 +284,7 @@ fn a_raise_that_comes_twice_late_or_from_somebody_else_changes_nothing() {
 }
 
 #[test]
-fn a_run_that_is_ending_is_not_held_up() {
+fn ending_run_is_not_delayed_by_budget() {
     let mut hosted = granted(100);
     says(&mut hosted, 100);
     assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), [""; 0]);
@@ -292,7 +293,7 @@ fn a_run_that_is_ending_is_not_held_up() {
 }
 
 #[test]
-fn a_session_that_has_not_begun_begins_with_all_of_it() {
+fn unstarted_session_has_its_full_grant() {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.go_on_from(None, Spend::default());
@@ -301,9 +302,9 @@ fn a_session_that_has_not_begun_begins_with_all_of_it() {
         [""; 0],
         "nothing is written before the claim"
     );
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let start = effects.iter().find_map(|effect| {
-        let Effect::Order(order) = effect else { return None };
+        let SessionEffect::Order(order) = effect else { return None };
         let Order::Start(start) = &**order else { return None };
         Some(start.brief.budget.tokens)
     });
@@ -312,7 +313,7 @@ fn a_session_that_has_not_begun_begins_with_all_of_it() {
 }
 
 #[test]
-fn a_specialist_draws_on_from_a_raised_grant() {
+fn specialist_draws_from_a_raised_grant() {
     let (mut hosted, _) = specialist(100);
     drawn(&mut hosted, 10);
     assert_eq!(draws(&call(&mut hosted, "a", 100)), [100]);

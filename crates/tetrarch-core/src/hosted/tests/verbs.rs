@@ -9,7 +9,7 @@ fn verb_id(number: u128) -> RequestId {
     RequestId(Ulid(number))
 }
 
-fn verb(number: u128, wanted: Wanted) -> Input {
+fn verb(number: u128, wanted: Wanted) -> SessionInput {
     let by: Principal = "human:ada".parse().unwrap();
     letter(MailBody::Verb(Box::new(VerbOrder {
         agent: format!("W:{}", Ulid(1)).parse().unwrap(),
@@ -27,15 +27,15 @@ fn interrupt() -> Wanted {
     Wanted::Interrupt { reason: String::new() }
 }
 
-fn receipt(number: u128, stage: Stage) -> Input {
+fn receipt(number: u128, stage: Stage) -> SessionInput {
     let (id, why) = (verb_id(number), String::new());
-    Input::Runner(RunnerEvent::Receipt { id, stage, why })
+    SessionInput::Runner(RunnerEvent::Receipt { id, stage, why })
 }
 
 /// What is told the owner, in few words.
-fn told(effects: &[Effect]) -> Vec<String> {
+fn told(effects: &[SessionEffect]) -> Vec<String> {
     let reports = effects.iter().filter_map(|effect| {
-        let Effect::Report(report) = effect else { return None };
+        let SessionEffect::Report(report) = effect else { return None };
         if let Report::Verb { verb, stage, .. } = &**report {
             return Some(format!("{} {}", verb.as_str(), stage.as_str()));
         }
@@ -47,12 +47,12 @@ fn told(effects: &[Effect]) -> Vec<String> {
     reports.collect()
 }
 
-fn asks(hosted: &mut Hosted) -> Vec<Effect> {
+fn asks(hosted: &mut HostedSession) -> Vec<SessionEffect> {
     let question = RunnerEvent::Ask { question: "which?".to_owned(), options: Vec::new() };
-    hosted.step(NOW, Input::Runner(question))
+    hosted.step(NOW, SessionInput::Runner(question))
 }
 
-fn paused() -> Hosted {
+fn paused() -> HostedSession {
     let mut hosted = running(worker());
     hosted.step(NOW, verb(10, Wanted::Pause));
     hosted.step(NOW, receipt(10, Stage::Delivered));
@@ -62,13 +62,13 @@ fn paused() -> Hosted {
     hosted
 }
 
-fn resumed(hosted: &mut Hosted) -> Vec<Effect> {
+fn resumed(hosted: &mut HostedSession) -> Vec<SessionEffect> {
     assert_eq!(kinds(&hosted.step(NOW, verb(11, Wanted::Resume))), ["journal", "verb"]);
     hosted.step(NOW, receipt(11, Stage::Effective))
 }
 
 #[test]
-fn a_verb_is_journaled_then_ordered_and_its_receipts_are_reported() {
+fn verb_is_journaled_then_ordered_and_receipts_reported() {
     let mut hosted = running(worker());
     assert_eq!(kinds(&hosted.step(NOW, verb(10, steer()))), ["journal", "verb"]);
     assert!(hosted.step(NOW, verb(10, steer())).is_empty(), "it came twice");
@@ -80,15 +80,15 @@ fn a_verb_is_journaled_then_ordered_and_its_receipts_are_reported() {
 }
 
 #[test]
-fn what_comes_too_early_or_too_late_is_refused_and_goes_no_further() {
-    let refused = |hosted: &mut Hosted, wanted: Wanted| {
+fn early_or_late_verb_is_refused_and_not_ordered() {
+    let refused = |hosted: &mut HostedSession, wanted: Wanted| {
         let word = wanted.verb().as_str();
         let effects = hosted.step(NOW, verb(10, wanted));
         assert_eq!(told(&effects), [format!("{word} refused")]);
         assert!(!kinds(&effects).contains(&"verb"));
     };
     let mut starting = worker();
-    starting.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    starting.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     refused(&mut starting, steer());
     let mut stopping = running(worker());
     stopping.step(NOW, letter(MailBody::Stop(order("enough"))));
@@ -97,7 +97,10 @@ fn what_comes_too_early_or_too_late_is_refused_and_goes_no_further() {
     rotating.step(NOW, letter(MailBody::Rotate(order("anew"))));
     refused(&mut rotating, steer());
     let mut done = running(worker());
-    done.step(NOW, Input::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }));
+    done.step(
+        NOW,
+        SessionInput::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }),
+    );
     refused(&mut done, steer());
     let mut asking = running(worker());
     asks(&mut asking);
@@ -107,7 +110,7 @@ fn what_comes_too_early_or_too_late_is_refused_and_goes_no_further() {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_with_a_steer_or_an_answer() {
+fn interrupted_run_resumes_on_steer_or_answer() {
     for answered in [false, true] {
         let mut hosted = running(worker());
         hosted.step(NOW, verb(10, interrupt()));
@@ -127,7 +130,7 @@ fn an_interrupted_run_goes_on_with_a_steer_or_an_answer() {
 }
 
 #[test]
-fn an_interrupted_run_that_asks_waits_for_the_answer() {
+fn interrupted_run_that_asks_waits_for_the_answer() {
     let mut hosted = running(worker());
     hosted.step(NOW, verb(10, interrupt()));
     hosted.step(NOW, receipt(10, Stage::Effective));
@@ -138,7 +141,7 @@ fn an_interrupted_run_that_asks_waits_for_the_answer() {
 }
 
 #[test]
-fn what_the_owner_could_not_take_of_a_paused_run_is_told_when_it_goes_on() {
+fn deferred_report_of_a_paused_run_is_sent_on_resume() {
     let mut hosted = paused();
     assert_eq!(told(&asks(&mut hosted)), [""; 0], "the line was in the pipe");
     assert_eq!(hosted.run_state(), RunState::PausedByUser);
@@ -147,12 +150,12 @@ fn what_the_owner_could_not_take_of_a_paused_run_is_told_when_it_goes_on() {
 
     let mut hosted = paused();
     let blocked = RunnerEvent::Blocked { reason: "a lock".to_owned() };
-    assert_eq!(told(&hosted.step(NOW, Input::Runner(blocked.clone()))), [""; 0]);
+    assert_eq!(told(&hosted.step(NOW, SessionInput::Runner(blocked.clone()))), [""; 0]);
     assert_eq!(told(&resumed(&mut hosted)), ["resume effective", "external_blocked"]);
 
     let mut hosted = paused();
-    hosted.step(NOW, Input::Runner(blocked));
-    assert_eq!(told(&hosted.step(NOW, Input::Runner(RunnerEvent::Unblocked))), [""; 0]);
+    hosted.step(NOW, SessionInput::Runner(blocked));
+    assert_eq!(told(&hosted.step(NOW, SessionInput::Runner(RunnerEvent::Unblocked))), [""; 0]);
     assert_eq!(told(&resumed(&mut hosted)), ["resume effective"]);
 
     let mut hosted = running(worker());
@@ -165,7 +168,7 @@ fn what_the_owner_could_not_take_of_a_paused_run_is_told_when_it_goes_on() {
 }
 
 #[test]
-fn mail_waits_while_it_is_paused_and_keeps_its_order() {
+fn mail_waits_during_pause_in_order() {
     let mut hosted = paused();
     assert!(hosted.holds_mail());
     for text in ["one", "two"] {
@@ -178,14 +181,14 @@ fn mail_waits_while_it_is_paused_and_keeps_its_order() {
 }
 
 #[test]
-fn a_run_that_began_to_wait_before_it_stood_still_is_let_go() {
+fn run_that_waited_before_its_pause_is_released() {
     let mut hosted = running(worker());
     hosted.step(NOW, verb(10, Wanted::Pause));
     asks(&mut hosted);
     let effects = hosted.step(NOW, receipt(10, Stage::Effective));
     assert_eq!(told(&effects), ["pause refused"]);
     let let_go = effects.iter().any(|effect| {
-        matches!(effect, Effect::Order(order)
+        matches!(effect, SessionEffect::Order(order)
             if matches!(&**order, Order::Verb { command, .. } if command.wanted == Wanted::Resume))
     });
     assert!(let_go, "{effects:?}");
@@ -193,7 +196,7 @@ fn a_run_that_began_to_wait_before_it_stood_still_is_let_go() {
 }
 
 #[test]
-fn a_stop_of_a_paused_run_is_ordered_and_what_waited_is_dropped() {
+fn stop_of_a_paused_run_is_ordered_and_waiting_verbs_dropped() {
     let mut hosted = paused();
     asks(&mut hosted);
     let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
@@ -204,13 +207,13 @@ fn a_stop_of_a_paused_run_is_ordered_and_what_waited_is_dropped() {
 }
 
 #[test]
-fn who_did_not_speak_for_the_owner_speaks_for_itself() {
+fn verb_from_an_agent_names_its_real_sender() {
     let mut hosted = running(worker());
-    let Input::Mail { mail, json, .. } = verb(10, steer()) else { panic!("no mail") };
+    let SessionInput::Mail { mail, json, .. } = verb(10, steer()) else { panic!("no mail") };
     let from: Principal = "PO-a".parse().unwrap();
-    let effects = hosted.step(NOW, Input::Mail { from: from.clone(), mail, json, place: 0 });
+    let effects = hosted.step(NOW, SessionInput::Mail { from: from.clone(), mail, json, place: 0 });
     let by = effects.iter().find_map(|effect| {
-        let Effect::Order(order) = effect else { return None };
+        let SessionEffect::Order(order) = effect else { return None };
         let Order::Verb { command, .. } = &**order else { return None };
         Some(command.by.clone())
     });

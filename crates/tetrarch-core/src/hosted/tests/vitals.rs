@@ -6,10 +6,10 @@ use crate::run::RunState;
 use crate::time::Millis;
 
 #[test]
-fn its_row_says_where_the_run_stands_and_that_it_moves() {
+fn vitals_row_shows_run_state_and_activity() {
     let mut hosted = worker();
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Queued, 0));
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Spawning, 0));
     let question = RunnerEvent::Ask { question: "which?".to_owned(), options: Vec::new() };
     let usage = Usage { tokens_in: 3, ..Usage::default() };
@@ -21,7 +21,7 @@ fn its_row_says_where_the_run_stands_and_that_it_moves() {
         (RunnerEvent::Log { text: "still here".to_owned() }, RunState::AwaitingInput),
         (RunnerEvent::Usage(usage), RunState::AwaitingInput),
     ]) {
-        hosted.step(NOW, Input::Runner(event));
+        hosted.step(NOW, SessionInput::Runner(event));
         assert_eq!((hosted.run_state(), hosted.progress()), (state, seen));
     }
     assert_eq!(hosted.usage(), usage);
@@ -32,7 +32,7 @@ fn its_row_says_where_the_run_stands_and_that_it_moves() {
 }
 
 #[test]
-fn a_stop_and_a_rotation_have_the_time_that_their_host_gives() {
+fn stop_and_rotation_use_the_hosts_drain_time() {
     for body in [MailBody::Stop(order("enough")), MailBody::Rotate(order("anew"))] {
         let within = StopWithin { drain: Millis(7), kill_grace: Millis(9) };
         let mut hosted = running(worker().stopping_within(within));
@@ -41,9 +41,9 @@ fn a_stop_and_a_rotation_have_the_time_that_their_host_gives() {
     }
 }
 
-fn given(effect: &Effect) -> Option<StopWithin> {
+fn given(effect: &SessionEffect) -> Option<StopWithin> {
     match effect {
-        Effect::Order(order) => match **order {
+        SessionEffect::Order(order) => match **order {
             Order::Stop { drain, kill_grace, .. } | Order::Rotate { drain, kill_grace, .. } => {
                 Some(StopWithin { drain, kill_grace })
             }
@@ -53,15 +53,15 @@ fn given(effect: &Effect) -> Option<StopWithin> {
             | Order::Verb { .. }
             | Order::Apply(_) => None,
         },
-        Effect::Claim
-        | Effect::Journal(_)
-        | Effect::Report(_)
-        | Effect::ReadSpawn { .. }
-        | Effect::Operate { .. }
-        | Effect::Request(..)
-        | Effect::Mail(_)
-        | Effect::Store(_)
-        | Effect::Stream(_)
-        | Effect::End => None,
+        SessionEffect::Claim
+        | SessionEffect::Journal(_)
+        | SessionEffect::Report(_)
+        | SessionEffect::ReadSpawn { .. }
+        | SessionEffect::Operate { .. }
+        | SessionEffect::Request(..)
+        | SessionEffect::Mail(_)
+        | SessionEffect::Store(_)
+        | SessionEffect::Stream(_)
+        | SessionEffect::End => None,
     }
 }

@@ -4,18 +4,18 @@ use super::*;
 use crate::brief::Artifact;
 use crate::owner::tests::changes::made;
 
-fn changed(hosted: &mut Hosted) -> Vec<Effect> {
+fn changed(hosted: &mut HostedSession) -> Vec<SessionEffect> {
     let diff = LocalFile {
         name: "change.diff".to_owned(),
         path: "/w/change.diff".to_owned(),
         media_type: "text/x-diff".to_owned(),
     };
     let made = Box::new(made(&["src/a"]));
-    hosted.step(NOW, Input::Runner(RunnerEvent::Changed { made, diff }))
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Changed { made, diff }))
 }
 
-fn stored(sha256: &str) -> Input {
-    Input::Stored(vec![Artifact {
+fn stored(sha256: &str) -> SessionInput {
+    SessionInput::Stored(vec![Artifact {
         name: "change.diff".to_owned(),
         sha256: sha256.to_owned(),
         size: 100,
@@ -23,17 +23,20 @@ fn stored(sha256: &str) -> Input {
     }])
 }
 
-fn reported(effects: &[Effect]) -> Vec<&'static str> {
-    let kind = |effect: &Effect| {
-        if let Effect::Report(report) = effect { Some(report.kind()) } else { None }
+fn reported(effects: &[SessionEffect]) -> Vec<&'static str> {
+    let kind = |effect: &SessionEffect| {
+        if let SessionEffect::Report(report) = effect { Some(report.kind()) } else { None }
     };
     effects.iter().filter_map(kind).collect()
 }
 
 #[test]
-fn a_change_is_reported_right_before_the_result() {
+fn change_is_reported_right_before_the_result() {
     let mut hosted = running(worker());
-    hosted.step(NOW, Input::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }));
+    hosted.step(
+        NOW,
+        SessionInput::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }),
+    );
     assert_eq!(kinds(&changed(&mut hosted)), ["store"]);
     let diff = made(&[]).action.diff;
     assert_eq!(kinds(&hosted.step(NOW, stored(&diff))), ["journal"]);
@@ -41,11 +44,13 @@ fn a_change_is_reported_right_before_the_result() {
 }
 
 #[test]
-fn what_was_not_stored_as_it_was_found_is_not_proposed() {
-    for kept in [stored(&"0".repeat(64)), Input::Stored(Vec::new())] {
+fn change_not_stored_verbatim_is_not_proposed() {
+    for kept in [stored(&"0".repeat(64)), SessionInput::Stored(Vec::new())] {
         let mut hosted = running(worker());
-        hosted
-            .step(NOW, Input::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }));
+        hosted.step(
+            NOW,
+            SessionInput::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }),
+        );
         changed(&mut hosted);
         assert_eq!(kinds(&hosted.step(NOW, kept)), ["journal"]);
         assert_eq!(reported(&exited(&mut hosted)), ["result"]);
@@ -53,11 +58,12 @@ fn what_was_not_stored_as_it_was_found_is_not_proposed() {
 }
 
 #[test]
-fn a_session_that_dies_reports_no_change() {
+fn crashed_session_reports_no_change() {
     let mut hosted = running(worker());
     changed(&mut hosted);
     hosted.step(NOW, stored(&made(&[]).action.diff));
     let exit = Exit::Signal(9);
-    let effects = hosted.step(NOW, Input::Runner(RunnerEvent::Exited { exit, result: None }));
+    let effects =
+        hosted.step(NOW, SessionInput::Runner(RunnerEvent::Exited { exit, result: None }));
     assert_eq!(reported(&effects), ["crashed"]);
 }

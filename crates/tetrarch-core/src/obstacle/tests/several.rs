@@ -13,7 +13,7 @@ use crate::role::Role;
 use crate::time::Millis;
 
 #[test]
-fn what_is_not_in_the_records_is_told_before_all_else() {
+fn obstacle_outside_the_records_comes_first() {
     let (mut fleet, epic) = fleet();
     trip(&mut fleet, "");
     let alone = Telemetry { owner: false, halted: Some("the disk is full".to_owned()) };
@@ -28,7 +28,7 @@ fn what_is_not_in_the_records_is_told_before_all_else() {
 }
 
 #[test]
-fn work_that_waits_for_a_slot_is_progress() {
+fn waiting_for_a_slot_is_progress() {
     let (mut fleet, epic) = fleet();
     with_mode(&mut fleet, Mode::Tight);
     fleet.worker(epic, "T1.1");
@@ -36,7 +36,7 @@ fn work_that_waits_for_a_slot_is_progress() {
 }
 
 #[test]
-fn a_worker_whose_host_is_lost_waits_for_one() {
+fn worker_of_a_lost_host_waits_for_a_host() {
     let (mut fleet, epic) = fleet();
     let worker = fleet.worker(epic, "T1.1");
     for lost in [&worker, &po(), &id("HO@h1")] {
@@ -49,7 +49,7 @@ fn a_worker_whose_host_is_lost_waits_for_one() {
 }
 
 #[test]
-fn what_holds_up_most_stands_first() {
+fn obstacle_blocking_most_comes_first() {
     let (mut fleet, epic) = fleet();
     block(&mut fleet, epic, "manual");
     with_mode(&mut fleet, Mode::Solo);
@@ -59,7 +59,7 @@ fn what_holds_up_most_stands_first() {
 }
 
 #[test]
-fn a_goal_that_is_put_away_has_no_obstacles() {
+fn archived_goal_has_no_obstacles() {
     let (mut fleet, epic) = fleet();
     goal(&mut fleet, epic, GoalVerb::Pause);
     goal(&mut fleet, epic, GoalVerb::Cancel);
@@ -67,7 +67,7 @@ fn a_goal_that_is_put_away_has_no_obstacles() {
 }
 
 #[test]
-fn a_standstill_is_borne_as_long_as_its_obstacles() {
+fn standstill_is_tolerated_as_long_as_its_obstacles() {
     let borne = |happens: &dyn Fn(&mut Fleet, EpicId)| -> Option<Millis> {
         let (mut fleet, epic) = fleet();
         happens(&mut fleet, epic);

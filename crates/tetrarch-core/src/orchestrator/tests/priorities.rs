@@ -24,7 +24,7 @@ fn staffed(event: PlanEvent) -> Vec<String> {
 const FIVE: [&str; 5] = ["T1.1", "T1.2", "T1.3", "T1.4", "T1.5"];
 
 #[test]
-fn without_a_word_the_plan_s_order_stands() {
+fn default_order_is_the_plans_order() {
     let mut views = queued(&FIVE);
     views.push(view("T1.6", NodeStatus::Done));
     let mut event = plan(1, views);
@@ -36,7 +36,7 @@ fn without_a_word_the_plan_s_order_stands() {
 }
 
 #[test]
-fn what_people_call_urgent_comes_first_and_what_they_call_low_last() {
+fn urgent_work_comes_first_and_low_work_last() {
     let mut event = plan(1, queued(&FIVE));
     event.nodes[3].priorities = said(100);
     event.nodes[0].priorities = said(0);
@@ -44,7 +44,7 @@ fn what_people_call_urgent_comes_first_and_what_they_call_low_last() {
 }
 
 #[test]
-fn a_review_is_before_anything_urgent() {
+fn review_precedes_urgent_work() {
     let mut views = queued(&["T1.1", "T1.2", "T1.3"]);
     views.push(NodeView { purpose: Purpose::Review, ..view("T1.4", NodeStatus::InProgress) });
     views[2].priorities = said(100);
@@ -78,7 +78,7 @@ fn two(urgent: Option<u32>) -> Vec<(EpicId, String)> {
 }
 
 #[test]
-fn the_more_urgent_goal_is_staffed_first() {
+fn more_urgent_goal_is_staffed_first() {
     let pair = |epic, node: &str| (EpicId(Ulid(epic)), node.to_owned());
     let as_ever = [pair(7, "T1.1"), pair(7, "T1.2"), pair(8, "T1.1")];
     assert_eq!(two(None), as_ever);

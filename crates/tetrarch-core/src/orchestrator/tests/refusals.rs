@@ -46,7 +46,7 @@ fn said(effects: &[Effect]) -> Vec<&Op> {
 }
 
 #[test]
-fn who_was_admitted_is_not_asked_for_again_before_the_plan_tells() {
+fn admitted_child_is_not_requested_again_before_the_plan_update() {
     let mut po = po();
     let asked = requests(&learn(&mut po, queued(1)));
     let effects = mail(&mut po, NOW, "GO", accepted(asked[0].0, worker(1), "T1.1"));
@@ -56,7 +56,7 @@ fn who_was_admitted_is_not_asked_for_again_before_the_plan_tells() {
 }
 
 #[test]
-fn an_answer_that_comes_again_brings_nobody_back() {
+fn repeated_answer_revives_nobody() {
     let mut po = po();
     let asked = requests(&learn(&mut po, queued(4)));
     let again = accepted(asked[0].0, worker(1), "T1.1");
@@ -69,7 +69,7 @@ fn an_answer_that_comes_again_brings_nobody_back() {
 }
 
 #[test]
-fn a_new_session_learns_of_the_children_it_does_not_know() {
+fn new_session_learns_of_unknown_children() {
     let mut po = po();
     let asked = requests(&learn(&mut po, queued(4)));
     assert_eq!(asked.len(), 3);
@@ -82,7 +82,7 @@ fn a_new_session_learns_of_the_children_it_does_not_know() {
 }
 
 #[test]
-fn a_tighter_mode_is_learnt_from_a_refusal_and_believed_for_a_while() {
+fn tighter_mode_is_learned_from_a_refusal_for_a_while() {
     let mut po = po();
     let asked = requests(&learn(&mut po, queued(3)));
     mail(&mut po, NOW, "GO", accepted(asked[0].0, worker(1), "T1.1"));
@@ -99,7 +99,7 @@ fn a_tighter_mode_is_learnt_from_a_refusal_and_believed_for_a_while() {
 }
 
 #[test]
-fn what_the_plan_will_show_is_not_asked_for_in_circles() {
+fn pending_plan_update_causes_no_request_loop() {
     for reason in [DenialReason::NodeNotAssignable, DenialReason::ToolNotAllowed] {
         let mut po = po();
         let asked = requests(&learn(&mut po, queued(1)));
@@ -110,7 +110,7 @@ fn what_the_plan_will_show_is_not_asked_for_in_circles() {
 }
 
 #[test]
-fn waits_grow_and_end_with_an_admission() {
+fn waits_grow_and_reset_on_admission() {
     let mut po = po();
     let mut now = NOW;
     let mut asked = requests(&learn(&mut po, queued(1)));
@@ -129,7 +129,7 @@ fn waits_grow_and_end_with_an_admission() {
 }
 
 #[test]
-fn a_budget_may_come_back_while_somebody_works() {
+fn budget_refusal_is_retried_while_somebody_works() {
     let mut po = po();
     let asked = requests(&learn(&mut po, queued(2)));
     mail(&mut po, NOW, "GO", accepted(asked[0].0, worker(1), "T1.1"));
@@ -146,7 +146,7 @@ fn a_budget_may_come_back_while_somebody_works() {
 }
 
 #[test]
-fn nothing_is_asked_for_while_the_goal_is_not_active() {
+fn inactive_goal_requests_nothing() {
     for goal in [GoalStatus::Paused, GoalStatus::Cancelled, GoalStatus::Archived] {
         let mut po = po();
         let event = PlanEvent { goal, ..queued(2) };

@@ -57,7 +57,7 @@ fn assert_forwarded(effects: &[Effect]) {
 }
 
 #[test]
-fn who_works_on_an_open_epic_is_sponsored() {
+fn worker_on_an_open_epic_is_sponsored() {
     let mut po = po();
     learn(&mut po, works());
     assert_forwarded(&from_specialist(&mut po));
@@ -65,7 +65,7 @@ fn who_works_on_an_open_epic_is_sponsored() {
 }
 
 #[test]
-fn who_does_not_is_told_so() {
+fn request_of_a_stranger_is_refused() {
     let mut po = po();
     learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Done)]));
     let told = relayed(&from_specialist(&mut po));
@@ -79,14 +79,14 @@ fn who_does_not_is_told_so() {
 }
 
 #[test]
-fn a_request_waits_for_the_plan() {
+fn sponsored_request_waits_for_the_plan() {
     let mut po = po();
     assert_eq!(from_specialist(&mut po), [], "the plan is on its way");
     assert_forwarded(&learn(&mut po, works()));
 }
 
 #[test]
-fn an_admission_counts_before_the_plan_shows_it() {
+fn admission_counts_before_the_plan_shows_it() {
     let mut po = po();
     let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
     let spawned = Spawned {
@@ -103,7 +103,7 @@ fn an_admission_counts_before_the_plan_shows_it() {
 }
 
 #[test]
-fn a_refusal_that_names_no_parent_is_passed_on_too() {
+fn refusal_without_parent_is_passed_on() {
     let mut po = po();
     learn(&mut po, works());
     from_specialist(&mut po);
@@ -147,7 +147,7 @@ fn reached(version: u32) -> PlanEvent {
 }
 
 #[test]
-fn a_reviewers_words_are_not_the_works() {
+fn reviewer_output_is_not_the_works_output() {
     let mut po = po();
     learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::InProgress)]));
     mail(&mut po, NOW, "GO", result(AgentId::Worker(Ulid(1)), "the work"));
@@ -157,7 +157,7 @@ fn a_reviewers_words_are_not_the_works() {
 }
 
 #[test]
-fn what_an_earlier_session_read_is_collected_each_time_it_is_missed() {
+fn input_of_an_earlier_session_is_collected_again() {
     let mut po = po();
     let unknown = PlanEvent {
         definitions: Vec::new(),
@@ -182,7 +182,7 @@ fn what_an_earlier_session_read_is_collected_each_time_it_is_missed() {
 }
 
 #[test]
-fn a_whole_that_is_too_large_names_its_parts() {
+fn oversized_assembly_names_its_parts() {
     let mut po = po();
     learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::InProgress)]));
     let large = "x".repeat(crate::limits::DELIVERABLE_BYTES_MAX + 1);

@@ -6,7 +6,7 @@ use super::*;
 use crate::converse::cost::Price;
 
 #[test]
-fn no_more_answers_are_asked_for_than_are_paid_and_what_each_took_is_counted() {
+fn answers_are_limited_by_budget_and_metered() {
     let took = Tokens { input: 100, cached: 40, output: 50 };
     for (calls, answers) in [(0, 3), (1, 1), (2, 2), (3, 3), (9, 3)] {
         let paid = Planning { calls, ..planning(Purpose::Plan) };
@@ -29,7 +29,7 @@ fn no_more_answers_are_asked_for_than_are_paid_and_what_each_took_is_counted() {
 }
 
 #[test]
-fn the_worst_case_holds_for_whatever_is_answered() {
+fn worst_case_cost_bounds_every_answer() {
     let price = Some(Price { input: 1_000_000, output: 2_000_000, cached: 0 });
     let planner =
         Planner { model: String::new(), bounds: Bounds::default(), output_tokens: 700, price };
@@ -61,7 +61,7 @@ fn the_worst_case_holds_for_whatever_is_answered() {
 }
 
 #[test]
-fn what_went_wrong_with_asking_is_kept() {
+fn planner_failure_is_recorded() {
     let mut dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
     dialogue.troubled("HTTP 429");
     let proposal = dialogue.clone().failed("given up");
@@ -76,7 +76,7 @@ fn what_went_wrong_with_asking_is_kept() {
 }
 
 #[test]
-fn a_request_that_was_heard_in_vain_counts_what_it_read() {
+fn unanswered_request_is_charged_for_its_input() {
     let planning = planning(Purpose::Plan);
     let mut dialogue = Dialogue::begin(&planning, Bounds::default());
     let read = crate::converse::cost::tokens_of(dialogue.bytes());

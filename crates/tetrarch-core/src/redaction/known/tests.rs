@@ -82,7 +82,7 @@ fn streamed(known: &Known, bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<u8
 
 proptest! {
     #[test]
-    fn a_known_secret_in_any_encoding_and_any_pieces_is_hidden_and_nothing_around_it(
+    fn known_secret_is_hidden_in_any_encoding_and_chunking(
         secret in secret(),
         before in "[g-z]{0,9}\n?[g-z ]{0,40} ",
         after in " [g-z ]{0,40}",
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn text_without_a_secret_comes_through_as_it_is_in_any_pieces(
+    fn text_without_a_secret_is_unchanged_in_any_chunking(
         text in "[ -~\nä€\u{1F511}]{0,600}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_any_kind_are_taken(
+    fn arbitrary_bytes_are_accepted(
         bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\\'), Just(b'u'), Just(b'%'), Just(b'd')], 0..300),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn a_stream_gives_each_whole_line_at_once_and_holds_a_bounded_part_of_a_long_one() {
+fn stream_emits_whole_lines_and_buffers_a_bounded_part() {
     know(b"held-back-0123456789").unwrap();
     let mut stream = Stream::default();
     assert_eq!(stream.feed(b"it is held-back-01234\nheld-back"), b"it is held-back-01234\n");
@@ -148,7 +148,7 @@ fn overlapping_secrets_are_hidden_whole() {
 }
 
 #[test]
-fn base64_that_is_broken_into_lines_is_hidden_in_each() {
+fn base64_broken_into_lines_is_hidden_in_each() {
     let secret = format!("broken{}", "7Hy+zX".repeat(30));
     know(secret.as_bytes()).unwrap();
     let mime = BASE64_MIME.encode(secret.as_bytes());
@@ -158,7 +158,7 @@ fn base64_that_is_broken_into_lines_is_hidden_in_each() {
 }
 
 #[test]
-fn each_line_of_a_secret_is_one_and_what_is_short_or_says_nothing_is_none() {
+fn secret_lines_are_known_and_short_or_trivial_ones_are_not() {
     let key = b"-----BEGIN SOME KEY-----\nfirst-line-of-it\r\nsecond-line-of-it\n-----END SOME KEY-----\n";
     assert!(know(key).unwrap());
     for none in ["7 bytes", "redacted:secret", "long-enough-line\nshort"] {
@@ -181,7 +181,7 @@ fn json_hides_known_names_and_numbers_and_stays_json() {
 }
 
 #[test]
-fn of_too_many_secrets_the_earliest_is_forgotten() {
+fn oldest_secret_is_forgotten_beyond_the_bound() {
     know(b"the-very-first-secret").unwrap();
     let many = |from: usize, to: usize| {
         let lines: Vec<String> = (from..to).map(|number| format!("token-{number:05}")).collect();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn only_much_silence_on_several_hosts_is_a_mass_failure() {
+fn mass_failure_needs_much_silence_on_several_hosts() {
     for (total, silent, hosts, trips) in [
         (10, 3, 2, false),
         (10, 4, 2, true),
@@ -38,7 +38,7 @@ fn only_much_silence_on_several_hosts_is_a_mass_failure() {
 }
 
 #[test]
-fn a_host_counts_for_the_agents_on_it() {
+fn host_counts_as_all_its_agents() {
     for (agents, trips) in [(4, true), (3, false)] {
         let mut stage = Stage::new();
         for host in 0..5 {
@@ -56,7 +56,7 @@ fn a_host_counts_for_the_agents_on_it() {
 }
 
 #[test]
-fn mass_silence_is_held_for_one_window_and_told_once() {
+fn mass_silence_is_held_for_one_window_and_reported_once() {
     let mut stage = Stage::fifty();
     stage.track(90, 90, Register, 0);
     assert_eq!(alerts(&stage.sweep(W)), 1);
@@ -74,7 +74,7 @@ fn mass_silence_is_held_for_one_window_and_told_once() {
 }
 
 #[test]
-fn what_was_held_is_declared_at_fifty_a_second_and_oldest_first() {
+fn held_agents_are_declared_at_fifty_per_second_oldest_first() {
     let mut stage = Stage::new();
     for who in 0..200 {
         stage.track(who, who % 7, Active, 199 - u64::from(who));
@@ -97,7 +97,7 @@ fn what_was_held_is_declared_at_fifty_a_second_and_oldest_first() {
 }
 
 #[test]
-fn after_a_mass_failure_the_guard_is_as_before() {
+fn guard_is_unchanged_after_a_mass_failure() {
     let mut stage = Stage::fifty();
     let all: Vec<_> = (0..=60).flat_map(|tenth| stage.sweep(W * tenth / 10)).collect();
     assert_eq!((alerts(&all), offlines(&all).len()), (1, 50));
@@ -113,7 +113,7 @@ fn after_a_mass_failure_the_guard_is_as_before() {
 }
 
 #[test]
-fn a_host_of_many_agents_uses_up_the_rate_of_many() {
+fn large_host_uses_the_rate_of_its_agents() {
     let mut stage = Stage::new();
     for host in 0..3 {
         stage.track_many(host, host, Active, 0, 50);
@@ -129,7 +129,7 @@ fn a_host_of_many_agents_uses_up_the_rate_of_many() {
 }
 
 #[test]
-fn whoever_resumes_while_held_back_was_never_silent() {
+fn agent_resuming_while_held_was_never_silent() {
     let mut stage = Stage::fifty();
     stage.sweep(W);
     for who in 0..50 {

@@ -6,7 +6,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::{ArtifactError, Artifacts};
 use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::subject::pattern::{MAIL, RUNS, STATE};
-use tetrarch_bus::tail::Texts;
+use tetrarch_bus::tail::StreamBytes;
 use tetrarch_core::artifacts::{Names, Stored, named_in, unended, unnamed};
 use tetrarch_core::time::{BusTime, Millis};
 
@@ -17,19 +17,23 @@ const NAMING: [&str; 3] = [STATE, RUNS, MAIL];
 
 /// What went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Swept {
+pub(super) struct SweptArtifacts {
     pub(super) artifacts: usize,
     pub(super) uploads: usize,
 }
 
 /// Removes what nothing names and what is left of uploads that never ended, when it is as old as
 /// `kept`.
-pub(super) async fn sweep(bus: &Bus, now: BusTime, kept: Millis) -> Result<Swept, EngineError> {
+pub(super) async fn sweep(
+    bus: &Bus,
+    now: BusTime,
+    kept: Millis,
+) -> Result<SweptArtifacts, EngineError> {
     let artifacts = Artifacts::new(bus);
     // Before the artifacts: an upload that ends meanwhile is one of theirs then.
     let uploads = artifacts.uploads().await?;
     let stored = artifacts.stored().await;
-    let mut swept = Swept::default();
+    let mut swept = SweptArtifacts::default();
     let old: Vec<Stored> =
         unnamed(&stored, &Names::new(), now, kept).into_iter().cloned().collect();
     let left = named_nowhere(bus, old, now, kept).await;
@@ -52,7 +56,7 @@ async fn named_nowhere(bus: &Bus, old: Vec<Stored>, now: BusTime, kept: Millis) 
         if left.is_empty() {
             break;
         }
-        let (mut names, mut texts) = (Names::new(), Texts::of(bus, stream));
+        let (mut names, mut texts) = (Names::new(), StreamBytes::of(bus, stream));
         while let Some(text) = texts.next().await {
             named_in(&text, &mut names);
         }

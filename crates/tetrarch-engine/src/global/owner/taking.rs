@@ -11,13 +11,13 @@ use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::trouble::Trouble;
 
 use super::OwnerState;
-use crate::global::credentials::Done;
+use crate::global::credentials::CredentialActs;
 use crate::global::{intaking, posting, reached, reclaiming};
-use crate::pump::Place;
+use crate::pump::MailboxPermit;
 
 impl OwnerState {
     /// Queues what was read of `REQUESTS`; what is none was set aside.
-    pub(super) fn take(&mut self, taken: Intaken, place: &Arc<Place>) {
+    pub(super) fn take(&mut self, taken: Intaken, place: &Arc<MailboxPermit>) {
         match taken {
             Intaken::Request(mut request, at) => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
@@ -33,7 +33,7 @@ impl OwnerState {
 
     /// Queues a message to GO; one that it does not take is kept with the reason, which holds its place
     /// too.
-    pub(super) fn post(&mut self, incoming: Incoming, place: Place) {
+    pub(super) fn post(&mut self, incoming: Incoming, place: MailboxPermit) {
         let place = Arc::new(place);
         let Some(posted) = posting::posted(&incoming) else { return };
         if !self.queue.takes_mail(&posted, self.clock.now()) {
@@ -66,7 +66,7 @@ impl OwnerState {
     }
 
     /// Queues what was done with credentials, and says which of it the ledger has.
-    pub(super) fn credentials(&mut self, Done { acts, told }: Done) {
+    pub(super) fn credentials(&mut self, CredentialActs { acts, told }: CredentialActs) {
         let is_known = |act: &CredentialAct| self.records.decisions.contains_key(&act.id);
         let (known, new): (Vec<_>, Vec<_>) = acts.into_iter().partition(is_known);
         // With a commit in flight the records are ahead of the ledger.

@@ -11,7 +11,7 @@ use tetrarch_core::id::DispatchId;
 use tetrarch_core::limits::OUTPUT_TOKENS;
 use tetrarch_core::planner::dialogue::{Dialogue, Speaker};
 use tetrarch_core::planner::{Bounds, Planner};
-use tetrarch_model::{Address, BadAddress, Key, Request, TRIES, Trouble, pause};
+use tetrarch_model::{Address, ApiKey, BadAddress, ModelFailure, ModelRequest, TRIES, pause};
 
 /// Longest request to a profile's model: as long as the installation's planner has unless it is configured.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
@@ -28,7 +28,7 @@ pub struct PlannerConfig {
     /// Where it is served; none means the provider's own address.
     pub base_url: Option<String>,
     /// The key; none for servers that want none.
-    pub key: Option<Key>,
+    pub key: Option<ApiKey>,
     /// Longest request.
     pub timeout: Duration,
     /// Longest answer, in tokens.
@@ -59,20 +59,20 @@ impl PlannerConfig {
     /// # Errors
     /// It cannot; why.
     pub fn check(&self) -> Result<(), BadPlanner> {
-        Model::new(self).map(drop)
+        PlannerModel::new(self).map(drop)
     }
 }
 
 /// A model that can be asked.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(super) struct PlannerModel {
     model: tetrarch_model::Model,
     timeout: Duration,
     max_tokens: u32,
     bounds: Bounds,
 }
 
-impl Model {
+impl PlannerModel {
     pub(super) fn new(config: &PlannerConfig) -> Result<Self, BadPlanner> {
         let PlannerConfig { provider, model, base_url, key, .. } = config.clone();
         let model = tetrarch_model::Model::new(&Address { provider, model, base_url, key })?;
@@ -121,7 +121,7 @@ impl Model {
         }
     }
 
-    async fn request(&self, dialogue: &Dialogue) -> Result<Reply, Trouble> {
+    async fn request(&self, dialogue: &Dialogue) -> Result<Reply, ModelFailure> {
         let mut system = String::new();
         let mut messages = Vec::new();
         for turn in dialogue.turns() {
@@ -132,7 +132,7 @@ impl Model {
                 Speaker::Model => messages.push(Message::Model { text, calls: Vec::new() }),
             }
         }
-        let request = Request {
+        let request = ModelRequest {
             system: &system,
             messages: &messages,
             tools: &[],
@@ -163,12 +163,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_planner_that_cannot_be_is_told_with_its_setting() {
+    fn unusable_planner_is_reported_with_its_setting() {
         let config = PlannerConfig {
             provider: "openai".to_owned(),
             model: "m".to_owned(),
             base_url: None,
-            key: Some(Key::new("sk-secret".to_owned()).unwrap()),
+            key: Some(ApiKey::new("sk-secret".to_owned()).unwrap()),
             timeout: Duration::from_secs(1),
             max_tokens: 100,
             bounds: Bounds::default(),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_by_the_schema_has_its_place() {
+    fn schema_violation_is_reported_with_its_position() {
         let schema = schema::answer(Purpose::Plan, Bounds::default());
         let plan = json!({"phases": [{"id": "P1", "name": "go", "tasks": [
             {"id": "T1.1", "name": "go", "acceptance": ["it went"]},

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::outbox::{Mend, PlanTips};
+use tetrarch_bus::outbox::{PlanTips, StateRepair};
 use tetrarch_bus::snapshot::{self, Base};
 use tetrarch_bus::state::Loaded;
 use tetrarch_bus::subject::Subject;
@@ -150,7 +150,7 @@ impl Rebuilt {
     }
 
     /// The keys of STATE that are not as the ledger says, of those that the outbox has written.
-    pub(crate) fn mends(&self, loaded: &Loaded, outbox_through: u64) -> Vec<Mend> {
+    pub(crate) fn mends(&self, loaded: &Loaded, outbox_through: u64) -> Vec<StateRepair> {
         let mut found: BTreeMap<RecordKey, &(Record, u64)> =
             loaded.records.iter().map(|image| (image.0.key(), image)).collect();
         let mut mends = Vec::new();
@@ -172,7 +172,7 @@ impl Rebuilt {
             broken.retain(|other| **other != subject);
             let same = found.remove(key).is_some_and(|found| found == known);
             if had != broken.len() || !same && known.1 <= outbox_through {
-                mends.push(Mend { subject, known: Some(known.clone()) });
+                mends.push(StateRepair { subject, known: Some(known.clone()) });
             }
         }
         let meta = Subject::StateMeta.to_string();
@@ -183,7 +183,7 @@ impl Rebuilt {
                 .filter(|(_, image)| image.1 <= outbox_through)
                 .map(|(key, _)| Subject::State(key).to_string()),
         );
-        mends.extend(unknown.map(|subject| Mend { subject, known: None }));
+        mends.extend(unknown.map(|subject| StateRepair { subject, known: None }));
         mends
     }
 }

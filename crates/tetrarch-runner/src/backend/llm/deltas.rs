@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_passed_on_whole_and_nothing_is_lost() {
+    fn text_is_forwarded_in_whole_words_without_loss() {
         let mut deltas = Deltas::default();
         assert_eq!(deltas.add("one t"), None);
         assert_eq!(deltas.add("wo\nthr"), Some("one two\n".to_owned()));

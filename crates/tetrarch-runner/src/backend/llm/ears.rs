@@ -13,7 +13,7 @@ use tetrarch_core::verb::{Command, Stage, Wanted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::seat::{Asked, Seat, Teller};
+use crate::seat::{RunChannels, StopRequest, Teller};
 
 /// Letters that wait to be read; the oldest give way.
 const LETTERS_MAX: usize = 64;
@@ -44,7 +44,7 @@ pub(super) enum Yields {
 
 /// A message from the agent's inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Letter {
+pub(super) struct InboxMessage {
     pub(super) topic: String,
     pub(super) from: String,
     pub(super) body: String,
@@ -56,15 +56,15 @@ pub(super) struct Letter {
 
 /// The ears of one conversation.
 #[derive(Debug)]
-pub(super) struct Ears {
+pub(super) struct ConversationInput {
     lines: mpsc::Receiver<Inbound>,
     lines_open: bool,
-    asked: watch::Receiver<Asked>,
+    asked: watch::Receiver<StopRequest>,
     /// What it is asked to do, and until when what is under way may take.
     ending: Option<(Halt, Instant)>,
     wall: Option<(Instant, Millis)>,
     noted: u64,
-    letters: VecDeque<Letter>,
+    letters: VecDeque<InboxMessage>,
     /// What became of what was to be set aside.
     verdicts: BTreeMap<String, Result<(), String>>,
     verbs: mpsc::Receiver<Command>,
@@ -79,9 +79,9 @@ pub(super) struct Ears {
     teller: Teller,
 }
 
-impl Ears {
-    pub(super) fn new(seat: Seat, wall: Option<Millis>) -> Self {
-        let Seat { lines, mut asked, verbs, teller } = seat;
+impl ConversationInput {
+    pub(super) fn new(seat: RunChannels, wall: Option<Millis>) -> Self {
+        let RunChannels { lines, mut asked, verbs, teller } = seat;
         asked.mark_changed();
         let end =
             |wall: Millis| Some((Instant::now().checked_add(Duration::from_millis(wall.0))?, wall));
@@ -105,17 +105,17 @@ impl Ears {
     }
 
     /// The oldest letter that nobody has read.
-    pub(super) fn letter(&mut self) -> Option<Letter> {
+    pub(super) fn letter(&mut self) -> Option<InboxMessage> {
         self.letters.pop_front()
     }
 
     /// The oldest letter that nobody has read and that came before this place.
-    pub(super) fn letter_before(&mut self, place: u64) -> Option<Letter> {
+    pub(super) fn letter_before(&mut self, place: u64) -> Option<InboxMessage> {
         self.letters.pop_front_if(|it| it.place < place)
     }
 
     /// The oldest unread letter of one of these topics.
-    pub(super) fn letter_of(&mut self, topics: &[&str]) -> Option<Letter> {
+    pub(super) fn letter_of(&mut self, topics: &[&str]) -> Option<InboxMessage> {
         let place = self.letters.iter().position(|it| topics.contains(&it.topic.as_str()))?;
         self.letters.remove(place)
     }
@@ -207,7 +207,7 @@ impl Ears {
     }
 
     /// Waits for a letter of one of these topics; of any, when none is named.
-    pub(super) async fn await_letter(&mut self, topics: &[&str]) -> Result<Letter, Halt> {
+    pub(super) async fn await_letter(&mut self, topics: &[&str]) -> Result<InboxMessage, Halt> {
         loop {
             let found = if topics.is_empty() { self.letter() } else { self.letter_of(topics) };
             if let Some(letter) = found {
@@ -218,7 +218,7 @@ impl Ears {
     }
 
     /// Waits for the answer to a request.
-    pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<Letter, Halt> {
+    pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<InboxMessage, Halt> {
         loop {
             if let Some(place) = self.letters.iter().position(|it| it.answers == Some(id))
                 && let Some(letter) = self.letters.remove(place)
@@ -273,10 +273,10 @@ impl Ears {
             now.checked_add(Duration::from_millis(drain.0)).unwrap_or(now)
         };
         self.ending = match self.asked.borrow_and_update().clone() {
-            Asked::Nothing => None,
-            Asked::Stop { drain, reason, .. } => Some((Halt::Stopped(reason), until(drain))),
-            Asked::Rotate { drain, .. } => Some((Halt::Rotated, until(drain))),
-            Asked::Kill => Some((Halt::Killed, Instant::now())),
+            StopRequest::Nothing => None,
+            StopRequest::Stop { drain, reason, .. } => Some((Halt::Stopped(reason), until(drain))),
+            StopRequest::Rotate { drain, .. } => Some((Halt::Rotated, until(drain))),
+            StopRequest::Kill => Some((Halt::Killed, Instant::now())),
         };
     }
 
@@ -286,7 +286,7 @@ impl Ears {
                 if self.letters.len() >= LETTERS_MAX {
                     self.letters.pop_front();
                 }
-                self.letters.push_back(Letter { topic, from, body, place, answers });
+                self.letters.push_back(InboxMessage { topic, from, body, place, answers });
             }
             Inbound::Noted(number) => self.noted = self.noted.max(number),
             Inbound::Granted { call } => drop(self.verdicts.insert(call, Ok(()))),
@@ -294,12 +294,12 @@ impl Ears {
             Inbound::BudgetWarning { counter, used, limit } => {
                 let (topic, from) = ("budget".to_owned(), "your host".to_owned());
                 let body = format!("{used} of {limit} {counter} are used; come to an end in time");
-                self.letters.push_back(Letter { topic, from, body, place: 0, answers: None });
+                self.letters.push_back(InboxMessage { topic, from, body, place: 0, answers: None });
             }
             Inbound::BudgetRaised { limit } => {
                 let (topic, from) = ("budget".to_owned(), "your host".to_owned());
                 let body = format!("your grant was raised to {} in all; go on", limit.carved());
-                self.letters.push_back(Letter { topic, from, body, place: 0, answers: None });
+                self.letters.push_back(InboxMessage { topic, from, body, place: 0, answers: None });
             }
             // It makes no checkpoints.
             Inbound::Saved => {}
@@ -352,7 +352,7 @@ mod tests {
     /// The other ends of what the ears hear and tell.
     struct Ends {
         lines: mpsc::Sender<Inbound>,
-        asked: watch::Sender<Asked>,
+        asked: watch::Sender<StopRequest>,
         verbs: mpsc::Sender<Command>,
         told: mpsc::Receiver<Observed>,
         _closing: watch::Sender<Option<Instant>>,
@@ -375,23 +375,27 @@ mod tests {
         }
     }
 
-    fn ears(wall: Option<Millis>) -> (Ends, Ears) {
+    fn ears(wall: Option<Millis>) -> (Ends, ConversationInput) {
         let (lines, lines_out) = mpsc::channel(8);
-        let (asked, asked_out) = watch::channel(Asked::Nothing);
+        let (asked, asked_out) = watch::channel(StopRequest::Nothing);
         let (verbs, verbs_out) = mpsc::channel(8);
         let (observed, told) = mpsc::channel(64);
         let (closing, closing_out) = watch::channel(None);
         let teller = Teller::new(RunId(Ulid(1)), observed, closing_out);
-        let seat = Seat { lines: lines_out, asked: asked_out, verbs: verbs_out, teller };
-        (Ends { lines, asked, verbs, told, _closing: closing }, Ears::new(seat, wall))
+        let seat = RunChannels { lines: lines_out, asked: asked_out, verbs: verbs_out, teller };
+        (Ends { lines, asked, verbs, told, _closing: closing }, ConversationInput::new(seat, wall))
     }
 
-    fn stop() -> Asked {
-        Asked::Stop { drain: Millis(30_000), kill_grace: Millis(5), reason: "enough".to_owned() }
+    fn stop() -> StopRequest {
+        StopRequest::Stop {
+            drain: Millis(30_000),
+            kill_grace: Millis(5),
+            reason: "enough".to_owned(),
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_ends_what_has_no_effect_at_once_and_the_rest_after_its_drain() {
+    async fn stop_ends_read_only_work_at_once_and_the_rest_after_drain() {
         let (ends, mut ears) = ears(None);
         ears.boundary().await.unwrap();
         ends.asked.send_replace(stop());
@@ -405,18 +409,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kill_and_the_wall_clock_wait_for_nothing() {
+    async fn kill_and_wall_clock_are_immediate() {
         let (ends, mut ears) = ears(Some(Millis(1_000)));
         let wall = Err(Halt::Wall(Millis(1_000)));
         assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, wall);
-        ends.asked.send_replace(Asked::Kill);
+        ends.asked.send_replace(StopRequest::Kill);
         assert_eq!(ears.boundary().await, Err(Halt::Killed));
         drop(ends);
         assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, Err(Halt::Killed));
     }
 
     #[tokio::test]
-    async fn letters_are_kept_in_order_and_found_by_topic() {
+    async fn mail_is_kept_in_order_and_found_by_topic() {
         let (ends, mut ears) = ears(None);
         for topic in ["info", "answer", "result.ready"] {
             let (from, body) = ("GO".to_owned(), "{}".to_owned());
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_waits_for_its_own_verdict() {
+    async fn call_waits_for_its_own_verdict() {
         let (ends, mut ears) = ears(None);
         let why = "too dear".to_owned();
         ends.lines

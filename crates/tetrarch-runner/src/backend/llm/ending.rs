@@ -8,27 +8,27 @@ use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::LocalFile;
 use tetrarch_core::planner::answer::json_of;
 
-use crate::backend::expected::{Expected, Faults};
+use crate::backend::expected::{Expected, SchemaViolations};
 use crate::files::Gate;
 use crate::lines::start_of;
-use crate::protocol::{Told, read_result};
+use crate::protocol::{ProgramEvent, read_result};
 
 /// What a conversation came to.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct ConversationResult {
     pub(super) result: RunResult,
     pub(super) files: Vec<LocalFile>,
 }
 
 /// What is made of the model's wish to end.
 #[derive(Debug)]
-pub(super) enum Judged {
+pub(super) enum EndDecision {
     /// It ends.
-    Ends(Box<Ending>),
+    Ends(Box<ConversationResult>),
     /// It cannot be read; what is wrong.
     Unreadable(String),
     /// Its deliverable does not satisfy the schema: the result as it would be without another try.
-    Refused(Box<Ending>, String),
+    Refused(Box<ConversationResult>, String),
 }
 
 /// The tool that ends a run. `reviews`: not without a verdict.
@@ -125,7 +125,7 @@ pub(super) async fn finish(
     expected: &Expected,
     form: Option<&Expected>,
     gate: &mut Gate,
-) -> Judged {
+) -> EndDecision {
     let fails = arguments.get("outcome").and_then(Value::as_str) == Some(Outcome::Failure.as_str());
     if let Some(form) = form.filter(|_| !fails) {
         let verdict = arguments.get("verdict").cloned().unwrap_or_default();
@@ -134,24 +134,24 @@ pub(super) async fn finish(
         }
     }
     let (result, deliverable, named) = match read_result(arguments) {
-        Ok(Told::Result { result, deliverable, files }) => (*result, deliverable, files),
+        Ok(ProgramEvent::Result { result, deliverable, files }) => (*result, deliverable, files),
         Ok(
-            Told::Plain(_)
-            | Told::Usage(_)
-            | Told::Artifact(_)
-            | Told::Takes(_)
-            | Told::Taken(_)
-            | Told::Turn { .. },
+            ProgramEvent::Plain(_)
+            | ProgramEvent::Usage(_)
+            | ProgramEvent::Artifact(_)
+            | ProgramEvent::Takes(_)
+            | ProgramEvent::Taken(_)
+            | ProgramEvent::Turn { .. },
         ) => {
-            return Judged::Unreadable("it is no result".to_owned());
+            return EndDecision::Unreadable("it is no result".to_owned());
         }
-        Err(error) => return Judged::Unreadable(error),
+        Err(error) => return EndDecision::Unreadable(error),
     };
     let mut files = Vec::with_capacity(named.len());
     for file in named {
         match gate.admit(file.name, &file.path, file.media_type) {
             Ok(file) => files.push(file),
-            Err(refused) => return Judged::Unreadable(format!("artifact {refused}")),
+            Err(refused) => return EndDecision::Unreadable(format!("artifact {refused}")),
         }
     }
     let mut result = result;
@@ -163,10 +163,13 @@ pub(super) async fn finish(
 }
 
 /// A reviewer that passes no verdict.
-fn no_verdict(faults: &Faults) -> Judged {
+fn no_verdict(faults: &SchemaViolations) -> EndDecision {
     let said = faults.of("the verdict of the review");
     let result = RunResult::ended(Outcome::Failure, start_of(&said, TEXT_BYTES_MAX));
-    Judged::Refused(Box::new(Ending { result, files: Vec::new() }), format!("{said}."))
+    EndDecision::Refused(
+        Box::new(ConversationResult { result, files: Vec::new() }),
+        format!("{said}."),
+    )
 }
 
 /// Judges words that call nothing: the deliverable, or the JSON of a reviewer's verdict.
@@ -175,7 +178,7 @@ pub(super) async fn spoken(
     expected: &Expected,
     form: Option<&Expected>,
     gate: &mut Gate,
-) -> Judged {
+) -> EndDecision {
     if form.is_some() {
         let verdict = json_of(&text).unwrap_or_default();
         let said = json!({"outcome": "success", "deliverable": text, "verdict": verdict});
@@ -192,15 +195,15 @@ async fn judge(
     deliverable: Value,
     files: Vec<LocalFile>,
     expected: &Expected,
-) -> Judged {
+) -> EndDecision {
     let checked =
         if result.outcome == Outcome::Success { expected.check(deliverable).await } else { Ok(()) };
     match checked {
-        Ok(()) => Judged::Ends(Box::new(Ending { result, files })),
+        Ok(()) => EndDecision::Ends(Box::new(ConversationResult { result, files })),
         Err(faults) => {
             let words = format!("{faults}.");
             let result = faults.fail(result);
-            Judged::Refused(Box::new(Ending { result, files }), words)
+            EndDecision::Refused(Box::new(ConversationResult { result, files }), words)
         }
     }
 }

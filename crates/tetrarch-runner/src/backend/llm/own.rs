@@ -12,9 +12,9 @@ use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::overseer::update;
 use tetrarch_core::time::BusTime;
 
-use super::ears::Letter;
+use super::ears::InboxMessage;
 
-pub(super) use operation::{Asked, Operation, operation, replied, write};
+pub(super) use operation::{Operation, OwnerOperation, operation, replied, write};
 
 /// The topic of an answer to a question.
 pub(super) const ANSWER: &str = "answer";
@@ -33,7 +33,7 @@ const WAIT: u64 = 60;
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum AgentTool {
     /// A question to people.
     AskHuman,
     /// Agents of its own.
@@ -45,21 +45,21 @@ pub(super) enum Own {
     /// A message to another agent.
     MailSend,
     /// Something that the owner is asked for.
-    Operate(Asked),
+    Operate(OwnerOperation),
 }
 
-impl Own {
+impl AgentTool {
     pub(super) const ALL: [Self; 10] = [
         Self::AskHuman,
         Self::AgentSpawn,
         Self::TodoUpdate,
         Self::MailWait,
         Self::MailSend,
-        Self::Operate(Asked::FileReserve),
-        Self::Operate(Asked::FileRelease),
-        Self::Operate(Asked::AgentStatus),
-        Self::Operate(Asked::TodoList),
-        Self::Operate(Asked::TodoAdd),
+        Self::Operate(OwnerOperation::FileReserve),
+        Self::Operate(OwnerOperation::FileRelease),
+        Self::Operate(OwnerOperation::AgentStatus),
+        Self::Operate(OwnerOperation::TodoList),
+        Self::Operate(OwnerOperation::TodoAdd),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -195,13 +195,13 @@ pub(super) fn wait(arguments: &Map<String, Value>) -> u64 {
 }
 
 /// A letter in words.
-pub(super) fn words(letter: &Letter) -> String {
-    let Letter { topic, from, body, .. } = letter;
+pub(super) fn words(letter: &InboxMessage) -> String {
+    let InboxMessage { topic, from, body, .. } = letter;
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 
 /// What an answer says, or why a question was not asked.
-pub(super) fn answer(letter: &Letter) -> Result<String, String> {
+pub(super) fn answer(letter: &InboxMessage) -> Result<String, String> {
     let body: Value = serde_json::from_str(&letter.body).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if letter.topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }

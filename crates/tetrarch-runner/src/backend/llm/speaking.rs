@@ -7,11 +7,11 @@ use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::converse::Reply;
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::RunnerEvent;
-use tetrarch_model::{Model, Request, Said, TRIES, Trouble, pause};
+use tetrarch_model::{AnswerPart, Model, ModelFailure, ModelRequest, TRIES, pause};
 use tokio::time::sleep;
 
 use super::deltas::Deltas;
-use super::ears::{Ears, Halt, Yields};
+use super::ears::{ConversationInput, Halt, Yields};
 use crate::seat::Teller;
 
 /// How long a model may say nothing at all.
@@ -21,7 +21,7 @@ const AGAIN: &str = "\n[it broke off and is asked again]\n";
 
 /// What is needed for a turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct TurnContext<'a> {
     pub(super) model: &'a Model,
     pub(super) teller: &'a Teller,
     /// Longest turn.
@@ -32,14 +32,14 @@ pub(super) struct Turn<'a> {
 
 /// Why a try brought nothing.
 #[derive(Debug)]
-pub(super) enum Silent {
+pub(super) enum NoAnswer {
     /// The conversation is to end.
     Halt(Halt),
     /// The model did not answer, or not to the end.
     Broke(BrokeOff),
 }
 
-impl From<Halt> for Silent {
+impl From<Halt> for NoAnswer {
     fn from(halt: Halt) -> Self {
         Self::Halt(halt)
     }
@@ -72,7 +72,7 @@ impl Tries {
     }
 
     /// Waits as long as the next try has to.
-    pub(super) async fn pause(&self, ears: &mut Ears) -> Result<(), Halt> {
+    pub(super) async fn pause(&self, ears: &mut ConversationInput) -> Result<(), Halt> {
         if self.made == 0 {
             return Ok(());
         }
@@ -87,14 +87,14 @@ impl Tries {
     }
 }
 
-impl Turn<'_> {
+impl TurnContext<'_> {
     /// Asks once.
     pub(super) async fn ask(
         self,
-        ears: &mut Ears,
-        request: &Request<'_>,
+        ears: &mut ConversationInput,
+        request: &ModelRequest<'_>,
         tries: &mut Tries,
-    ) -> Result<Reply, Silent> {
+    ) -> Result<Reply, NoAnswer> {
         let trouble = match ears.during(Yields::AtOnce, self.hear(request)).await? {
             Ok(reply) => return Ok(reply),
             Err(trouble) => trouble,
@@ -108,19 +108,19 @@ impl Turn<'_> {
             self.teller.tell(RunnerEvent::Blocked { reason: reason(&trouble) }).await;
         }
         let ends = over.then(|| self.failure(tries.made, &trouble));
-        Err(Silent::Broke(BrokeOff { heard: trouble.heard, ends }))
+        Err(NoAnswer::Broke(BrokeOff { heard: trouble.heard, ends }))
     }
 
-    async fn hear(self, request: &Request<'_>) -> Result<Reply, Trouble> {
+    async fn hear(self, request: &ModelRequest<'_>) -> Result<Reply, ModelFailure> {
         let mut any = false;
         let heard = async {
             let mut speech = self.model.speech(request, IDLE.min(self.within), self.within).await?;
             let mut deltas = Deltas::default();
             loop {
                 let (text, reply) = match speech.next().await? {
-                    Said::Text(text) => (deltas.add(&text), None),
-                    Said::More => (None, None),
-                    Said::All(reply) => (deltas.rest(), Some(reply)),
+                    AnswerPart::Text(text) => (deltas.add(&text), None),
+                    AnswerPart::More => (None, None),
+                    AnswerPart::All(reply) => (deltas.rest(), Some(reply)),
                 };
                 if let Some(text) = text {
                     any = true;
@@ -138,7 +138,7 @@ impl Turn<'_> {
         heard
     }
 
-    fn failure(&self, tries: u32, trouble: &Trouble) -> String {
+    fn failure(&self, tries: u32, trouble: &ModelFailure) -> String {
         let key = match (trouble.status, self.key_from) {
             (Some(401 | 403), "") => "; the profile names no key: set its keyFrom to env:NAME",
             (Some(401 | 403), _) => "; look at the key that keyFrom names, ",
@@ -152,7 +152,7 @@ impl Turn<'_> {
 }
 
 /// Why a run is blocked, in a word and in the server's.
-fn reason(trouble: &Trouble) -> String {
+fn reason(trouble: &ModelFailure) -> String {
     let word = if trouble.status == Some(429) { "rate_limited" } else { "model_unavailable" };
     format!("{word}: {}", trouble.words)
 }

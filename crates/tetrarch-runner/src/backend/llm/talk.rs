@@ -21,19 +21,19 @@ use tetrarch_core::redaction::redact;
 use tetrarch_model::Model;
 use tetrarch_telemetry::Whose;
 
-use super::ears::{Ears, Halt, Letter};
-use super::ending::{self, Ending, Judged};
+use super::ears::{ConversationInput, Halt, InboxMessage};
+use super::ending::{self, ConversationResult, EndDecision};
 use super::own;
 use super::speaking::failed;
-use super::{Begun, whose};
+use super::{ConversationSetup, whose};
 use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
 use crate::files::Gate;
 use crate::lines::start_of;
-use crate::pace::Pace;
-use crate::places::Places;
-use crate::seat::{Seat, Teller};
-use crate::serve::Ground;
+use crate::pace::RequestPacer;
+use crate::places::RunDirectories;
+use crate::seat::{RunChannels, Teller};
+use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 use crate::tools::Toolbox;
 
@@ -51,21 +51,21 @@ const SUMMARISE: &str = "[The context is nearly full; what was said so far will 
     what is still to be done. Call nothing.]";
 
 /// How a conversation ends.
-pub(super) enum End {
+pub(super) enum ConversationEnd {
     /// With a result.
-    Result(Box<Ending>),
+    Result(Box<ConversationResult>),
     /// Because it was told to.
     Halt(Halt),
 }
 
-impl From<Halt> for End {
+impl From<Halt> for ConversationEnd {
     fn from(halt: Halt) -> Self {
         Self::Halt(halt)
     }
 }
 
 /// One conversation.
-pub(super) struct Talk {
+pub(super) struct LlmConversation {
     agent: AgentId,
     whose: Whose,
     epoch: u64,
@@ -78,9 +78,9 @@ pub(super) struct Talk {
     expected: Expected,
     form: Option<Expected>,
     gate: Gate,
-    ears: Ears,
+    ears: ConversationInput,
     teller: Teller,
-    pace: Pace,
+    pace: RequestPacer,
     turn_within: Duration,
     output_tokens: u32,
     context_tokens: u64,
@@ -98,13 +98,28 @@ pub(super) struct Talk {
     notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
-    _places: Places,
+    _places: RunDirectories,
 }
 
-impl Talk {
-    pub(super) fn open(begun: Begun, start: Start, seat: Seat, ground: &Ground) -> Self {
-        let Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own, places } =
-            begun;
+impl LlmConversation {
+    pub(super) fn open(
+        begun: ConversationSetup,
+        start: Start,
+        seat: RunChannels,
+        ground: &RunnerContext,
+    ) -> Self {
+        let ConversationSetup {
+            expected,
+            form,
+            model,
+            tools,
+            toolbox,
+            traces,
+            notes,
+            dir,
+            dir_is_own,
+            places,
+        } = begun;
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
         let system = opening::system(&start);
@@ -125,8 +140,8 @@ impl Talk {
             form,
             gate: Gate::new(dir.clone(), ground.artifact_max),
             teller: seat.teller.clone(),
-            ears: Ears::new(seat, brief.wall),
-            pace: Pace::default(),
+            ears: ConversationInput::new(seat, brief.wall),
+            pace: RequestPacer::default(),
             turn_within,
             output_tokens: served.max_output_tokens.unwrap_or(OUTPUT_TOKENS),
             context_tokens: u64::from(served.context_tokens.unwrap_or(CONTEXT_TOKENS)),
@@ -169,7 +184,7 @@ impl Talk {
         }
         let end = loop {
             let on = match self.go_on().await {
-                Err(End::Halt(Halt::Interrupted)) => self.interrupted().await,
+                Err(ConversationEnd::Halt(Halt::Interrupted)) => self.interrupted().await,
                 on => on,
             };
             if let Err(end) = on {
@@ -180,7 +195,7 @@ impl Talk {
     }
 
     /// One step further.
-    async fn go_on(&mut self) -> Result<(), End> {
+    async fn go_on(&mut self) -> Result<(), ConversationEnd> {
         self.ears.boundary().await?;
         while let Some(steer) = self.ears.steer() {
             let text = format!("[{} says]\n{}", steer.by, steer.wanted.text());
@@ -206,7 +221,7 @@ impl Talk {
     }
 
     /// The model's turn.
-    async fn ask(&mut self) -> Result<(), End> {
+    async fn ask(&mut self) -> Result<(), ConversationEnd> {
         let messages = self.conversation.messages();
         let reply = self.speak(&messages, true).await?;
         let recorded = self.conversation.turn(&reply);
@@ -216,7 +231,7 @@ impl Talk {
     }
 
     /// Replaces what was said by a summary of it.
-    async fn compact(&mut self) -> Result<(), End> {
+    async fn compact(&mut self) -> Result<(), ConversationEnd> {
         self.teller.tell(RunnerEvent::Compacting { begins: true }).await;
         let mut messages = self.conversation.messages();
         match messages.last_mut() {
@@ -239,7 +254,7 @@ impl Talk {
     }
 
     /// Its turn was aborted: what was done stays, what was under way is said not to be known.
-    async fn interrupted(&mut self) -> Result<(), End> {
+    async fn interrupted(&mut self) -> Result<(), ConversationEnd> {
         for (Due { step, index, .. }, begun) in self.conversation.unanswered() {
             let text = if begun > 0 { ABORTED } else { NOT_MADE }.to_owned();
             let (is_error, letter) = (true, 0);
@@ -250,7 +265,7 @@ impl Talk {
     }
 
     /// The model spoke and called nothing: that is its deliverable.
-    async fn spoke(&mut self, text: String) -> Result<(), End> {
+    async fn spoke(&mut self, text: String) -> Result<(), ConversationEnd> {
         let judged = ending::spoken(text, &self.expected, self.form.as_ref(), &mut self.gate).await;
         let text = self.hand_back(judged).await?;
         self.heard(text, 0).await;
@@ -258,11 +273,13 @@ impl Talk {
     }
 
     /// What it is told of its wish to end, unless that is its end.
-    async fn hand_back(&mut self, judged: Judged) -> Result<String, End> {
+    async fn hand_back(&mut self, judged: EndDecision) -> Result<String, ConversationEnd> {
         match judged {
-            Judged::Ends(ending) => Err(End::Result(ending)),
-            Judged::Refused(ending, _) if self.repairs == 0 => Err(End::Result(ending)),
-            Judged::Refused(_, words) => {
+            EndDecision::Ends(ending) => Err(ConversationEnd::Result(ending)),
+            EndDecision::Refused(ending, _) if self.repairs == 0 => {
+                Err(ConversationEnd::Result(ending))
+            }
+            EndDecision::Refused(_, words) => {
                 self.repairs -= 1;
                 self.teller.tell(RunnerEvent::Returned { errors: words.clone() }).await;
                 let left = match self.repairs {
@@ -271,12 +288,12 @@ impl Talk {
                 };
                 Ok(format!("{words} Correct it and call `{FINISH}` again; {left}."))
             }
-            Judged::Unreadable(words) => Ok(words),
+            EndDecision::Unreadable(words) => Ok(words),
         }
     }
 
     /// A letter that nobody waits for.
-    async fn hear(&mut self, letter: &Letter) {
+    async fn hear(&mut self, letter: &InboxMessage) {
         if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
             // Whoever asked is over, or asked once more.
             return;
@@ -310,7 +327,7 @@ impl Talk {
     }
 
     /// The same, and waits until it is recorded.
-    async fn record_surely(&mut self, recorded: Recorded) -> Result<(), End> {
+    async fn record_surely(&mut self, recorded: Recorded) -> Result<(), ConversationEnd> {
         self.conversation.apply(&recorded);
         self.told += 1;
         let (recorded, confirm) = (Box::new(recorded), Some(self.told));
@@ -318,8 +335,11 @@ impl Talk {
         Ok(self.ears.noted(self.told).await?)
     }
 
-    fn fails(&self, why: &str) -> End {
-        End::Result(Box::new(Ending { result: self.with_partial(failed(why)), files: Vec::new() }))
+    fn fails(&self, why: &str) -> ConversationEnd {
+        ConversationEnd::Result(Box::new(ConversationResult {
+            result: self.with_partial(failed(why)),
+            files: Vec::new(),
+        }))
     }
 
     fn with_partial(&self, mut result: RunResult) -> RunResult {
@@ -327,21 +347,21 @@ impl Talk {
         result
     }
 
-    async fn close(self, end: End) {
+    async fn close(self, end: ConversationEnd) {
         let (result, files): (RunResult, Vec<LocalFile>) = match end {
-            End::Result(ending) => (ending.result, ending.files),
-            End::Halt(Halt::Stopped(reason)) => {
+            ConversationEnd::Result(ending) => (ending.result, ending.files),
+            ConversationEnd::Halt(Halt::Stopped(reason)) => {
                 let stopped = RunResult::ended(Outcome::Cancelled, format!("stopped: {reason}"));
                 (self.with_partial(stopped), Vec::new())
             }
-            End::Halt(Halt::Wall(wall)) => {
+            ConversationEnd::Halt(Halt::Wall(wall)) => {
                 let over = format!("wall clock of {} ended", duration::print(wall));
                 (self.with_partial(RunResult::ended(Outcome::Failure, over)), Vec::new())
             }
-            End::Halt(Halt::Rotated | Halt::Interrupted) => {
+            ConversationEnd::Halt(Halt::Rotated | Halt::Interrupted) => {
                 return self.leave(Exit::Code(0)).await;
             }
-            End::Halt(Halt::Killed) => {
+            ConversationEnd::Halt(Halt::Killed) => {
                 return self.leave(Exit::Signal(rustix::process::Signal::KILL.as_raw())).await;
             }
         };

@@ -38,7 +38,7 @@ pub(super) enum NotFed {
 
 /// What became of a verb's line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(super) struct LineDelivery {
     /// The verb.
     pub(super) id: RequestId,
     /// Why the program does not have it; none when it has.
@@ -46,13 +46,13 @@ pub(super) struct Fate {
 }
 
 /// A line, with the verb that it is.
-type Line = (Vec<u8>, Option<RequestId>);
+type FeedLine = (Vec<u8>, Option<RequestId>);
 
 /// The way into a program.
 #[derive(Debug)]
 pub(super) struct Feed {
-    queue: Option<mpsc::Sender<Line>>,
-    verbs: Option<mpsc::Sender<Line>>,
+    queue: Option<mpsc::Sender<FeedLine>>,
+    verbs: Option<mpsc::Sender<FeedLine>>,
     writer: JoinHandle<()>,
     /// Its end of the pipe once more, to ask what lies in it.
     pipe: Option<OwnedFd>,
@@ -67,11 +67,11 @@ impl Feed {
         stdin: ChildStdin,
         first: Vec<u8>,
         notes: mpsc::Sender<String>,
-        fates: mpsc::Sender<Fate>,
+        fates: mpsc::Sender<LineDelivery>,
     ) -> Self {
         let (queue, lines) = mpsc::channel(QUEUE_LINES);
         let (verbs, urgent) = mpsc::channel(QUEUE_VERBS);
-        let waiting = Waiting { urgent, lines };
+        let waiting = FeedQueue { urgent, lines };
         let pipe = stdin.as_fd().try_clone_to_owned().ok();
         let told = Arc::new(AtomicU64::new(0));
         let writer = tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), notes, fates));
@@ -130,7 +130,7 @@ impl Drop for Feed {
     }
 }
 
-fn put(queue: Option<&mpsc::Sender<Line>>, line: Line) -> Result<(), NotFed> {
+fn put(queue: Option<&mpsc::Sender<FeedLine>>, line: FeedLine) -> Result<(), NotFed> {
     let queue = queue.ok_or(NotFed::Closed)?;
     queue.try_send(line).map_err(|refused| match refused {
         TrySendError::Full(_) => NotFed::Full,
@@ -139,14 +139,14 @@ fn put(queue: Option<&mpsc::Sender<Line>>, line: Line) -> Result<(), NotFed> {
 }
 
 /// What waits to be written.
-struct Waiting {
-    urgent: mpsc::Receiver<Line>,
-    lines: mpsc::Receiver<Line>,
+struct FeedQueue {
+    urgent: mpsc::Receiver<FeedLine>,
+    lines: mpsc::Receiver<FeedLine>,
 }
 
-impl Waiting {
+impl FeedQueue {
     /// The next line, verbs first; none when the way is closed.
-    async fn next(&mut self) -> Option<Line> {
+    async fn next(&mut self) -> Option<FeedLine> {
         tokio::select! {
             biased;
             Some(line) = self.urgent.recv() => Some(line),
@@ -155,11 +155,11 @@ impl Waiting {
     }
 
     /// Takes nothing more, and gives what is left.
-    fn end(&mut self) -> Vec<Line> {
+    fn end(&mut self) -> Vec<FeedLine> {
         self.urgent.close();
         self.lines.close();
         let urgent = std::iter::from_fn(|| self.urgent.try_recv().ok());
-        let mut left: Vec<Line> = urgent.collect();
+        let mut left: Vec<FeedLine> = urgent.collect();
         left.extend(std::iter::from_fn(|| self.lines.try_recv().ok()));
         left
     }
@@ -168,14 +168,14 @@ impl Waiting {
 async fn write(
     mut stdin: ChildStdin,
     first: Vec<u8>,
-    mut waiting: Waiting,
+    mut waiting: FeedQueue,
     told: Arc<AtomicU64>,
     notes: mpsc::Sender<String>,
-    fates: mpsc::Sender<Fate>,
+    fates: mpsc::Sender<LineDelivery>,
 ) {
     let tell = |id, why| {
         // A run that has ended wants to know of nothing.
-        let _over = fates.try_send(Fate { id, why });
+        let _over = fates.try_send(LineDelivery { id, why });
     };
     let mut next = Some((first, None));
     let mut said = false;

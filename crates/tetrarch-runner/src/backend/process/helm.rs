@@ -10,9 +10,9 @@ use tetrarch_core::verb::{Command, Stage, Verb};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::feed::Fate;
-use super::takes::{Deed, Takes};
-use super::{Attendance, at};
+use super::feed::LineDelivery;
+use super::takes::{Takes, VerbAction};
+use super::{ProgramRun, at};
 use crate::fence::Fence;
 use crate::protocol::verb_line;
 use crate::sweep::Traces;
@@ -25,7 +25,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the output tells of verbs.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct VerbChannels {
     /// What the program takes, once it has said so.
     pub(super) takes: watch::Receiver<Option<BTreeSet<Verb>>>,
     /// What it has taken.
@@ -34,11 +34,11 @@ pub(super) struct Said {
 
 /// Where a run's verbs are.
 #[derive(Debug)]
-pub(super) struct Helm {
+pub(super) struct VerbRelay {
     commands: mpsc::Receiver<Command>,
     open: (bool, bool, bool, bool),
-    said: Said,
-    fates: mpsc::Receiver<Fate>,
+    said: VerbChannels,
+    fates: mpsc::Receiver<LineDelivery>,
     receipts: mpsc::Sender<RunnerEvent>,
     takes: Takes,
     /// Pauses, resumes and interrupts that the program itself was told.
@@ -51,22 +51,22 @@ pub(super) struct Helm {
 
 /// Something that happened to the verbs of a run.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum VerbEvent {
     Asked(Command),
     Declared(BTreeSet<Verb>),
     Taken(RequestId),
-    Fate(Fate),
+    Fate(LineDelivery),
     Due,
     Look,
     Nothing,
 }
 
-impl Helm {
+impl VerbRelay {
     /// The verbs of a run that starts now.
     pub(super) fn new(
         commands: mpsc::Receiver<Command>,
-        said: Said,
-        fates: mpsc::Receiver<Fate>,
+        said: VerbChannels,
+        fates: mpsc::Receiver<LineDelivery>,
         receipts: mpsc::Sender<RunnerEvent>,
         traces: Traces,
     ) -> Self {
@@ -86,30 +86,30 @@ impl Helm {
     }
 
     /// What happens next. Safe to drop.
-    pub(super) async fn next(&mut self) -> Turn {
+    pub(super) async fn next(&mut self) -> VerbEvent {
         let due = self.takes.next_deadline();
         let look = self.fence.as_ref().map(|_| self.look_at);
         let (commands, takes, taken, fates) = &mut self.open;
         tokio::select! {
             command = self.commands.recv(), if *commands => {
                 *commands = command.is_some();
-                command.map_or(Turn::Nothing, Turn::Asked)
+                command.map_or(VerbEvent::Nothing, VerbEvent::Asked)
             }
             changed = self.said.takes.changed(), if *takes => {
                 *takes = changed.is_ok();
                 let said = self.said.takes.borrow_and_update().clone();
-                said.map_or(Turn::Nothing, Turn::Declared)
+                said.map_or(VerbEvent::Nothing, VerbEvent::Declared)
             }
             id = self.said.taken.recv(), if *taken => {
                 *taken = id.is_some();
-                id.map_or(Turn::Nothing, Turn::Taken)
+                id.map_or(VerbEvent::Nothing, VerbEvent::Taken)
             }
             fate = self.fates.recv(), if *fates => {
                 *fates = fate.is_some();
-                fate.map_or(Turn::Nothing, Turn::Fate)
+                fate.map_or(VerbEvent::Nothing, VerbEvent::Fate)
             }
-            () = at(due), if due.is_some() => Turn::Due,
-            () = at(look), if look.is_some() => Turn::Look,
+            () = at(due), if due.is_some() => VerbEvent::Due,
+            () = at(look), if look.is_some() => VerbEvent::Look,
             else => std::future::pending().await,
         }
     }
@@ -150,15 +150,15 @@ impl Helm {
     }
 }
 
-impl Attendance {
+impl ProgramRun {
     /// Takes what happened to the verbs.
-    pub(super) async fn turn(&mut self, turn: Turn) {
+    pub(super) async fn turn(&mut self, turn: VerbEvent) {
         let now = Instant::now();
         let deeds = match turn {
-            Turn::Asked(command) => self.helm.takes.ask(now, command),
-            Turn::Declared(verbs) => self.helm.takes.declare(now, verbs),
-            Turn::Due => self.helm.takes.due(now),
-            Turn::Taken(id) => {
+            VerbEvent::Asked(command) => self.helm.takes.ask(now, command),
+            VerbEvent::Declared(verbs) => self.helm.takes.declare(now, verbs),
+            VerbEvent::Due => self.helm.takes.due(now),
+            VerbEvent::Taken(id) => {
                 match self.helm.holding.remove(&id) {
                     Some(Verb::Pause) => self.ladder.stand_still(now),
                     Some(Verb::Resume) => self.ladder.go_on(now),
@@ -168,29 +168,29 @@ impl Attendance {
                 }
                 Vec::new()
             }
-            Turn::Fate(Fate { id, why: None }) => {
+            VerbEvent::Fate(LineDelivery { id, why: None }) => {
                 self.helm.receipt(id, Stage::Delivered, "");
                 Vec::new()
             }
-            Turn::Fate(Fate { id, why: Some(why) }) => {
+            VerbEvent::Fate(LineDelivery { id, why: Some(why) }) => {
                 self.helm.receipt(id, Stage::Refused, why.to_string());
                 Vec::new()
             }
-            Turn::Look => {
+            VerbEvent::Look => {
                 self.helm.freeze().await;
                 Vec::new()
             }
-            Turn::Nothing => Vec::new(),
+            VerbEvent::Nothing => Vec::new(),
         };
         for deed in deeds {
             self.perform(deed).await;
         }
     }
 
-    async fn perform(&mut self, deed: Deed) {
+    async fn perform(&mut self, deed: VerbAction) {
         match deed {
-            Deed::Tell(command) => self.tell_verb(&command),
-            Deed::Freeze(id) => {
+            VerbAction::Tell(command) => self.tell_verb(&command),
+            VerbAction::Freeze(id) => {
                 if self.ladder.is_free() && self.helm.freeze().await {
                     self.ladder.stand_still(Instant::now());
                     self.helm.receipt(id, Stage::Delivered, "");
@@ -200,12 +200,12 @@ impl Attendance {
                     self.helm.receipt(id, Stage::Refused, "it is ending");
                 }
             }
-            Deed::Thaw(id) => {
+            VerbAction::Thaw(id) => {
                 self.let_go().await;
                 self.helm.receipt(id, Stage::Delivered, "");
                 self.helm.receipt(id, Stage::Effective, "");
             }
-            Deed::Refuse(id, why) => self.helm.receipt(id, Stage::Refused, why),
+            VerbAction::Refuse(id, why) => self.helm.receipt(id, Stage::Refused, why),
         }
     }
 

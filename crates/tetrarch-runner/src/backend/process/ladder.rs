@@ -13,7 +13,7 @@ const CORRECTION: Millis = Millis::from_secs(10 * 60);
 
 /// What is to be done to the program now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Push {
+pub(super) enum KillSignal {
     /// TERM to its process group.
     Term,
     /// KILL to all of it.
@@ -22,7 +22,7 @@ pub(super) enum Push {
 
 /// Why a program was pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum KillCause {
     /// It was asked to end and did not within the drain.
     Stopped,
     /// Its wall clock ended.
@@ -38,7 +38,7 @@ pub(super) enum Cause {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rung {
+enum KillStage {
     Free,
     Draining { until: Instant },
     Terminated { until: Instant },
@@ -47,8 +47,8 @@ enum Rung {
 
 /// Where a program stands on the kill ladder.
 #[derive(Debug)]
-pub(super) struct Ladder {
-    rung: Rung,
+pub(super) struct KillLadder {
+    rung: KillStage,
     wall: Option<(Instant, Millis)>,
     /// The longest turn.
     turn: Option<Millis>,
@@ -58,16 +58,16 @@ pub(super) struct Ladder {
     kill_grace: Millis,
     stop_reason: Option<String>,
     rotating: bool,
-    cause: Option<Cause>,
+    cause: Option<KillCause>,
     /// Since when it stands still: time that it cannot use does not count.
     still: Option<Instant>,
 }
 
-impl Ladder {
+impl KillLadder {
     /// A program that starts now; `wall` is the longest it may run, `turn` the longest of its turns.
     pub(super) fn new(now: Instant, wall: Option<Millis>, turn: Option<Millis>) -> Self {
         Self {
-            rung: Rung::Free,
+            rung: KillStage::Free,
             wall: wall.map(|wall| (after(now, wall), wall)),
             turn,
             turn_end: None,
@@ -101,7 +101,7 @@ impl Ladder {
 
     /// Whether nothing was asked of it yet that ends it.
     pub(super) fn is_free(&self) -> bool {
-        self.rung == Rung::Free
+        self.rung == KillStage::Free
     }
 
     /// It is asked to stop. A second request can only bring the end nearer.
@@ -120,25 +120,25 @@ impl Ladder {
         self.kill_grace = kill_grace;
         let end = after(now, drain);
         self.rung = match self.rung {
-            Rung::Free => Rung::Draining { until: end },
-            Rung::Draining { until } => Rung::Draining { until: until.min(end) },
-            Rung::Terminated { until } => {
-                Rung::Terminated { until: until.min(after(now, kill_grace)) }
+            KillStage::Free => KillStage::Draining { until: end },
+            KillStage::Draining { until } => KillStage::Draining { until: until.min(end) },
+            KillStage::Terminated { until } => {
+                KillStage::Terminated { until: until.min(after(now, kill_grace)) }
             }
-            Rung::Killed => Rung::Killed,
+            KillStage::Killed => KillStage::Killed,
         };
     }
 
     /// It is to be killed.
-    pub(super) fn kill(&mut self) -> Option<Push> {
-        self.cause = Some(Cause::Killed);
+    pub(super) fn kill(&mut self) -> Option<KillSignal> {
+        self.cause = Some(KillCause::Killed);
         self.climb_to_kill()
     }
 
     /// It has more processes than it may have, which gives them no time to make more.
-    pub(super) fn is_crowded(&mut self, most: u64) -> Option<Push> {
+    pub(super) fn is_crowded(&mut self, most: u64) -> Option<KillSignal> {
         let push = self.climb_to_kill()?;
-        self.cause = Some(Cause::Processes(most));
+        self.cause = Some(KillCause::Processes(most));
         Some(push)
     }
 
@@ -161,33 +161,33 @@ impl Ladder {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let wall = self.wall.map(|(end, _)| end);
         match self.rung {
-            Rung::Free if self.still.is_some() => None,
-            Rung::Free => [wall, self.turn_end, self.linger].into_iter().flatten().min(),
-            Rung::Draining { until } => {
+            KillStage::Free if self.still.is_some() => None,
+            KillStage::Free => [wall, self.turn_end, self.linger].into_iter().flatten().min(),
+            KillStage::Draining { until } => {
                 [wall, self.linger, Some(until)].into_iter().flatten().min()
             }
-            Rung::Terminated { until } => Some(until),
-            Rung::Killed => None,
+            KillStage::Terminated { until } => Some(until),
+            KillStage::Killed => None,
         }
     }
 
     /// What is due.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Push> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<KillSignal> {
         match self.rung {
-            Rung::Free if self.still.is_some() => None,
-            Rung::Free | Rung::Draining { .. } => {
+            KillStage::Free if self.still.is_some() => None,
+            KillStage::Free | KillStage::Draining { .. } => {
                 let cause = self.reason_to_push(now)?;
                 self.cause = Some(cause);
-                self.rung = Rung::Terminated { until: after(now, self.kill_grace) };
-                Some(Push::Term)
+                self.rung = KillStage::Terminated { until: after(now, self.kill_grace) };
+                Some(KillSignal::Term)
             }
-            Rung::Terminated { until } if until <= now => self.climb_to_kill(),
-            Rung::Terminated { .. } | Rung::Killed => None,
+            KillStage::Terminated { until } if until <= now => self.climb_to_kill(),
+            KillStage::Terminated { .. } | KillStage::Killed => None,
         }
     }
 
     /// Why it was pushed, if it was.
-    pub(super) fn cause(&self) -> Option<&Cause> {
+    pub(super) fn cause(&self) -> Option<&KillCause> {
         self.cause.as_ref()
     }
 
@@ -201,27 +201,27 @@ impl Ladder {
         self.rotating && self.stop_reason.is_none()
     }
 
-    fn reason_to_push(&self, now: Instant) -> Option<Cause> {
-        if let Rung::Draining { until } = self.rung
+    fn reason_to_push(&self, now: Instant) -> Option<KillCause> {
+        if let KillStage::Draining { until } = self.rung
             && until <= now
         {
-            return Some(Cause::Stopped);
+            return Some(KillCause::Stopped);
         }
         if self.linger.is_some_and(|end| end <= now) {
-            return Some(Cause::Lingered);
+            return Some(KillCause::Lingered);
         }
         if let Some((_, wall)) = self.wall.filter(|(end, _)| *end <= now) {
-            return Some(Cause::Wall(wall));
+            return Some(KillCause::Wall(wall));
         }
         // What was asked to end has the drain's time for it.
         let over = self.is_free() && self.turn_end.is_some_and(|end| end <= now);
-        self.turn.filter(|_| over).map(Cause::Turn)
+        self.turn.filter(|_| over).map(KillCause::Turn)
     }
 
-    fn climb_to_kill(&mut self) -> Option<Push> {
-        let climbed = self.rung != Rung::Killed;
-        self.rung = Rung::Killed;
-        climbed.then_some(Push::Kill)
+    fn climb_to_kill(&mut self) -> Option<KillSignal> {
+        let climbed = self.rung != KillStage::Killed;
+        self.rung = KillStage::Killed;
+        climbed.then_some(KillSignal::Kill)
     }
 }
 
@@ -240,28 +240,28 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_drains_then_terms_then_kills() {
+    fn stop_drains_then_terms_then_kills() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None, None);
+        let mut ladder = KillLadder::new(start, None, None);
         assert_eq!(ladder.next_deadline(), None);
         ladder.stop(start, Millis(100), Millis(10), "enough");
         assert_eq!(ladder.next_deadline(), Some(at(start, 100)));
         assert_eq!(ladder.due(at(start, 99)), None);
         assert_eq!(ladder.cause(), None);
-        assert_eq!(ladder.due(at(start, 100)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Stopped));
+        assert_eq!(ladder.due(at(start, 100)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Stopped));
         assert_eq!(ladder.next_deadline(), Some(at(start, 110)));
         assert_eq!(ladder.due(at(start, 109)), None);
-        assert_eq!(ladder.due(at(start, 110)), Some(Push::Kill));
+        assert_eq!(ladder.due(at(start, 110)), Some(KillSignal::Kill));
         assert_eq!(ladder.due(at(start, 999)), None);
         assert_eq!(ladder.next_deadline(), None);
         assert_eq!(ladder.stop_reason(), Some("enough"));
     }
 
     #[test]
-    fn time_in_which_it_stands_still_does_not_count() {
+    fn frozen_time_does_not_count() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, Some(Millis(50)), None);
+        let mut ladder = KillLadder::new(start, Some(Millis(50)), None);
         ladder.stand_still(at(start, 20));
         ladder.stand_still(at(start, 30));
         assert_eq!((ladder.next_deadline(), ladder.due(at(start, 60))), (None, None));
@@ -269,14 +269,14 @@ mod tests {
         ladder.go_on(at(start, 1030));
         assert_eq!(ladder.next_deadline(), Some(at(start, 1050)));
         assert_eq!(ladder.due(at(start, 1049)), None);
-        assert_eq!(ladder.due(at(start, 1050)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Wall(Millis(50))));
+        assert_eq!(ladder.due(at(start, 1050)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Wall(Millis(50))));
     }
 
     #[test]
-    fn a_turn_that_does_not_end_in_time_ends_the_run() {
+    fn overlong_turn_ends_the_run() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None, Some(Millis(50)));
+        let mut ladder = KillLadder::new(start, None, Some(Millis(50)));
         assert_eq!(ladder.next_deadline(), None, "no turn has begun");
         ladder.in_turn(Some(start));
         assert_eq!(
@@ -295,91 +295,91 @@ mod tests {
             None,
             "the later beginning counts, without the pause"
         );
-        assert_eq!(ladder.due(at(start, 1150)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Turn(Millis(50))));
-        assert_eq!(ladder.due(at(start, 1150 + KILL_GRACE.0)), Some(Push::Kill));
+        assert_eq!(ladder.due(at(start, 1150)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Turn(Millis(50))));
+        assert_eq!(ladder.due(at(start, 1150 + KILL_GRACE.0)), Some(KillSignal::Kill));
     }
 
     #[test]
-    fn a_turn_is_not_bounded_where_nobody_bounds_it_nor_by_more_than_the_drain() {
+    fn turn_bound_is_optional_and_capped_by_the_drain() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None, None);
+        let mut ladder = KillLadder::new(start, None, None);
         ladder.in_turn(Some(start));
         assert_eq!(ladder.next_deadline(), None);
-        let mut ladder = Ladder::new(start, None, Some(Millis(50)));
+        let mut ladder = KillLadder::new(start, None, Some(Millis(50)));
         ladder.in_turn(Some(start));
         ladder.stop(start, Millis(100), Millis(10), "enough");
         assert_eq!(
             (ladder.next_deadline(), ladder.due(at(start, 99))),
             (Some(at(start, 100)), None)
         );
-        assert_eq!(ladder.due(at(start, 100)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Stopped));
+        assert_eq!(ladder.due(at(start, 100)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Stopped));
     }
 
     #[test]
-    fn a_second_stop_never_gives_more_time() {
+    fn second_stop_never_extends_the_time() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None, None);
+        let mut ladder = KillLadder::new(start, None, None);
         ladder.stop(start, Millis(100), Millis(10), "first");
         ladder.stop(at(start, 50), Millis(1000), Millis(10), "second");
         assert_eq!(ladder.next_deadline(), Some(at(start, 100)));
         ladder.stop(at(start, 60), Millis(0), Millis(10), "third");
-        assert_eq!(ladder.due(at(start, 60)), Some(Push::Term));
+        assert_eq!(ladder.due(at(start, 60)), Some(KillSignal::Term));
         ladder.stop(at(start, 61), Millis(1000), Millis(5), "fourth");
         assert_eq!(ladder.next_deadline(), Some(at(start, 66)));
         assert_eq!(ladder.stop_reason(), Some("first"));
     }
 
     #[test]
-    fn the_wall_ends_a_run_also_while_it_drains() {
+    fn wall_clock_ends_a_draining_run() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, Some(Millis(50)), None);
+        let mut ladder = KillLadder::new(start, Some(Millis(50)), None);
         ladder.stop(start, Millis(1000), Millis(10), "later");
         assert_eq!(ladder.next_deadline(), Some(at(start, 50)));
-        assert_eq!(ladder.due(at(start, 50)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Wall(Millis(50))));
+        assert_eq!(ladder.due(at(start, 50)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Wall(Millis(50))));
     }
 
     #[test]
-    fn a_program_that_stays_after_its_result_is_ended() {
+    fn program_lingering_after_its_result_is_ended() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None, None);
+        let mut ladder = KillLadder::new(start, None, None);
         ladder.was_given_a_line(start);
         assert_eq!(ladder.next_deadline(), None);
         ladder.gave_result(start);
         ladder.was_given_a_line(at(start, 5));
         assert_eq!(ladder.next_deadline(), Some(at(start, DRAIN.0 + 5)));
-        assert_eq!(ladder.due(at(start, DRAIN.0 + 5)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Lingered));
+        assert_eq!(ladder.due(at(start, DRAIN.0 + 5)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Lingered));
     }
 
     #[test]
-    fn a_result_that_was_handed_back_gives_time_for_another() {
+    fn returned_result_gives_time_for_another() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None, None);
+        let mut ladder = KillLadder::new(start, None, None);
         ladder.was_handed_back(start);
         ladder.was_given_a_line(at(start, 5));
         assert_eq!(ladder.next_deadline(), Some(at(start, CORRECTION.0)));
         ladder.gave_result(at(start, 10));
         assert_eq!(ladder.next_deadline(), Some(at(start, DRAIN.0 + 10)));
         ladder.was_handed_back(at(start, 10));
-        assert_eq!(ladder.due(at(start, CORRECTION.0 + 10)), Some(Push::Term));
-        assert_eq!(ladder.cause(), Some(&Cause::Lingered));
+        assert_eq!(ladder.due(at(start, CORRECTION.0 + 10)), Some(KillSignal::Term));
+        assert_eq!(ladder.cause(), Some(&KillCause::Lingered));
     }
 
     #[test]
-    fn a_kill_is_one_kill_from_every_rung() {
+    fn kill_is_sent_once_from_every_stage() {
         let start = Instant::now();
         for stopped in [false, true] {
-            let mut ladder = Ladder::new(start, Some(Millis(u64::MAX)), None);
+            let mut ladder = KillLadder::new(start, Some(Millis(u64::MAX)), None);
             if stopped {
                 ladder.stop(start, Millis(0), Millis(10), "stop");
-                assert_eq!(ladder.due(start), Some(Push::Term));
+                assert_eq!(ladder.due(start), Some(KillSignal::Term));
             }
-            assert_eq!(ladder.kill(), Some(Push::Kill));
+            assert_eq!(ladder.kill(), Some(KillSignal::Kill));
             assert_eq!(ladder.kill(), None);
-            assert_eq!(ladder.cause(), Some(&Cause::Killed));
+            assert_eq!(ladder.cause(), Some(&KillCause::Killed));
         }
     }
 }

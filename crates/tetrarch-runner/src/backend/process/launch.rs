@@ -17,16 +17,16 @@ use tetrarch_core::secret::is_secret_variable;
 use tetrarch_telemetry::trace;
 use tokio::process::Child;
 
-use crate::cgroup::Group;
-use crate::children::Awaited;
+use crate::cgroup::ControlGroup;
+use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
-use crate::containment::Bounds;
+use crate::containment::SandboxPolicy;
 use crate::headcount::Headcount;
 use crate::launcher::Launcher;
-use crate::mark::{HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
-use crate::places::{HOME, NoPlaces, Places};
+use crate::mark::{HostLife, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
+use crate::places::{HOME, RunDirectories, RunDirectoriesError};
 use crate::proxy::Proxy;
-use crate::serve::Ground;
+use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 
 /// Variables of the host that every program sees; `LC_*` besides (docs/stdio-protocol.md).
@@ -70,7 +70,7 @@ pub(crate) enum LaunchError {
     NotHidden(#[from] BuildError),
     /// It has not the places it is to have.
     #[error(transparent)]
-    Places(#[from] NoPlaces),
+    Places(#[from] RunDirectoriesError),
 }
 
 /// A program that was started.
@@ -87,21 +87,21 @@ pub(super) struct Launched {
     /// How it is contained, in words.
     pub(super) isolation: String,
     /// That its exit status is waited for.
-    pub(super) awaited: Awaited,
+    pub(super) awaited: WaitedChild,
     /// Where it works: absolute, without links.
     pub(super) dir: PathBuf,
     /// Whether the directory is the run's own.
     pub(super) dir_is_own: bool,
     /// What else is the run's, until this is dropped.
-    pub(super) places: Places,
+    pub(super) places: RunDirectories,
     /// What it is kept to.
-    pub(super) bounds: Bounds,
+    pub(super) bounds: SandboxPolicy,
     /// Its way out, until this is dropped.
     pub(super) proxy: Option<Proxy>,
 }
 
 /// Starts the program of a brief.
-pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, LaunchError> {
+pub(super) async fn launch(ground: &RunnerContext, start: &Start) -> Result<Launched, LaunchError> {
     let (dir, dir_is_own) = directory(&ground.workspace_dir, start, start.run).await?;
     match contain(ground, start, &dir).await {
         Ok(Contained { started, cgroup, bounds, places }) => {
@@ -118,7 +118,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
                 layers.join("; ")
             );
             let headcount = Headcount::of(cgroup.as_ref().ok(), &ground.containment);
-            let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
+            let traces = Traces::of_program(ProcessMark::Run(start.run), pid, cgroup.ok());
             Ok(Launched {
                 child,
                 awaited,
@@ -145,13 +145,17 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
 /// A program in its layers.
 struct Contained {
     started: Started,
-    cgroup: Result<Group, String>,
-    bounds: Bounds,
-    places: Places,
+    cgroup: Result<ControlGroup, String>,
+    bounds: SandboxPolicy,
+    places: RunDirectories,
 }
 
 /// Starts it in all the layers there are; not at all when one is missing that is required.
-async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained, LaunchError> {
+async fn contain(
+    ground: &RunnerContext,
+    start: &Start,
+    dir: &Path,
+) -> Result<Contained, LaunchError> {
     let places = ground.places_for(start).await?;
     let containment = &ground.containment;
     let required = |cause: &String| LaunchError::NotContained { cause: cause.clone() };
@@ -167,7 +171,7 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
     let temporary = std::env::temp_dir();
     let network = Network::of(&start.brief.tools)?;
     let bounds = containment.bounds(network, dir, temporary, places.writable());
-    let bounds = Bounds { readable: places.readable(), ..bounds };
+    let bounds = SandboxPolicy { readable: places.readable(), ..bounds };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
         None => spawn(start, &ground.life, dir, &bounds, &containment.launcher, places.home()),
@@ -213,7 +217,7 @@ fn spawn(
     start: &Start,
     life: &HostLife,
     dir: &Path,
-    bounds: &Bounds,
+    bounds: &SandboxPolicy,
     launcher: &Launcher,
     home: Option<&Path>,
 ) -> Result<Started, LaunchError> {

@@ -17,9 +17,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::expected::Expected;
 use crate::files::Gate;
-use crate::lines::{Line, Lines, Tail, start_of};
-use crate::pace::Pace;
-use crate::protocol::{NamedFile, Said, Told, invalid_line, read};
+use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
+use crate::pace::RequestPacer;
+use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, invalid_line, read};
 use crate::seat::Teller;
 
 /// Bytes taken from a pipe at once.
@@ -32,7 +32,7 @@ const STRANGER_GRACE: Duration = Duration::from_secs(2);
 
 /// What was heard of a program.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ProgramReport {
     /// Whether it wrote an event, or a result that could not be read.
     pub(super) spoke: bool,
     /// Whether it gave a result that was told.
@@ -55,7 +55,7 @@ pub(super) struct Heard {
 
 /// What output is read from and whom it is told to.
 #[derive(Debug)]
-pub(super) struct Wires {
+pub(super) struct OutputChannels {
     /// The program's stdout.
     pub(super) stdout: Option<ChildStdout>,
     /// Its stderr.
@@ -82,8 +82,8 @@ pub(super) struct Wires {
 
 /// Turns output into events.
 #[derive(Debug)]
-pub(super) struct Output {
-    heard: Heard,
+pub(super) struct OutputReader {
+    heard: ProgramReport,
     expected: Expected,
     /// Whether a result may still be handed back.
     may_return: bool,
@@ -93,23 +93,23 @@ pub(super) struct Output {
     taken: Vec<RequestId>,
     in_turn: Option<Instant>,
     gate: Gate,
-    lines: Lines,
-    error_lines: Lines,
+    lines: LineSplitter,
+    error_lines: LineSplitter,
     log: String,
     /// Log text and progress that may still be told, in bytes.
     room: u64,
     limit: u64,
     events: Vec<RunnerEvent>,
-    pace: Pace,
+    pace: RequestPacer,
 }
 
-impl Output {
+impl OutputReader {
     /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
     /// bytes of its log text and progress are told. `returned`: how often a result of the runs that it goes
     /// on from was handed back.
     pub(super) fn new(gate: Gate, limit: u64, expected: Expected, returned: u32) -> Self {
         Self {
-            heard: Heard::default(),
+            heard: ProgramReport::default(),
             expected,
             may_return: returned == 0,
             returned: None,
@@ -117,18 +117,22 @@ impl Output {
             taken: Vec::new(),
             in_turn: None,
             gate,
-            lines: Lines::default(),
-            error_lines: Lines::default(),
+            lines: LineSplitter::default(),
+            error_lines: LineSplitter::default(),
             log: String::new(),
             room: limit,
             limit,
             events: Vec::new(),
-            pace: Pace::default(),
+            pace: RequestPacer::default(),
         }
     }
 
     /// Follows both pipes to their end. `first` is told before anything else.
-    pub(super) async fn follow(mut self, first: RunnerEvent, mut wires: Wires) -> Heard {
+    pub(super) async fn follow(
+        mut self,
+        first: RunnerEvent,
+        mut wires: OutputChannels,
+    ) -> ProgramReport {
         wires.teller.tell(first).await;
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut error_chunk = vec![0; CHUNK_BYTES];
@@ -163,7 +167,7 @@ impl Output {
         self.heard
     }
 
-    async fn tell(&mut self, wires: &Wires) {
+    async fn tell(&mut self, wires: &OutputChannels) {
         self.flush_log();
         // Before all that waits for whoever listens.
         wires.in_turn.send_if_modified(|known| {
@@ -217,26 +221,26 @@ impl Output {
         }
     }
 
-    fn stderr_line(&mut self, line: &Line) {
+    fn stderr_line(&mut self, line: &OutputLine) {
         self.heard.stderr.push_line(line);
         self.log_line(line);
     }
 
-    async fn stdout_line(&mut self, line: &Line) {
+    async fn stdout_line(&mut self, line: &OutputLine) {
         let said = match line {
-            Line::Whole(bytes) => read(bytes),
-            Line::Cut { .. } => Said::Text,
+            OutputLine::Whole(bytes) => read(bytes),
+            OutputLine::Cut { .. } => ProgramLine::Text,
         };
         match said {
-            Said::Event(told) => {
+            ProgramLine::Event(told) => {
                 self.heard.spoke = true;
                 self.event(told).await;
             }
-            Said::Text => {
+            ProgramLine::Text => {
                 self.heard.stdout.push_line(line);
                 self.log_line(line);
             }
-            Said::Malformed { error, result } => {
+            ProgramLine::Malformed { error, result } => {
                 self.heard.spoke |= result;
                 self.heard.malformed += 1;
                 self.heard.stdout.push_line(line);
@@ -247,34 +251,34 @@ impl Output {
         }
     }
 
-    async fn event(&mut self, told: Told) {
+    async fn event(&mut self, told: ProgramEvent) {
         self.flush_log();
         match told {
-            Told::Plain(RunnerEvent::Progress { text, done, total }) => {
+            ProgramEvent::Plain(RunnerEvent::Progress { text, done, total }) => {
                 if self.has_room(text.len()) {
                     self.events.push(RunnerEvent::Progress { text, done, total });
                 }
             }
-            Told::Plain(event) => {
+            ProgramEvent::Plain(event) => {
                 if matches!(event, RunnerEvent::Ask { .. } | RunnerEvent::Blocked { .. }) {
                     // What it waits for has a deadline of its own.
                     self.in_turn = None;
                 }
                 self.events.push(event);
             }
-            Told::Turn { begins } => self.in_turn = begins.then(Instant::now),
-            Told::Usage(usage) => {
+            ProgramEvent::Turn { begins } => self.in_turn = begins.then(Instant::now),
+            ProgramEvent::Usage(usage) => {
                 self.heard.usage = highest(self.heard.usage, usage);
                 self.events.push(RunnerEvent::Usage(self.heard.usage));
             }
-            Told::Artifact(file) => self.file(file),
-            Told::Takes(verbs) => self.takes = Some(verbs),
-            Told::Taken(id) => {
+            ProgramEvent::Artifact(file) => self.file(file),
+            ProgramEvent::Takes(verbs) => self.takes = Some(verbs),
+            ProgramEvent::Taken(id) => {
                 let (stage, why) = (Stage::Effective, String::new());
                 self.events.push(RunnerEvent::Receipt { id, stage, why });
                 self.taken.push(id);
             }
-            Told::Result { result, deliverable, files } => {
+            ProgramEvent::Result { result, deliverable, files } => {
                 self.in_turn = None;
                 self.result(result, deliverable, files).await;
             }
@@ -329,7 +333,7 @@ impl Output {
         self.events.push(RunnerEvent::Log { text: start_of(note, LOG_BYTES_MAX).to_owned() });
     }
 
-    fn log_line(&mut self, line: &Line) {
+    fn log_line(&mut self, line: &OutputLine) {
         let text = String::from_utf8_lossy(line.bytes());
         let text = text.trim_end_matches('\r');
         let kept = start_of(text, LOG_BYTES_MAX);
@@ -344,15 +348,15 @@ impl Output {
         }
         self.log.push_str(kept);
         match line {
-            Line::Cut { dropped, .. } => self.note(&format!(
+            OutputLine::Cut { dropped, .. } => self.note(&format!(
                 "a line of {} bytes was cut, a line has at most {LINE_BYTES_MAX}; put large \
                  results in a file",
                 LINE_BYTES_MAX + dropped
             )),
-            Line::Whole(_) if kept.len() < text.len() => {
+            OutputLine::Whole(_) if kept.len() < text.len() => {
                 self.note(&format!("{} bytes of that line are left out", text.len() - kept.len()));
             }
-            Line::Whole(_) => {}
+            OutputLine::Whole(_) => {}
         }
     }
 

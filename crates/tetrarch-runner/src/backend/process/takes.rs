@@ -15,7 +15,7 @@ const DECLARED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum VerbAction {
     /// The program is told.
     Tell(Command),
     /// All its processes are frozen.
@@ -42,19 +42,19 @@ impl Takes {
     }
 
     /// It says what it takes; the last word counts.
-    pub(super) fn declare(&mut self, now: Instant, verbs: BTreeSet<Verb>) -> Vec<Deed> {
+    pub(super) fn declare(&mut self, now: Instant, verbs: BTreeSet<Verb>) -> Vec<VerbAction> {
         self.declared = Some(verbs);
         self.settle(now)
     }
 
     /// It is asked for a verb.
-    pub(super) fn ask(&mut self, now: Instant, command: Command) -> Vec<Deed> {
+    pub(super) fn ask(&mut self, now: Instant, command: Command) -> Vec<VerbAction> {
         self.waiting.push(command);
         self.settle(now)
     }
 
     /// What has waited for long enough.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Deed> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<VerbAction> {
         self.settle(now)
     }
 
@@ -69,7 +69,7 @@ impl Takes {
     }
 
     /// In the order in which it was asked; a pause does not wait behind a steer that does.
-    fn settle(&mut self, now: Instant) -> Vec<Deed> {
+    fn settle(&mut self, now: Instant) -> Vec<VerbAction> {
         let mut deeds = Vec::new();
         let mut waiting = Vec::new();
         for command in std::mem::take(&mut self.waiting) {
@@ -82,22 +82,24 @@ impl Takes {
         deeds
     }
 
-    fn deed(&mut self, now: Instant, command: &Command) -> Option<Deed> {
+    fn deed(&mut self, now: Instant, command: &Command) -> Option<VerbAction> {
         let (id, verb) = (command.id, command.wanted.verb());
         let holds = self.declared.as_ref().is_some_and(|verbs| verbs.contains(&Verb::Pause));
         Some(match verb {
-            Verb::Resume if std::mem::take(&mut self.frozen) => Deed::Thaw(id),
-            Verb::Pause | Verb::Resume if holds => Deed::Tell(command.clone()),
+            Verb::Resume if std::mem::take(&mut self.frozen) => VerbAction::Thaw(id),
+            Verb::Pause | Verb::Resume if holds => VerbAction::Tell(command.clone()),
             Verb::Pause => {
                 self.frozen = true;
-                Deed::Freeze(id)
+                VerbAction::Freeze(id)
             }
-            Verb::Resume => Deed::Refuse(id, "it does not stand still".to_owned()),
+            Verb::Resume => VerbAction::Refuse(id, "it does not stand still".to_owned()),
             Verb::Steer | Verb::Interrupt => match &self.declared {
-                Some(verbs) if verbs.contains(&verb) => Deed::Tell(command.clone()),
-                Some(_) => Deed::Refuse(id, format!("its program does not take {}", verb.as_str())),
+                Some(verbs) if verbs.contains(&verb) => VerbAction::Tell(command.clone()),
+                Some(_) => {
+                    VerbAction::Refuse(id, format!("its program does not take {}", verb.as_str()))
+                }
                 None if now < self.until => return None,
-                None => Deed::Refuse(
+                None => VerbAction::Refuse(
                     id,
                     format!("its program does not say that it takes {}", verb.as_str()),
                 ),
@@ -125,50 +127,53 @@ mod tests {
     }
 
     #[test]
-    fn what_it_takes_is_told_and_anything_else_is_refused() {
+    fn accepted_verbs_are_passed_on_and_others_refused() {
         let now = Instant::now();
         let mut takes = Takes::new(now);
         assert_eq!(takes.declare(now, BTreeSet::from([Verb::Steer])), []);
-        assert_eq!(takes.ask(now, steer(1)), [Deed::Tell(steer(1))]);
+        assert_eq!(takes.ask(now, steer(1)), [VerbAction::Tell(steer(1))]);
         let interrupt = command(2, Wanted::Interrupt { reason: String::new() });
         let deeds = takes.ask(now, interrupt);
-        assert!(matches!(deeds.as_slice(), [Deed::Refuse(it, _)] if *it == id(2)), "{deeds:?}");
+        assert!(
+            matches!(deeds.as_slice(), [VerbAction::Refuse(it, _)] if *it == id(2)),
+            "{deeds:?}"
+        );
     }
 
     #[test]
-    fn what_comes_before_it_said_anything_waits_until_it_does_or_its_time_is_over() {
+    fn verb_before_the_declaration_waits_until_it_or_its_timeout() {
         let now = Instant::now();
         let mut takes = Takes::new(now);
         assert_eq!((takes.ask(now, steer(1)), takes.next_deadline()), (vec![], Some(takes.until)));
         let deeds = takes.declare(now, BTreeSet::from([Verb::Steer]));
-        assert_eq!((deeds, takes.next_deadline()), (vec![Deed::Tell(steer(1))], None));
+        assert_eq!((deeds, takes.next_deadline()), (vec![VerbAction::Tell(steer(1))], None));
 
         let mut takes = Takes::new(now);
         takes.ask(now, steer(1));
         let end = now + DECLARED_WITHIN;
         assert_eq!(takes.due(end - Duration::from_millis(1)), []);
-        assert!(matches!(takes.due(end).as_slice(), [Deed::Refuse(..)]));
-        assert!(matches!(takes.ask(end, steer(2)).as_slice(), [Deed::Refuse(..)]));
+        assert!(matches!(takes.due(end).as_slice(), [VerbAction::Refuse(..)]));
+        assert!(matches!(takes.ask(end, steer(2)).as_slice(), [VerbAction::Refuse(..)]));
     }
 
     #[test]
-    fn one_that_does_not_hold_by_itself_is_frozen_at_once_and_thawed() {
+    fn program_without_pause_support_is_frozen_and_thawed() {
         let now = Instant::now();
         for declared in [None, Some(BTreeSet::from([Verb::Steer]))] {
             let mut takes = Takes::new(now);
             if let Some(verbs) = declared {
                 takes.declare(now, verbs);
             }
-            assert_eq!(takes.ask(now, command(1, Wanted::Pause)), [Deed::Freeze(id(1))]);
-            assert_eq!(takes.ask(now, command(2, Wanted::Resume)), [Deed::Thaw(id(2))]);
+            assert_eq!(takes.ask(now, command(1, Wanted::Pause)), [VerbAction::Freeze(id(1))]);
+            assert_eq!(takes.ask(now, command(2, Wanted::Resume)), [VerbAction::Thaw(id(2))]);
             let again = takes.ask(now, command(3, Wanted::Resume));
-            assert!(matches!(again.as_slice(), [Deed::Refuse(..)]));
+            assert!(matches!(again.as_slice(), [VerbAction::Refuse(..)]));
         }
         let mut holds = Takes::new(now);
         holds.declare(now, BTreeSet::from([Verb::Pause]));
         for wanted in [Wanted::Pause, Wanted::Resume] {
             let command = command(1, wanted);
-            assert_eq!(holds.ask(now, command.clone()), [Deed::Tell(command)]);
+            assert_eq!(holds.ask(now, command.clone()), [VerbAction::Tell(command)]);
         }
     }
 }

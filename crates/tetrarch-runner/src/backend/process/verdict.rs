@@ -7,15 +7,15 @@ use tetrarch_core::duration;
 use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::Exit;
 
-use super::ladder::{Cause, Ladder};
-use super::output::Heard;
+use super::ladder::{KillCause, KillLadder};
+use super::output::ProgramReport;
 use crate::lines::end_of;
 
 /// What stands before the last words of a program.
 const STDERR_ENDS: &str = "; stderr ends: ";
 
 /// The result of a program that gave none.
-pub(super) fn without_result(exit: &Exit, heard: &Heard, ladder: &Ladder) -> RunResult {
+pub(super) fn without_result(exit: &Exit, heard: &ProgramReport, ladder: &KillLadder) -> RunResult {
     let (outcome, error) = judge(exit, heard, ladder);
     let mut result = RunResult::ended(outcome, error);
     result.usage = heard.usage;
@@ -32,7 +32,12 @@ pub(super) fn without_result(exit: &Exit, heard: &Heard, ladder: &Ladder) -> Run
 
 /// The verdict of a reviewer that judges by its exit code, made of the result it would have as a worker. It
 /// ended by itself and spoke no protocol, else it has none.
-pub(super) fn judged(result: RunResult, exit: &Exit, heard: &Heard, ladder: &Ladder) -> RunResult {
+pub(super) fn judged(
+    result: RunResult,
+    exit: &Exit,
+    heard: &ProgramReport,
+    ladder: &KillLadder,
+) -> RunResult {
     let Exit::Code(code) = exit else { return result };
     if heard.spoke || ladder.cause().is_some() || ladder.stop_reason().is_some() {
         return result;
@@ -64,46 +69,46 @@ pub(super) fn explain(result: &mut RunResult, cause: &str) {
 
 /// Whether a program died: by a signal that nobody here sent. What it was doing is not over, so
 /// nothing is made of it.
-pub(super) fn died(exit: &Exit, ladder: &Ladder) -> bool {
+pub(super) fn died(exit: &Exit, ladder: &KillLadder) -> bool {
     let provoked = ladder.cause().is_some() || ladder.stop_reason().is_some();
     matches!(exit, Exit::Signal(_)) && !provoked
 }
 
 /// Whether a program that gave no result ended for its next session. One that speaks no protocol
 /// and ended before it was pushed has simply finished, and the wall clock stands above all.
-pub(super) fn rotated(heard: &Heard, ladder: &Ladder) -> bool {
+pub(super) fn rotated(heard: &ProgramReport, ladder: &KillLadder) -> bool {
     ladder.is_rotating()
         && match ladder.cause() {
-            Some(Cause::Stopped | Cause::Lingered | Cause::Killed) => true,
-            Some(Cause::Wall(_) | Cause::Turn(_) | Cause::Processes(_)) => false,
+            Some(KillCause::Stopped | KillCause::Lingered | KillCause::Killed) => true,
+            Some(KillCause::Wall(_) | KillCause::Turn(_) | KillCause::Processes(_)) => false,
             None => heard.spoke,
         }
 }
 
-fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
+fn judge(exit: &Exit, heard: &ProgramReport, ladder: &KillLadder) -> (Outcome, String) {
     let stopped = |reason: &str| (Outcome::Cancelled, format!("stopped: {reason}"));
     match (ladder.cause(), ladder.stop_reason()) {
-        (Some(Cause::Killed), _) => (Outcome::Cancelled, "killed on order".to_owned()),
-        (Some(Cause::Wall(wall)), _) => {
+        (Some(KillCause::Killed), _) => (Outcome::Cancelled, "killed on order".to_owned()),
+        (Some(KillCause::Wall(wall)), _) => {
             (Outcome::Failure, format!("wall clock of {} ended", duration::print(*wall)))
         }
-        (Some(Cause::Processes(most)), _) => {
+        (Some(KillCause::Processes(most)), _) => {
             let error = format!("it had more than {most} processes; raise runs.processes_max");
             (Outcome::Failure, error)
         }
-        (Some(Cause::Turn(turn)), _) => {
+        (Some(KillCause::Turn(turn)), _) => {
             let turn = duration::print(*turn);
             let what_to_do = "give the brief a longer turnTimeout, or raise runs.turn_timeout";
             (Outcome::Failure, format!("a turn took longer than {turn}; {what_to_do}"))
         }
-        (Some(Cause::Stopped), reason) => stopped(reason.unwrap_or_default()),
+        (Some(KillCause::Stopped), reason) => stopped(reason.unwrap_or_default()),
         (None, Some(reason)) => stopped(reason),
         (None, None) if !heard.spoke && *exit == Exit::Code(0) => (Outcome::Success, String::new()),
-        (None | Some(Cause::Lingered), _) => (Outcome::Failure, failure(exit, heard)),
+        (None | Some(KillCause::Lingered), _) => (Outcome::Failure, failure(exit, heard)),
     }
 }
 
-fn failure(exit: &Exit, heard: &Heard) -> String {
+fn failure(exit: &Exit, heard: &ProgramReport) -> String {
     let exit = match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),
@@ -134,18 +139,23 @@ mod tests {
     use tetrarch_core::time::Millis;
     use tokio::time::Instant;
 
-    fn heard(spoke: bool) -> Heard {
+    fn heard(spoke: bool) -> ProgramReport {
         let tail = |text: &str| {
             let mut tail = Tail::default();
             tail.push(text.as_bytes());
             tail
         };
-        Heard { spoke, stdout: tail("out\n"), stderr: tail("err\n"), ..Heard::default() }
+        ProgramReport {
+            spoke,
+            stdout: tail("out\n"),
+            stderr: tail("err\n"),
+            ..ProgramReport::default()
+        }
     }
 
-    fn ladder(stop: Option<u64>, wall: Option<u64>, look: bool) -> Ladder {
+    fn ladder(stop: Option<u64>, wall: Option<u64>, look: bool) -> KillLadder {
         let now = Instant::now();
-        let mut ladder = Ladder::new(now, wall.map(Millis), None);
+        let mut ladder = KillLadder::new(now, wall.map(Millis), None);
         if let Some(drain) = stop {
             ladder.stop(now, Millis(drain), Millis(1), "enough");
         }
@@ -217,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_too_long_is_a_failure_whatever_is_asked_after_it() {
+    fn overlong_turn_is_a_failure_despite_a_later_request() {
         let now = Instant::now();
-        let mut ladder = Ladder::new(now, None, Some(Millis::from_secs(2)));
+        let mut ladder = KillLadder::new(now, None, Some(Millis::from_secs(2)));
         ladder.in_turn(Some(now));
         assert!(ladder.due(now + std::time::Duration::from_secs(2)).is_some());
         ladder.rotate(now, Millis(9), Millis(1));
@@ -230,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_signal_that_nobody_here_sent_is_a_death() {
+    fn only_a_foreign_signal_is_a_crash() {
         assert!(died(&Exit::Signal(9), &ladder(None, None, false)));
         assert!(!died(&Exit::Code(137), &ladder(None, None, false)));
         assert!(!died(&Exit::Signal(9), &ladder(Some(9), None, false)), "it was asked to stop");
@@ -238,16 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn only_what_did_not_finish_goes_on_in_its_next_session() {
+    fn only_unfinished_work_goes_on_in_the_next_session() {
         let now = Instant::now();
         let asked = |drain: u64, wall: Option<u64>| {
-            let mut ladder = Ladder::new(now, wall.map(Millis), None);
+            let mut ladder = KillLadder::new(now, wall.map(Millis), None);
             ladder.rotate(now, Millis(drain), Millis(1));
             ladder
         };
         assert!(rotated(&heard(true), &asked(9, None)));
         assert!(!rotated(&heard(false), &asked(9, None)), "it finished by itself");
-        let pushed = |mut ladder: Ladder| {
+        let pushed = |mut ladder: KillLadder| {
             assert!(ladder.due(now).is_some());
             ladder
         };
@@ -262,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn exit_code_of_a_command_that_reviews_is_its_verdict() {
+    fn exit_code_of_a_review_command_is_its_verdict() {
         let free = || ladder(None, None, false);
-        let of = |exit: Exit, spoke, ladder: &Ladder| {
+        let of = |exit: Exit, spoke, ladder: &KillLadder| {
             let heard = heard(spoke);
             judged(without_result(&exit, &heard, ladder), &exit, &heard, ladder)
         };
@@ -286,19 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn cause_of_a_failure_stands_before_the_programs_words() {
+    fn failure_cause_precedes_the_programs_output() {
         let free = ladder(None, None, false);
         let mut result = without_result(&Exit::Code(3), &heard(false), &free);
         explain(&mut result, "because");
         assert_eq!(result.error, "exit code 3; because; stderr ends: err");
-        let silent = Heard::default();
+        let silent = ProgramReport::default();
         let mut result = without_result(&Exit::Code(3), &silent, &free);
         explain(&mut result, "because");
         assert_eq!(result.error, "exit code 3; because");
     }
 
     #[test]
-    fn a_kill_is_a_cancellation() {
+    fn kill_is_a_cancellation() {
         let mut ladder = ladder(None, None, false);
         ladder.kill();
         let result = without_result(&Exit::Signal(9), &heard(false), &ladder);

@@ -14,7 +14,7 @@ fn is_there(pid: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_program_gets_its_arguments_as_they_are() {
+async fn program_gets_its_arguments_verbatim() {
     let bench = Bench::with(&["run"], &[]);
     let argv = ["printf", "%s|", "a b", "$HOME", "*", ";", "`id`", ""];
     let text = bench.ok("run_command", json!({"argv": argv})).await;
@@ -27,7 +27,7 @@ async fn a_program_gets_its_arguments_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_programs_end_is_told_with_both_its_outputs_in_order() {
+async fn program_end_reports_both_outputs_in_order() {
     let bench = Bench::new();
     let text = bench.error("run_command", sh("echo a; echo b >&2; echo c; exit 3")).await;
     assert_eq!(text, "exit code 3\na\nb\nc\n");
@@ -45,7 +45,7 @@ async fn a_programs_end_is_told_with_both_its_outputs_in_order() {
 }
 
 #[tokio::test]
-async fn only_what_is_allowed_runs_and_a_workspace_cannot_pose_as_it() {
+async fn only_allowed_programs_run_and_workspace_files_cannot_pose() {
     let bench = Bench::with(&["run:true", "run:tools/*"], &[]);
     bench.ok("run_command", json!({"argv": ["true"]})).await;
     for argv in [&["ls"][..], &["sh", "-c", "true"], &["./true"], &["/bin/true"], &["true; ls"]] {
@@ -60,7 +60,7 @@ async fn only_what_is_allowed_runs_and_a_workspace_cannot_pose_as_it() {
 }
 
 #[tokio::test]
-async fn its_environment_holds_nothing_but_what_is_named() {
+async fn environment_holds_only_named_variables() {
     let bench = Bench::new();
     let text = bench.ok("run_command", json!({"argv": ["env"]})).await;
     let known = [
@@ -84,7 +84,7 @@ async fn its_environment_holds_nothing_but_what_is_named() {
 
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "what a machine cannot show is said, not passed over")]
-async fn a_command_is_contained_and_the_toolbox_says_how() {
+async fn command_is_contained_and_the_toolbox_reports_how() {
     let bench = Bench::with(&["run", "run:sh"], &[]);
     let isolation = bench.toolbox.isolation();
     assert!(isolation.starts_with("no cgroup; "), "{isolation}");
@@ -101,7 +101,7 @@ async fn a_command_is_contained_and_the_toolbox_says_how() {
 }
 
 #[test]
-fn what_is_required_and_missing_leaves_no_tools() {
+fn missing_required_isolation_disables_tools() {
     let place = tempfile::tempdir().unwrap();
     let life = HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1));
     let made = |tools: &[&str]| {
@@ -127,7 +127,7 @@ fn what_is_required_and_missing_leaves_no_tools() {
 
 /// One in a session of its own, and one that holds the output.
 #[tokio::test]
-async fn what_a_program_leaves_is_killed() {
+async fn leftover_processes_of_a_command_are_killed() {
     let bench = Bench::new();
     let script = "setsid sleep 1000 > /dev/null 2>&1 & echo $! > left; sleep 1000 & exit 0";
     let text = bench.ok("run_command", sh(script)).await;
@@ -136,7 +136,7 @@ async fn what_a_program_leaves_is_killed() {
 }
 
 #[tokio::test]
-async fn a_program_that_takes_too_long_is_ended() {
+async fn overlong_program_is_ended() {
     let bench = Bench::new();
     let mut call = sh("trap '' TERM; echo up; sleep 1000 & wait; wait; sleep 1000");
     call["timeout_seconds"] = json!(1);
@@ -146,7 +146,7 @@ async fn a_program_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_nothing_and_the_next_waits_for_that() {
+async fn dropped_call_is_cleaned_up_before_the_next() {
     let bench = Bench::new();
     bench.pipe("up");
     let pids = {

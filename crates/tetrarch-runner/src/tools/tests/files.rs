@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use super::*;
 
 #[tokio::test]
-async fn a_file_is_read_in_pieces() {
+async fn file_is_read_in_pieces() {
     let bench = Bench::new();
     let lines: Vec<String> = (1..=5000).map(|number| format!("line {number}")).collect();
     bench.put("deep/a.txt", &lines.join("\n"));
@@ -30,7 +30,7 @@ async fn a_file_is_read_in_pieces() {
 }
 
 #[tokio::test]
-async fn what_is_read_is_bounded() {
+async fn read_text_is_bounded() {
     let bench = Bench::new();
     bench.put("wide", &format!("{}\nend", "x".repeat(1_000_000)));
     let text = bench.ok("read_file", json!({"path": "wide"})).await;
@@ -47,7 +47,7 @@ async fn what_is_read_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_file_is_written_whole_with_its_directories_and_keeps_its_permissions() {
+async fn file_is_written_atomically_with_directories_and_permissions() {
     let bench = Bench::new();
     let write = |content: &str| json!({"path": "new/deep/a.sh", "content": content});
     let said = bench.ok("write_file", write("one")).await;
@@ -70,7 +70,7 @@ async fn a_file_is_written_whole_with_its_directories_and_keeps_its_permissions(
 }
 
 #[tokio::test]
-async fn an_edit_needs_one_exact_match() {
+async fn edit_needs_exactly_one_match() {
     let bench = Bench::new();
     bench.put("a.rs", "fn a() {}\nfn b() {}\naaa\n");
     let edit = |old: &str, new: &str| json!({"path": "a.rs", "old": old, "new": new});
@@ -93,7 +93,7 @@ async fn an_edit_needs_one_exact_match() {
 }
 
 #[tokio::test]
-async fn files_are_listed_by_directory_and_by_pattern() {
+async fn files_are_listed_by_directory_and_pattern() {
     let bench = Bench::new();
     for file in ["b.rs", "src/a.rs", "src/deep/c.rs", "src/deep/d.py", "target/x.rs", ".git/config"]
     {

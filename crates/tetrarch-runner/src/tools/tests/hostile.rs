@@ -39,7 +39,7 @@ fn nothing_outside_changed(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn no_path_leads_out() {
+async fn no_path_leaves_the_workspace() {
     let bench = trapped();
     let outside = bench.place.path().canonicalize().unwrap();
     let beside = format!("{}-beside/secret.txt", bench.path("").canonicalize().unwrap().display());
@@ -89,7 +89,7 @@ async fn no_path_leads_out() {
 }
 
 #[tokio::test]
-async fn links_are_neither_followed_by_walks_nor_written_through() {
+async fn links_are_neither_followed_nor_written_through() {
     let bench = trapped();
     let found = bench.ok("search_files", json!({"pattern": "secret|root|inside"})).await;
     assert_eq!(found, "inside/a.txt:1: inside\n");
@@ -101,7 +101,7 @@ async fn links_are_neither_followed_by_walks_nor_written_through() {
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_is_refused_without_waiting() {
+async fn non_regular_file_is_refused_without_blocking() {
     let bench = Bench::new();
     bench.pipe("fifo");
     let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).unwrap();
@@ -118,7 +118,7 @@ async fn what_is_no_regular_file_is_refused_without_waiting() {
 }
 
 #[tokio::test]
-async fn only_what_the_scope_names_is_written_and_git_never() {
+async fn only_paths_in_scope_are_written_and_git_never() {
     let bench = Bench::with(&["*"], &["out/", "src/*.rs", "doc"]);
     bench.put("src/a.rs", "a");
     bench.put("src/keep.py", "a");
@@ -156,7 +156,7 @@ async fn only_what_the_scope_names_is_written_and_git_never() {
 /// While one changes a directory into a link to the outside and back, no write and no read through
 /// it lands outside.
 #[tokio::test]
-async fn a_link_that_is_swapped_in_meanwhile_leads_nowhere() {
+async fn link_swapped_in_during_a_call_is_not_followed() {
     let bench = Bench::new();
     bench.put("real/secret.txt", "decoy");
     symlink(bench.place.path(), bench.path("trap")).unwrap();

@@ -66,7 +66,7 @@ fn schedule_ops() -> impl Iterator<Item = Op> {
 }
 
 #[test]
-fn a_schedule_is_one_time_and_one_thing() {
+fn schedule_needs_one_time_and_one_target() {
     let said = |fields: Value| {
         let mut body = json!({"requestId": U});
         let Value::Object(fields) = fields else { panic!("fields are a mapping") };
@@ -91,7 +91,7 @@ fn a_schedule_is_one_time_and_one_thing() {
 }
 
 #[test]
-fn a_profile_that_a_plan_brings_is_the_same_after_it_was_written_down() {
+fn profile_in_a_plan_round_trips() {
     let plan = json!({"goal": {"title": "t"},
         "phases": [{"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "run": "make it"}]}],
         "profiles": {"default": {"argv": ["a"], "env": {"Z": "1", "A": "2"}, "verdict": "exit",

@@ -8,7 +8,7 @@ use super::super::samples::{U, id};
 use super::{SPAWN, decode, decode_json};
 
 #[test]
-fn the_digest_is_of_body_and_subject() {
+fn digest_covers_body_and_subject() {
     let body = json!({"requestId": U, "kind": "ready"});
     let one = decode_json("report.PO-demo", &body);
     assert_eq!(one.digest, decode_json("report.PO-demo", &body).digest);
@@ -26,7 +26,7 @@ fn halves(one: &str, other: &str) -> (bool, bool) {
 }
 
 #[test]
-fn a_body_in_another_spelling_has_other_bytes_and_the_same_meaning() {
+fn respelled_body_has_other_bytes_and_same_meaning() {
     let subject = "op.goal.create.human:ada";
     let plan = r#"{"title": "t", "phases": [{"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "acceptance": ["a"]}]}]}"#;
     let spelled = r#"{"phases":[{"tasks":[{"deps":[],"acceptance":["a"],"name":"n","id":"T1.1"}],"name":"p","id":"P1"}],"title":"t"}"#;
@@ -72,7 +72,7 @@ fn a_body_in_another_spelling_has_other_bytes_and_the_same_meaning() {
 }
 
 #[test]
-fn an_unreadable_request_has_the_id_that_it_says_or_none() {
+fn undecodable_request_keeps_its_stated_id() {
     let broken = [
         (format!(r#"{{"requestId" : "{U}", "requestedSubagents": ["#), Some(id(U))),
         (format!(r#"{{"request_id":"{U}" "#), Some(id(U))),

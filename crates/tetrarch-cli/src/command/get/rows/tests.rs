@@ -6,23 +6,23 @@ use tetrarch_core::id::Ulid;
 use tetrarch_core::run::{RunState, RunStatus};
 
 #[test]
-fn a_nodes_state_moves_everything_above_it() {
+fn node_state_change_updates_all_ancestors() {
     let epic = EpicId(Ulid::from_parts(1, 1));
     let changed = [RecordKey::NodeState(epic, NodeId::subtask(1, 2, 3)), RecordKey::Goal(epic)];
     let nodes = [NodeId::phase(1), NodeId::task(1, 2), NodeId::subtask(1, 2, 3)];
     let expected: BTreeSet<RowKey> =
         nodes.into_iter().map(|node| RowKey::Node(epic, node)).collect();
-    let nothing = Snapshot::default();
-    assert_eq!(affected(&nothing, &changed, Kind::Nodes), expected);
-    let goals = affected(&nothing, &changed, Kind::Goals);
+    let nothing = StateSnapshot::default();
+    assert_eq!(affected(&nothing, &changed, ResourceKind::Nodes), expected);
+    let goals = affected(&nothing, &changed, ResourceKind::Goals);
     assert_eq!(goals, BTreeSet::from([RowKey::Goal(epic)]));
-    assert!(affected(&nothing, &changed, Kind::Runs).is_empty());
+    assert!(affected(&nothing, &changed, ResourceKind::Runs).is_empty());
 }
 
 #[test]
-fn a_row_moves_with_what_it_shows_of_others() {
+fn row_updates_with_records_it_depends_on() {
     let (host, run) = (HostName::new("box").unwrap(), RunId(Ulid::from_parts(1, 2)));
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = StateSnapshot::default();
     snapshot.records.put(Record::RunStatus(Box::new(RunStatus {
         id: run,
         agent: AgentId::Worker(Ulid::from_parts(1, 3)),
@@ -37,14 +37,17 @@ fn a_row_moves_with_what_it_shows_of_others() {
     let changed = [RecordKey::Agent(AgentId::Ho(host.clone())), RecordKey::RunStatus(run)];
     let agents = [AgentId::Ho(host.clone()), AgentId::Worker(Ulid::from_parts(1, 3))];
     assert_eq!(
-        affected(&snapshot, &changed, Kind::Agents),
+        affected(&snapshot, &changed, ResourceKind::Agents),
         agents.into_iter().map(RowKey::Agent).collect()
     );
-    assert_eq!(affected(&snapshot, &changed, Kind::Hosts), BTreeSet::from([RowKey::Host(host)]));
+    assert_eq!(
+        affected(&snapshot, &changed, ResourceKind::Hosts),
+        BTreeSet::from([RowKey::Host(host)])
+    );
 }
 
 #[test]
-fn names_are_those_that_people_write() {
+fn row_names_are_the_names_people_type() {
     assert!(RowKey::Agent(AgentId::Go).is_named("actor:system:overseer"));
     assert!(RowKey::Host(HostName::new("box").unwrap()).is_named("HO@box"));
     assert!(!RowKey::Host(HostName::new("box").unwrap()).is_named("bo"));

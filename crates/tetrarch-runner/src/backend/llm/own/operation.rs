@@ -9,11 +9,11 @@ use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::time::BusTime;
 
 use super::{Described, described, text};
-use crate::backend::llm::ears::Letter;
+use crate::backend::llm::ears::InboxMessage;
 
 /// What the owner is asked for by a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend::llm) enum Asked {
+pub(in crate::backend::llm) enum OwnerOperation {
     /// Files that it alone may change.
     FileReserve,
     /// Files that it does not need any more.
@@ -53,7 +53,7 @@ impl Operation<'_> {
     }
 }
 
-impl Asked {
+impl OwnerOperation {
     /// What the model calls it.
     pub(in crate::backend::llm) fn name(self) -> &'static str {
         match self {
@@ -141,12 +141,12 @@ pub(in crate::backend::llm) fn write(
 /// # Errors
 /// What is missing.
 pub(in crate::backend::llm) fn operation(
-    asked: Asked,
+    asked: OwnerOperation,
     mut arguments: Map<String, Value>,
     of: Operation<'_>,
 ) -> Result<(RequestId, RunnerEvent), String> {
     let (op, id) = match asked {
-        Asked::FileReserve => {
+        OwnerOperation::FileReserve => {
             let paths = arguments.get("paths").and_then(Value::as_array);
             let globs =
                 paths.is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string));
@@ -155,16 +155,16 @@ pub(in crate::backend::llm) fn operation(
             }
             ("file.reserve", of.passing())
         }
-        Asked::FileRelease => {
+        OwnerOperation::FileRelease => {
             text(&arguments, "reservation")?;
             ("file.release", of.passing())
         }
-        Asked::TodoList => ("todo.list", of.passing()),
-        Asked::TodoAdd => {
+        OwnerOperation::TodoList => ("todo.list", of.passing()),
+        OwnerOperation::TodoAdd => {
             arguments = draft(&arguments)?;
             ("todo.add", of.lasting())
         }
-        Asked::AgentStatus => ("agent.status", of.passing()),
+        OwnerOperation::AgentStatus => ("agent.status", of.passing()),
     };
     let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
     Ok((id, RunnerEvent::Operate { id: Some(id), op, body }))
@@ -188,7 +188,7 @@ fn draft(arguments: &Map<String, Value>) -> Result<Map<String, Value>, String> {
 }
 
 /// What came of it, in words.
-pub(in crate::backend::llm) fn replied(letter: &Letter) -> Result<String, String> {
+pub(in crate::backend::llm) fn replied(letter: &InboxMessage) -> Result<String, String> {
     let body: Value = serde_json::from_str(&letter.body).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let error = said("error");
@@ -205,7 +205,7 @@ pub(in crate::backend::llm) fn replied(letter: &Letter) -> Result<String, String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::llm::own::Own;
+    use crate::backend::llm::own::AgentTool;
     use tetrarch_core::converse::Call;
     use tetrarch_core::id::Ulid;
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn asked(
-        own: Own,
+        own: AgentTool,
         epoch: u64,
         step: u64,
         arguments: Value,
@@ -224,9 +224,12 @@ mod tests {
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let of = Operation { agent: &agent, epoch, due: &due };
         let asked = match own {
-            Own::Operate(asked) => operation(asked, arguments, of),
-            Own::MailSend => write(&arguments, of),
-            Own::AskHuman | Own::AgentSpawn | Own::TodoUpdate | Own::MailWait => panic!("{own:?}"),
+            AgentTool::Operate(asked) => operation(asked, arguments, of),
+            AgentTool::MailSend => write(&arguments, of),
+            AgentTool::AskHuman
+            | AgentTool::AgentSpawn
+            | AgentTool::TodoUpdate
+            | AgentTool::MailWait => panic!("{own:?}"),
         };
         asked.map(|(id, event)| {
             if let RunnerEvent::Write { id: given, to, text } = &event {
@@ -239,28 +242,28 @@ mod tests {
         })
     }
 
-    fn rows() -> Vec<(Own, Value, &'static str, bool)> {
+    fn rows() -> Vec<(AgentTool, Value, &'static str, bool)> {
         let task = json!({
             "parent": "P1", "name": "n", "objective": "o", "acceptance": ["a"], "reason": "r",
         });
         vec![
-            (Own::MailSend, json!({"to": "po", "text": "hello"}), "po: hello", true),
-            (Own::Operate(Asked::TodoAdd), task, "todo.add {", true),
-            (Own::Operate(Asked::TodoList), json!({}), "todo.list {}", false),
+            (AgentTool::MailSend, json!({"to": "po", "text": "hello"}), "po: hello", true),
+            (AgentTool::Operate(OwnerOperation::TodoAdd), task, "todo.add {", true),
+            (AgentTool::Operate(OwnerOperation::TodoList), json!({}), "todo.list {}", false),
             (
-                Own::Operate(Asked::AgentStatus),
+                AgentTool::Operate(OwnerOperation::AgentStatus),
                 json!({"agent": "GO"}),
                 r#"agent.status {"agent":"GO"}"#,
                 false,
             ),
             (
-                Own::Operate(Asked::FileReserve),
+                AgentTool::Operate(OwnerOperation::FileReserve),
                 json!({"paths": ["a"], "reason": "r"}),
                 r#"file.reserve {"paths":["a"],"reason":"r"}"#,
                 false,
             ),
             (
-                Own::Operate(Asked::FileRelease),
+                AgentTool::Operate(OwnerOperation::FileRelease),
                 json!({"reservation": "x"}),
                 r#"file.release {"reservation":"x"}"#,
                 false,
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_call_has_the_same_id_and_what_ends_with_a_session_one_of_its_own() {
+    fn repeated_call_keeps_its_id_and_session_bound_calls_differ() {
         for (own, arguments, expected, lasts) in rows() {
             let (id, event) = asked(own, 1, 1, arguments.clone()).unwrap();
             assert!(event.starts_with(expected), "{event}");
@@ -277,21 +280,26 @@ mod tests {
             assert_ne!(asked(own, 1, 2, arguments.clone()).unwrap().0, id, "{expected}");
             assert_eq!(asked(own, 2, 1, arguments).unwrap().0 == id, lasts, "{expected}");
         }
-        let (_, event) = asked(Own::Operate(Asked::TodoAdd), 1, 1, rows().remove(1).1).unwrap();
+        let (_, event) =
+            asked(AgentTool::Operate(OwnerOperation::TodoAdd), 1, 1, rows().remove(1).1).unwrap();
         assert!(event.contains(r#""mode":"draft""#) && event.contains(r#""name":"n""#), "{event}");
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_argument_is_named() {
         for (own, arguments, missing) in [
-            (Own::MailSend, json!({"to": "po"}), "`text`"),
-            (Own::MailSend, json!({"to": " ", "text": "x"}), "`to`"),
-            (Own::Operate(Asked::FileReserve), json!({"paths": [], "reason": "r"}), "`paths`"),
-            (Own::Operate(Asked::FileReserve), json!({"paths": [1]}), "`paths`"),
-            (Own::Operate(Asked::FileRelease), json!({}), "`reservation`"),
-            (Own::Operate(Asked::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
+            (AgentTool::MailSend, json!({"to": "po"}), "`text`"),
+            (AgentTool::MailSend, json!({"to": " ", "text": "x"}), "`to`"),
             (
-                Own::Operate(Asked::TodoAdd),
+                AgentTool::Operate(OwnerOperation::FileReserve),
+                json!({"paths": [], "reason": "r"}),
+                "`paths`",
+            ),
+            (AgentTool::Operate(OwnerOperation::FileReserve), json!({"paths": [1]}), "`paths`"),
+            (AgentTool::Operate(OwnerOperation::FileRelease), json!({}), "`reservation`"),
+            (AgentTool::Operate(OwnerOperation::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
+            (
+                AgentTool::Operate(OwnerOperation::TodoAdd),
                 json!({"parent": "P1", "acceptance": ["a"], "name": "n"}),
                 "`objective`",
             ),
@@ -302,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_error_and_data_is_what_is_told() {
-        let letter = |body: Value| Letter {
+    fn refusal_is_an_error_and_success_returns_its_data() {
+        let letter = |body: Value| InboxMessage {
             topic: "reply".to_owned(),
             from: "GO".to_owned(),
             body: body.to_string(),

@@ -12,9 +12,9 @@ use tetrarch_telemetry::{ToolCall, Whose};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::{End, Talk, effect, ending, own};
+use super::{ConversationEnd, LlmConversation, effect, ending, own};
 use crate::backend::llm::ears::{Halt, Yields};
-use crate::backend::llm::own::Own;
+use crate::backend::llm::own::AgentTool;
 use crate::tools::Toolbox;
 
 /// Answers to a call of which nobody knows whether it took effect.
@@ -24,11 +24,11 @@ const SKIP: &str = "skip";
 const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
 /// What came of a call, in words; the error as well.
-type Said = Result<String, String>;
+type CallText = Result<String, String>;
 
-impl Talk {
+impl LlmConversation {
     /// Makes calls that are due.
-    pub(super) async fn call(&mut self, due: Vec<Due>) -> Result<(), End> {
+    pub(super) async fn call(&mut self, due: Vec<Due>) -> Result<(), ConversationEnd> {
         if due.len() > 1 {
             // They only look, so they are made side by side.
             let looks = due.iter().map(|due| look(&self.whose, &self.tools, &self.toolbox, due));
@@ -46,7 +46,7 @@ impl Talk {
     }
 
     /// Makes a call of whichever tool.
-    async fn make(&mut self, due: &Due) -> Result<Said, End> {
+    async fn make(&mut self, due: &Due) -> Result<CallText, ConversationEnd> {
         let told = ToolCall::begin(&self.whose, &due.call);
         let arguments = match arguments(&self.tools, due) {
             Ok(arguments) => arguments,
@@ -54,15 +54,19 @@ impl Talk {
         };
         match self.perform(due, arguments).instrument(told.span()).await {
             Ok(said) => Ok(tell(told, said)),
-            Err(End::Result(ending)) => {
+            Err(ConversationEnd::Result(ending)) => {
                 told.end_run();
-                Err(End::Result(ending))
+                Err(ConversationEnd::Result(ending))
             }
-            Err(End::Halt(halt)) => Err(End::Halt(halt)),
+            Err(ConversationEnd::Halt(halt)) => Err(ConversationEnd::Halt(halt)),
         }
     }
 
-    async fn perform(&mut self, due: &Due, arguments: Map<String, Value>) -> Result<Said, End> {
+    async fn perform(
+        &mut self,
+        due: &Due,
+        arguments: Map<String, Value>,
+    ) -> Result<CallText, ConversationEnd> {
         if effect(&self.tools, &due.call) == Effect::Effectful {
             let (step, index, tool) = (due.step, due.index, due.call.tool.clone());
             self.record_surely(Recorded::Intent { step, index, tool }).await?;
@@ -70,7 +74,7 @@ impl Talk {
         if due.call.tool == FINISH {
             return self.finish(arguments).await;
         }
-        match Own::named(&due.call.tool) {
+        match AgentTool::named(&due.call.tool) {
             Some(own) => self.own(own, due, arguments).await,
             None => {
                 let call = made(&self.toolbox, due, arguments);
@@ -79,7 +83,7 @@ impl Talk {
         }
     }
 
-    async fn answer(&mut self, due: &Due, said: Said) {
+    async fn answer(&mut self, due: &Due, said: CallText) {
         let is_error = said.is_err();
         let mut text = said.unwrap_or_else(|error| error);
         redact(&mut text);
@@ -88,7 +92,7 @@ impl Talk {
         self.record(Recorded::Answer { step, index, text, is_error, letter }).await;
     }
 
-    async fn finish(&mut self, arguments: Map<String, Value>) -> Result<Said, End> {
+    async fn finish(&mut self, arguments: Map<String, Value>) -> Result<CallText, ConversationEnd> {
         let form = self.form.as_ref();
         let judged = ending::finish(arguments, &self.expected, form, &mut self.gate).await;
         self.hand_back(judged).await.map(Err)
@@ -96,12 +100,12 @@ impl Talk {
 
     async fn own(
         &mut self,
-        own: Own,
+        own: AgentTool,
         due: &Due,
         arguments: Map<String, Value>,
-    ) -> Result<Said, End> {
+    ) -> Result<CallText, ConversationEnd> {
         match own {
-            Own::AskHuman => match own::question(&arguments) {
+            AgentTool::AskHuman => match own::question(&arguments) {
                 Ok((question, options)) => {
                     // An answer to the same words of an earlier turn is no answer to these.
                     let question = format!("{question}\n[call {}/{}]", due.step, due.index);
@@ -109,26 +113,26 @@ impl Talk {
                 }
                 Err(error) => Ok(Err(error)),
             },
-            Own::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
+            AgentTool::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
                 Ok((id, request)) => {
                     self.beg(RunnerEvent::Spawn { request }).await?;
                     Ok(format!("asked as {id}; the answer comes as mail"))
                 }
                 Err(error) => Err(error),
             }),
-            Own::TodoUpdate => Ok(match own::status(arguments) {
+            AgentTool::TodoUpdate => Ok(match own::status(arguments) {
                 Ok(update) => {
                     self.teller.tell(RunnerEvent::Update { update }).await;
                     Ok("noted".to_owned())
                 }
                 Err(error) => Err(error),
             }),
-            Own::MailWait => self.await_mail(own::wait(&arguments)).await,
-            Own::MailSend => {
+            AgentTool::MailWait => self.await_mail(own::wait(&arguments)).await,
+            AgentTool::MailSend => {
                 let asked = own::write(&arguments, self.operation(due));
                 self.ask_owner(asked).await
             }
-            Own::Operate(asked) => {
+            AgentTool::Operate(asked) => {
                 let asked = own::operation(asked, arguments, self.operation(due));
                 self.ask_owner(asked).await
             }
@@ -152,7 +156,7 @@ impl Talk {
     async fn ask_owner(
         &mut self,
         asked: Result<(RequestId, RunnerEvent), String>,
-    ) -> Result<Said, End> {
+    ) -> Result<CallText, ConversationEnd> {
         let (id, event) = match asked {
             Ok(asked) => asked,
             Err(error) => return Ok(Err(error)),
@@ -175,7 +179,11 @@ impl Talk {
     }
 
     /// Asks people and waits for their answer.
-    async fn ask_people(&mut self, question: String, options: Vec<String>) -> Result<Said, End> {
+    async fn ask_people(
+        &mut self,
+        question: String,
+        options: Vec<String>,
+    ) -> Result<CallText, ConversationEnd> {
         self.beg(RunnerEvent::Ask { question, options }).await?;
         loop {
             let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
@@ -188,7 +196,7 @@ impl Talk {
         }
     }
 
-    async fn await_mail(&mut self, seconds: u64) -> Result<Said, End> {
+    async fn await_mail(&mut self, seconds: u64) -> Result<CallText, ConversationEnd> {
         if self.conversation.has_heard() {
             return Ok(Ok("mail has come; it follows".to_owned()));
         }
@@ -210,7 +218,7 @@ impl Talk {
     }
 
     /// Nobody knows whether a call took effect that an earlier session began: people say what to do.
-    pub(super) async fn doubt(&mut self, due: Due, begun: u32) -> Result<(), End> {
+    pub(super) async fn doubt(&mut self, due: Due, begun: u32) -> Result<(), ConversationEnd> {
         let Due { step, index, call } = &due;
         let (tool, wanted) = (&call.tool, fitting(&call.arguments));
         let reason =
@@ -254,7 +262,7 @@ fn arguments(tools: &[ToolDefinition], due: &Due) -> Result<Map<String, Value>, 
 }
 
 /// Makes a call of a tool of the toolbox that only looks.
-async fn look(whose: &Whose, tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> Said {
+async fn look(whose: &Whose, tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> CallText {
     let told = ToolCall::begin(whose, &due.call);
     let said = match arguments(tools, due) {
         Ok(arguments) => made(toolbox, due, arguments).instrument(told.span()).await,
@@ -264,7 +272,7 @@ async fn look(whose: &Whose, tools: &[ToolDefinition], toolbox: &Toolbox, due: &
 }
 
 /// Tells whoever looks from outside what came of a call.
-fn tell(told: ToolCall, said: Said) -> Said {
+fn tell(told: ToolCall, said: CallText) -> CallText {
     match &said {
         Ok(words) => told.end(words, false),
         Err(words) => told.end(words, true),
@@ -272,7 +280,7 @@ fn tell(told: ToolCall, said: Said) -> Said {
     said
 }
 
-async fn made(toolbox: &Toolbox, due: &Due, arguments: Map<String, Value>) -> Said {
+async fn made(toolbox: &Toolbox, due: &Due, arguments: Map<String, Value>) -> CallText {
     let outcome = toolbox.call(&due.call.tool, &Value::Object(arguments)).await;
     if outcome.is_error { Err(outcome.text) } else { Ok(outcome.text) }
 }

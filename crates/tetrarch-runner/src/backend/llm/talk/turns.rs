@@ -6,13 +6,13 @@ use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::cost::{Tokens, tokens_of};
 use tetrarch_core::converse::{Message, Reply};
 use tetrarch_core::order::RunnerEvent;
-use tetrarch_model::Request;
+use tetrarch_model::ModelRequest;
 
-use super::{End, Talk};
-use crate::backend::llm::ending::Ending;
-use crate::backend::llm::speaking::{Silent, Tries, Turn};
+use super::{ConversationEnd, LlmConversation};
+use crate::backend::llm::ending::ConversationResult;
+use crate::backend::llm::speaking::{NoAnswer, Tries, TurnContext};
 
-impl Talk {
+impl LlmConversation {
     /// What a call of the model costs when it reads all there is and writes so much.
     fn worst(&self, output: u64) -> Spend {
         let tokens = Tokens { input: self.conversation.tokens(), cached: 0, output };
@@ -25,7 +25,7 @@ impl Talk {
     }
 
     /// Sets aside what a call may cost at worst. A call that does not fit is not made.
-    async fn set_aside(&mut self) -> Result<String, End> {
+    async fn set_aside(&mut self) -> Result<String, ConversationEnd> {
         self.asked += 1;
         let call = format!("turn-{}", self.asked);
         let worst = self.worst(self.output_tokens.into());
@@ -35,7 +35,10 @@ impl Talk {
             Ok(Err(why)) => {
                 let result = RunResult::ended(Outcome::BudgetExceeded, why);
                 let result = self.with_partial(result);
-                Err(End::Result(Box::new(Ending { result, files: Vec::new() })))
+                Err(ConversationEnd::Result(Box::new(ConversationResult {
+                    result,
+                    files: Vec::new(),
+                })))
             }
             Err(halt) => {
                 self.spent(call, Spend::default()).await;
@@ -53,7 +56,7 @@ impl Talk {
         &mut self,
         messages: &[Message],
         may_call: bool,
-    ) -> Result<Reply, End> {
+    ) -> Result<Reply, ConversationEnd> {
         let mut tries = Tries::new(self.teller.run(), self.conversation.step());
         let spoken = self.try_again(&mut tries, messages, may_call).await;
         tries.over(&self.teller).await;
@@ -67,11 +70,11 @@ impl Talk {
         tries: &mut Tries,
         messages: &[Message],
         may_call: bool,
-    ) -> Result<Reply, End> {
+    ) -> Result<Reply, ConversationEnd> {
         loop {
             tries.pause(&mut self.ears).await?;
             let call = self.set_aside().await?;
-            let request = Request {
+            let request = ModelRequest {
                 system: &self.system,
                 messages,
                 tools: &self.tools,
@@ -79,7 +82,7 @@ impl Talk {
                 max_output_tokens: self.output_tokens,
                 json_only: false,
             };
-            let turn = Turn {
+            let turn = TurnContext {
                 model: &self.model,
                 teller: &self.teller,
                 within: self.turn_within,
@@ -87,12 +90,12 @@ impl Talk {
             };
             let broke_off = match turn.ask(&mut self.ears, &request, tries).await {
                 Ok(reply) => return Ok(self.take(call, reply).await),
-                Err(Silent::Halt(halt)) => {
+                Err(NoAnswer::Halt(halt)) => {
                     // It was heard, and perhaps answered: what it read counts.
                     self.spent(call, self.worst(0)).await;
-                    return Err(End::Halt(halt));
+                    return Err(ConversationEnd::Halt(halt));
                 }
-                Err(Silent::Broke(broke_off)) => broke_off,
+                Err(NoAnswer::Broke(broke_off)) => broke_off,
             };
             let used = if broke_off.heard { self.worst(0) } else { Spend::default() };
             self.spent(call, used).await;
