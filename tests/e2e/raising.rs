@@ -82,7 +82,7 @@ async fn a_program_goes_on_with_what_a_human_adds_and_meters_on_after_its_death(
     });
     let refused = raise(MORE, "01JD8Z5W6T4QK3M9X2V7B1N0A1");
     assert_eq!(refused.code, Some(5), "{}", refused.err);
-    let why = "budget_exceeded: 600 tokens more were asked for";
+    let why = "budget_exceeded: 600 more tokens were requested for";
     assert!(
         refused.err.contains(why) && refused.err.contains("limit 2500, current 2001"),
         "{}",

@@ -108,7 +108,7 @@ async fn a_flood_of_one_sender_is_refused_and_another_is_answered() {
     assert!((1..300).contains(&refused.len()), "most are dropped: {}", refused.len());
     let (again, words) = refused.remove(0);
     assert!(
-        words.contains("human:loud asks for more than its share, which is 50 a second"),
+        words.contains("human:loud exceeds its rate of 50 requests a second"),
         "{words}"
     );
     // A refusal is no decision. The stream knows a message id for two minutes, so it gets another.

@@ -110,7 +110,7 @@ impl OfflineBus {
             return Ok(None);
         }
         say(&format!(
-            "the fleet is not running; reading its data directory {}",
+            "the fleet is not running; reading data directory {}",
             data_dir.display()
         ));
         Ok(Some(Self { bus, _lock: lock, _turn: turn }))

@@ -24,7 +24,7 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Amnesia {
     /// It was made anew.
-    #[error("it was made at {now}, the one that was written to at {then}")]
+    #[error("it was created at {now}, the remembered one at {then}")]
     Another {
         /// When this one was made.
         now: String,
@@ -32,7 +32,7 @@ pub enum Amnesia {
         then: String,
     },
     /// It is shorter.
-    #[error("its last sequence is {last}, {high} was acknowledged")]
+    #[error("its last sequence is {last}, but {high} was acknowledged")]
     Shorter {
         /// Its last sequence.
         last: u64,

@@ -134,7 +134,7 @@ impl Guard {
             Err(_) => false,
         };
         if !ended {
-            tracing::warn!("the guard does not end; killing it");
+            tracing::warn!("the guard does not exit; killing it");
             self.kill().await;
         }
     }
@@ -142,7 +142,7 @@ impl Guard {
     /// Ends a guard that does not do its work.
     async fn kill(&mut self) {
         if let Err(cause) = self.child.kill().await {
-            tracing::debug!(%cause, "the guard is gone already");
+            tracing::debug!(%cause, "the guard has already exited");
         }
     }
 }
@@ -153,11 +153,11 @@ async fn hear(output: ChildStdout, tell: mpsc::Sender<Answer>) {
     while let Ok(Some(line)) = lines.next_line().await {
         let awaited = match Answer::read(&line) {
             Some(Answer::Frozen) => {
-                tracing::warn!("the lease is over: all programs are frozen");
+                tracing::warn!("the lease expired: all programs are frozen");
                 None
             }
             Some(Answer::Thawed) => {
-                tracing::info!("the lease holds again: all programs run on");
+                tracing::info!("the lease was renewed: all programs continue");
                 None
             }
             Some(Answer::Expired) => {
@@ -190,7 +190,7 @@ pub async fn keep_guard(guard: Guard, mut beats: mpsc::Receiver<Beat>) {
             Attended::Over { ended: false } => return,
             Attended::Died(status) => tracing::error!(?status, "the guard died; starting another"),
             Attended::Silent(cause) => {
-                tracing::error!(%cause, "the guard does not hear; starting another");
+                tracing::error!(%cause, "the guard does not answer; starting another");
                 guard.kill().await;
             }
         }

@@ -284,7 +284,7 @@ impl Drop for GivenUp {
 }
 
 fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> {
-    A::deserialize(arguments).map_err(|cause| format!("the arguments do not fit: {cause}"))
+    A::deserialize(arguments).map_err(|cause| format!("invalid arguments: {cause}"))
 }
 
 /// What a refusal says to the model.

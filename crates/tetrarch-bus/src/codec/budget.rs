@@ -40,7 +40,7 @@ pub(super) fn read(
     let at = |name: &str| format!("{field}.{name}");
     let cost_micro = match (budget.cost_usd, budget.cost_micro) {
         (Some(_), Some(_)) => {
-            return Err(CodecError::field(at("costUsd"), "is given as costMicro too; give one"));
+            return Err(CodecError::field(at("costUsd"), "is also given as costMicro; give one"));
         }
         (Some(dollars), None) => Some(micro(&at("costUsd"), dollars)?),
         (None, micro) => micro,
@@ -86,7 +86,7 @@ pub(super) fn raise(body: Value) -> Result<BudgetOp, CodecError> {
     let raise: pb::BudgetRaise = json::message("BudgetRaise", body, Unknown::Refused)?;
     let (more, wall) = read("more", raise.more)?;
     if wall.is_some() {
-        let reason = "a wall clock is a deadline and is not raised; leave it out";
+        let reason = "a wall clock cannot be raised; remove it";
         return Err(CodecError::field("more.wall", reason));
     }
     Ok(BudgetOp::Raise {
@@ -123,7 +123,7 @@ impl TryFrom<pb::BudgetRaised> for BudgetRaised {
 pub(super) fn counter(field: &str, word: &str) -> Result<Counter, CodecError> {
     Counter::parse(word).ok_or_else(|| {
         let known = Counter::ALL.map(Counter::as_str).join(", ");
-        CodecError::field(field, format!("{word:?} is none of {known}"))
+        CodecError::field(field, format!("{word:?} is unknown; allowed: {known}"))
     })
 }
 

@@ -41,7 +41,7 @@ pub fn decode_journal(payload: &[u8]) -> Result<JournalEntry, CodecError> {
     within("journal entry", payload.len(), JOURNAL_ENTRY_BYTES_MAX)?;
     let entry: pb::JournalEntry = json::read("JournalEntry", payload, Unknown::Ignored)?;
     let event = entry.event.ok_or_else(|| {
-        CodecError::field("event", "there is none that this version knows; give exactly one")
+        CodecError::field("event", "no known entry was found; give exactly one")
     })?;
     Ok(JournalEntry {
         run: read::text("run", &entry.run)?,

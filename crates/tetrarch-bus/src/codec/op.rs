@@ -260,7 +260,7 @@ fn host_join(body: Value) -> Result<Op, CodecError> {
 
 /// No operation of this name.
 pub(super) fn unknown(name: &str) -> CodecError {
-    CodecError::field("op", format!("{name} is no operation of this version"))
+    CodecError::field("op", format!("{name} is not an operation of this version"))
 }
 
 fn agent_replace(body: Value) -> Result<Op, CodecError> {
@@ -277,7 +277,7 @@ fn project_create(body: Value) -> Result<Op, CodecError> {
     let create: pb::ProjectCreate = json::message("ProjectCreate", body, Unknown::Refused)?;
     let (budget, wall) = budget::read("budget", create.budget)?;
     if wall.is_some() {
-        return Err(CodecError::field("budget.wall", "a project has no wall clock; leave it out"));
+        return Err(CodecError::field("budget.wall", "a project has no wall clock; remove it"));
     }
     let depth = create.local_max_depth;
     Ok(Op::ProjectCreate(ProjectCreate {

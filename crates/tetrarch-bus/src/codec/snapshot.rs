@@ -96,7 +96,7 @@ impl TryFrom<pb::Snapshot> for Snapshot {
     type Error = CodecError;
     fn try_from(snapshot: pb::Snapshot) -> Result<Self, CodecError> {
         if snapshot.through == 0 {
-            return Err(CodecError::field("through", "no entry has this sequence"));
+            return Err(CodecError::field("through", "no ledger entry has this sequence"));
         }
         Ok(Self {
             through: snapshot.through,

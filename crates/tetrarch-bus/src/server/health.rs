@@ -68,13 +68,13 @@ impl Health {
                 Finding::Well => {}
                 Finding::RoomIsLow => {
                     if let Some(room) = room {
-                        tracing::error!(free = room.free, "no new work is taken: {room}");
+                        tracing::error!(free = room.free, "no new work is accepted: {room}");
                     }
                 }
                 Finding::Stuck(why) => return why,
             }
         }
-        "nobody looks at it any more"
+        "the health check ended"
     }
 
     async fn stored(&self, bus: &mut Option<Bus>) -> bool {
@@ -124,11 +124,11 @@ impl Signs {
             }
             if self.low {
                 self.low = false;
-                return Finding::Stuck("its disk was full, and there is room again");
+                return Finding::Stuck("its disk was full and has room again");
             }
         }
         if stored == Some(false) && began.duration_since(self.stored_at) >= STUCK_AFTER {
-            return Finding::Stuck("it stored nothing any more");
+            return Finding::Stuck("it stopped storing messages");
         }
         Finding::Well
     }

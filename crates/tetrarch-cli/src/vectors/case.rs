@@ -85,7 +85,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn read(line: &str) -> Result<Self, Wrong> {
         let value: Value = serde_json::from_str(line)
-            .map_err(|error| Wrong(format!("is no JSON object on one line: {error}")))?;
+            .map_err(|error| Wrong(format!("is not a JSON object on one line: {error}")))?;
         let input = Field::new("case", &value).map(&["id", "machine", "given", "when", "then"])?;
         let machines = Machine::ALL.map(Machine::as_str).join(", ");
         let machine = input.need("machine")?.word(&machines, |text| {
@@ -131,7 +131,7 @@ impl Case {
     /// None when the case holds, else what was expected and what came out.
     pub(super) fn compare(&self) -> Result<Option<(Value, Value)>, Wrong> {
         let Some(Value::Object(expected)) = &self.then else {
-            return Err(Wrong("then: is no mapping; a case says what comes out".to_owned()));
+            return Err(Wrong("then: is not a mapping; give the expected outcome".to_owned()));
         };
         let outcome = self.outcome()?;
         let held = outcome.satisfies(expected);

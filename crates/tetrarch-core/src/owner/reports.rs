@@ -101,7 +101,7 @@ fn apply(
         }
         Report::Result { run: None, epic: None, .. } => Err(Refusal::new(
             ErrorCode::InvalidRequest,
-            "a result names the run it is of, or the epic",
+            "a result must name its run or its goal",
         )),
         Report::Ask { run, id: question, question: text, options } => {
             own_run(draft, id, *run)?;
@@ -198,7 +198,7 @@ fn moved(
         | RunEvent::Completed
         | RunEvent::Failed
         | RunEvent::HeartbeatLost => {
-            let detail = format!("{event} is not reported as a move; report `ready` or `result`");
+            let detail = format!("{event} cannot be reported as a state change; report `ready` or `result`");
             return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
         }
     }
@@ -246,7 +246,7 @@ pub(super) fn end(
     result: &RunResult,
 ) -> Result<(), Refusal> {
     let Some(run) = draft.run(run).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("run {run} was not found")));
     };
     let succeeded = result.outcome == Outcome::Success;
     let status = draft.run_status(run.id);

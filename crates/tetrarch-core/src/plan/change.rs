@@ -149,7 +149,7 @@ impl ChangeError {
         let (code, detail) = match self {
             Self::Conflict(_) => {
                 let now =
-                    format!("{self}; the plan has version {version}, make the change for that");
+                    format!("{self}; the plan has version {version}; make the change for that version");
                 (ErrorCode::Conflict, now)
             }
             Self::NotFound(_) => (ErrorCode::NotFound, self.to_string()),

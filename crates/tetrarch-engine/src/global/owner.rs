@@ -422,7 +422,7 @@ impl OwnerState {
             if self.revoked.insert((host.clone(), epoch))
                 && let Err(error) = self.watched.sweeper.try_send(Told::Revoke(host.clone(), epoch))
             {
-                tracing::error!(%host, %error, "the sweeper was not told to take a lease");
+                tracing::error!(%host, %error, "an order to the sweeper was dropped");
                 // It is told at the next input.
                 self.revoked.remove(&(host.clone(), epoch));
                 return;

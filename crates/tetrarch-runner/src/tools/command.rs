@@ -126,7 +126,7 @@ impl Commands {
                 outcome
             }
             Err(cause) => Outcome::error(format!(
-                "`{}` could not be started in {}: {cause}",
+                "cannot start `{}` in {}: {cause}",
                 wanted.argv[0],
                 words(&place)
             )),

@@ -106,7 +106,7 @@ async fn a_program_reaches_the_host_and_port_that_it_may_and_no_other_by_any_way
         assert!(udp.recv(&mut bytes).is_err(), "nothing was sent around it");
     } else {
         let error = Stage::new().refused(trying(&[&entry], arguments())).await;
-        assert!(error.contains("some hosts alone cannot be allowed here"), "{error}");
+        assert!(error.contains("single destinations cannot be allowed on this host"), "{error}");
     }
     // Each works with the whole network.
     let seen = Stage::new().run(trying(&["network"], arguments())).await;

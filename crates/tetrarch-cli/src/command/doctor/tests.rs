@@ -97,10 +97,10 @@ fn a_state_that_does_not_follow_is_told() {
         (
             vec![(project("a", Mode::Tight), 3)],
             3,
-            "STATE has it from entry 3, which does not write it",
+            "STATE names entry 3, which does not write it",
         ),
-        (vec![a(), (project("c", Mode::Solo), 1)], 3, "STATE has it from entry 1, which does not"),
-        (vec![a(), (project("b", Mode::Solo), 1)], 3, "STATE still has it, but entry 3 dropped it"),
+        (vec![a(), (project("c", Mode::Solo), 1)], 3, "STATE names entry 1, which does not"),
+        (vec![a(), (project("b", Mode::Solo), 1)], 3, "STATE has it, but entry 3 removed it"),
         (Vec::new(), 2, "STATE has nothing of it, entry 2 is its last and published"),
         (vec![(project("a", Mode::Solo), 1)], 2, "STATE has entry 1 of it, entry 2 is its last"),
     ] {
@@ -135,7 +135,7 @@ fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
         (vec![(project("a", Mode::Solo), 2)], "STATE differs from the entry it names"),
         (
             vec![(project("a", Mode::Tight), 1)],
-            "STATE has it from entry 1, which does not write it",
+            "STATE names entry 1, which does not write it",
         ),
         (Vec::new(), "STATE has nothing of it, entry 2 is its last and published"),
     ] {
@@ -282,12 +282,12 @@ fn layer_is_a_line_of_its_own_with_its_state_what_it_stops_and_what_to_do() {
 fn the_holder_of_a_data_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let look = || super::machine::data_dir(dir.path());
-    assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
+    assert!(look().what.ends_with("not in use"), "{:?}", look());
     let held = tetrarch_bus::server::DataDirLock::acquire(dir.path()).unwrap();
     let own = format!("in use by process {}", std::process::id());
     assert!(look().what.ends_with(&own), "{:?}", look());
     drop(held);
-    assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
+    assert!(look().what.ends_with("not in use"), "{:?}", look());
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert_eq!(super::machine::data_dir(&file).verdict, Verdict::Fail);
@@ -309,7 +309,7 @@ fn a_bus_that_others_could_read_on_the_way_is_a_warning() {
     let ca = Some(Path::new("/d/tls/ca.pem"));
     let cases = [
         ("tls://bus:4222", true, ca, Verdict::Ok, "/d/tls/ca.pem"),
-        ("tls://bus:4222", true, None, Verdict::Ok, "this machine knows"),
+        ("tls://bus:4222", true, None, Verdict::Ok, "this machine trusts"),
         ("nats://bus:4222", true, ca, Verdict::Ok, "/d/tls/ca.pem"),
         ("nats://bus:4222", true, None, Verdict::Warn, "turn it off"),
         ("nats://bus:4222", false, None, Verdict::Warn, "without TLS"),

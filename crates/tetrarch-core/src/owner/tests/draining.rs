@@ -33,7 +33,7 @@ fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
     fleet.join("h2", "life1", 1);
     let said = drain(&mut fleet, "h1", false);
     assert_eq!(said.error, None, "{said:?}");
-    assert_eq!(said.detail, "h1 takes no more agents; 3 of its agents go on elsewhere");
+    assert_eq!(said.detail, "h1 accepts no more agents; 3 of its agents move to other hosts");
     let ending = fleet.agent(&worker).ending.clone().unwrap();
     assert_eq!(ending.cause, FailureCause::Rotated);
     assert!(fleet.agent(&id("HO@h1")).ending.is_none(), "the host itself stays");

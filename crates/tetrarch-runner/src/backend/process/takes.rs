@@ -92,14 +92,14 @@ impl Takes {
                 self.frozen = true;
                 Deed::Freeze(id)
             }
-            Verb::Resume => Deed::Refuse(id, "it does not stand still".to_owned()),
+            Verb::Resume => Deed::Refuse(id, "it does not stop".to_owned()),
             Verb::Steer | Verb::Interrupt => match &self.declared {
                 Some(verbs) if verbs.contains(&verb) => Deed::Tell(command.clone()),
-                Some(_) => Deed::Refuse(id, format!("its program does not take {}", verb.as_str())),
+                Some(_) => Deed::Refuse(id, format!("its program does not support {}", verb.as_str())),
                 None if now < self.until => return None,
                 None => Deed::Refuse(
                     id,
-                    format!("its program does not say that it takes {}", verb.as_str()),
+                    format!("its program does not announce support for {}", verb.as_str()),
                 ),
             },
         })

@@ -113,8 +113,8 @@ fn failure(exit: &Exit, heard: &Heard) -> String {
         error.push_str(&format!(
             "; {} the last: {}",
             match heard.malformed {
-                1 => "1 line was no event,".to_owned(),
-                more => format!("{more} lines were no events,"),
+                1 => "1 line was not an event,".to_owned(),
+                more => format!("{more} lines were not events,"),
             },
             end_of(complaint, TEXT_BYTES_MAX / 4)
         ));

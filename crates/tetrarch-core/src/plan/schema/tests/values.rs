@@ -22,8 +22,8 @@ fn fields_are_refused_with_what_is_allowed() {
         (json!({"tools": [1]}), "tools[0]", "is a number"),
         (json!({"tools": [" "]}), "tools[0]", "is an empty text"),
         (json!({"outcome": "a", "objective": "b"}), "outcome", "same as objective"),
-        (json!({"outputSchema": "{"}), "outputSchema", "is no JSON Schema"),
-        (json!({"outputSchema": [1]}), "outputSchema", "is no JSON Schema"),
+        (json!({"outputSchema": "{"}), "outputSchema", "is not a valid JSON Schema"),
+        (json!({"outputSchema": [1]}), "outputSchema", "is not a valid JSON Schema"),
         (json!({"budget": 1}), "budget", "is a number"),
         (json!({"budget": {"tokens": 0}}), "budget.tokens", "is 0"),
         (json!({"budget": {"tokens": -1}}), "budget.tokens", "is -1"),
@@ -175,8 +175,8 @@ fn profiles_are_read_strictly() {
     for (key, value, why) in [
         ("provider", json!(null), "is missing"),
         ("model", json!(null), "is missing"),
-        ("keyFrom", json!("sk-1"), "no reference"),
-        ("keyFrom", json!("file:/etc/shadow"), "no reference"),
+        ("keyFrom", json!("sk-1"), "not a reference"),
+        ("keyFrom", json!("file:/etc/shadow"), "not a reference"),
         ("maxOutputTokens", json!(0), "0"),
     ] {
         let mut wrong = model.clone();
