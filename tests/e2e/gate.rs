@@ -151,7 +151,7 @@ fn a_change_comes_into_its_branch_by_the_word_of_a_human_and_only_once() {
     refused(&fleet, &["approve", &first, "--digest", &"0".repeat(64)], "review it again");
     let digest = change(&fleet, "T1.1")["digest"].as_str().unwrap().to_owned();
     fleet.ok(["approve", &first, "--digest", &digest]);
-    refused(&fleet, &["approve", &first], "approved already");
+    refused(&fleet, &["approve", &first], "already approved");
     fleet.ok(["apply", &first]);
     assert_eq!(repository.read("a"), "one\n2\nthree\n", "the files that are checked out follow");
     assert_eq!(repository.git(&["status", "--porcelain"]), "");
@@ -241,7 +241,7 @@ fn a_change_that_needs_two_people_is_merged_by_the_word_of_both() {
     assert_eq!((asked("ada"), asked("ben")), (1, 1));
 
     fleet.ok(["approve", &waits]);
-    refused(&fleet, &["approve", &waits], "has approved");
+    refused(&fleet, &["approve", &waits], "has already approved");
     refused(&fleet, &["apply", &waits], "1 of the 2 people");
     assert_eq!((asked("ada"), asked("ben")), (0, 1), "it waits for the other one");
     let inbox = fleet.ok(["inbox", "--as", "ben"]);

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(shorter, Amnesia::Shorter { last: 6, high: 7 });
         assert!(shorter.may_be_lag());
         let another = memory.judge("now", 8).unwrap_err();
-        assert!(another.to_string().contains("made at now"), "{another}");
+        assert!(another.to_string().contains("created at now"), "{another}");
         assert!(!another.may_be_lag());
     }
 

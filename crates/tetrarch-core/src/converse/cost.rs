@@ -149,7 +149,7 @@ mod tests {
             (json!({"models": {}, "model": 1}), "unknown key model"),
             (json!({"models": {"m": 1}}), "models.m is not a mapping"),
             (json!({"models": {"m": {"input": 1}}}), "models.m.output is missing"),
-            (json!({"models": {"m": {"input": 1.5, "output": 1}}}), "models.m.input is no whole"),
+            (json!({"models": {"m": {"input": 1.5, "output": 1}}}), "models.m.input is not a whole"),
             (
                 json!({"models": {"m": {"input": 1, "output": 1, "x": 1}}}),
                 "models.m: unknown key x",

@@ -251,7 +251,7 @@ const ROWS: &[Row] = &[
         Kind::ChangeWaiting,
         "chg",
         1,
-        "approved and not yet in main",
+        "approved but not yet merged into main",
         &["apply chg"],
     ),
     (

@@ -98,7 +98,7 @@ fn fits(draft: &Draft<'_>, id: &AgentId, more: Spend) -> Result<(), Refusal> {
     };
     let detail = format!(
         "{} more {unit} were requested for {id}, but {} are free: {} has limit {limit}, current {current} \
-         ({} reserved for its children, {} spent); raise {} first",
+         ({} reserved for its children, {} spent); raise {}",
         more.of(counter),
         meter.free().unwrap_or(0),
         parent.id,

@@ -118,7 +118,7 @@ fn a_host_that_is_gone_and_has_no_agents_is_forgotten_and_may_come_again() {
     lost.put(Record::Agent(Box::new(offline)));
     let before = std::mem::replace(&mut fleet.records, lost);
     let said = forget(&mut fleet, "HO@h1");
-    assert!(said.detail.contains("agents are placed on h1, such as PO-demo"), "{said:?}");
+    assert!(said.detail.contains("agents are placed on h1 (1), such as PO-demo"), "{said:?}");
     fleet.records = before;
     let h2 = id("HO@h2");
     let epoch = fleet.agent(&h2).epoch;

@@ -193,7 +193,7 @@ fn every_code_is_given_with_what_it_is_about() {
     assert!(reply.detail.contains("T1.3 is outside the epic"), "{}", reply.detail);
     let again = add(epic, "P1", json!({"id": "T1.2"}));
     let reply = fleet.refuses(&human(), again, ErrorCode::InvalidPlan);
-    assert!(reply.detail.contains("T1.2 is taken"), "{}", reply.detail);
+    assert!(reply.detail.contains("T1.2 was already used"), "{}", reply.detail);
 
     let worker = fleet.worker(epic, "T1.1");
     let merge = Merging {
@@ -396,6 +396,6 @@ fn whoever_waits_for_what_ended_with_its_agent_is_put_to_people() {
     assert_eq!(told.map(|mail| mail.body.topic()).collect::<Vec<_>>(), ["plan.review_needed"]);
     let [review] = entry.reviews.as_slice() else { panic!("{:?}", entry.reviews) };
     let [ask] = review.asks.as_slice() else { panic!("{:?}", review.asks) };
-    assert!(ask.text.contains("for ever: T1.4."), "{}", ask.text);
+    assert!(ask.text.contains("cannot start: T1.4."), "{}", ask.text);
     assert_eq!(fleet.status(epic, "T1.4"), NodeStatus::Todo, "only a plan helps");
 }

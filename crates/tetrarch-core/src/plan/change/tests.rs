@@ -183,7 +183,7 @@ fn a_ready_task_is_split_and_what_waited_for_it_waits_for_its_parts() {
     assert!(gone.unwrap_err().to_string().contains("T1.2 was cancelled"));
     let again = record.try_at(5, &split("T1.3", 1));
     assert!(matches!(again, Err(ChangeError::Conflict(_))), "{again:?}");
-    assert_invalid(&record, &split("P1", 1), "P1 is no task");
+    assert_invalid(&record, &split("P1", 1), "P1 is not a task");
     assert_invalid(&record, &split("T1.1", 0), "into no subtasks");
 }
 
@@ -195,7 +195,7 @@ fn the_output_goes_with_what_it_was() {
     assert_eq!(record.to(&split("T1.1", 2)).output, Some(id("T1.2")));
     let record = Record { output: Some(id("T1.2")), ..Record::of(&["P1", "T1.1", "T1.2"]) };
     assert_eq!(record.to(&merge(&["T1.1", "T1.2"])).output, Some(id("T1.1")));
-    assert_invalid(&record, &record.file(&["T1.2"], Vec::new()), "the output T1.2 is given up");
+    assert_invalid(&record, &record.file(&["T1.2"], Vec::new()), "the output T1.2 is cancelled");
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn every_problem_is_listed() {
         "phases[0].tasks[0].acceptance: is missing",
         "phases[0].tasks[0].deps[0]: T9.9 is outside the epic",
         "phases[0].tasks[0].deps[1]: \"x\" is not a valid id",
-        "phases[0].tasks[0].wall: \"1y\" is no duration",
+        "phases[0].tasks[0].wall: \"1y\" is not a duration",
         "phases[1].id: duplicate id P1, first at phases[0]",
         "phases[1].tasks: is empty; allowed: 1 to 7 tasks",
     ] {
@@ -248,9 +248,9 @@ fn a_plan_as_a_whole_fits_into_a_commit() {
 #[test]
 fn ids_belong_to_their_tier_and_parent() {
     for (id, text) in [
-        ("P1", "no id for a node of P1"),
-        ("T2.1", "no id for a node of P1"),
-        ("S1.1.1", "no id for a node of P1"),
+        ("P1", "not a valid id for a node of P1"),
+        ("T2.1", "not a valid id for a node of P1"),
+        ("S1.1.1", "not a valid id for a node of P1"),
         ("T1", "is not a valid id"),
         ("T1.0", "is not a valid id"),
         ("t1.1", "is not a valid id"),

@@ -40,9 +40,9 @@ fn a_definition_that_changed_since_is_a_conflict_and_one_before_is_not() {
     let elsewhere = add("P1", json!({"deps": ["T1.2"]}));
     assert_eq!(record.try_at(1, &elsewhere).unwrap().added.len(), 1);
     let on_it = add("P1", json!({"deps": ["T1.1"]}));
-    assert_conflict(&record, 3, &on_it, "T1.1 was defined anew");
-    assert_conflict(&record, 3, &split("T1.1", 1), "T1.1 was defined anew");
-    assert_conflict(&record, 3, &record.file(&["T1.1"], Vec::new()), "T1.1 was defined anew");
+    assert_conflict(&record, 3, &on_it, "T1.1 was redefined");
+    assert_conflict(&record, 3, &split("T1.1", 1), "T1.1 was redefined");
+    assert_conflict(&record, 3, &record.file(&["T1.1"], Vec::new()), "T1.1 was redefined");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_is_worked_on_is_never_touched() {
         assert_conflict(&record, 5, &wanted, "T1.1 is in progress (PO-demo)");
     }
     record.leaf("T1.1").assignee = None;
-    assert_conflict(&record, 5, &split("T1.1", 2), "T1.1 is being worked on; leave");
+    assert_conflict(&record, 5, &split("T1.1", 2), "T1.1 is in progress; do not");
 }
 
 #[test]

@@ -151,12 +151,12 @@ fn profiles_are_read_strictly() {
     assert_refused(
         &with(json!({"argv": ["x"], "env": {"A=": "1"}})),
         "profiles.p.env.A=",
-        "no variable",
+        "not a valid variable name",
     );
     assert_refused(
         &with(json!({"argv": ["x"], "passEnv": ["="]})),
         "profiles.p.passEnv",
-        "no variable",
+        "not a valid variable name",
     );
     for place in ["cache", "../cache", "/a/../b", "~", "{plan_dir}/cache"] {
         let refused = with(json!({"argv": ["x"], "writable": ["/fine", place]}));
