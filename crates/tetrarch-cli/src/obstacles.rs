@@ -78,7 +78,7 @@ pub(crate) async fn telemetry(desk: &HumanClient) -> Result<Telemetry, CliError>
     let low = desk.data_dir.as_deref().and_then(server::room).filter(FreeSpace::is_low);
     Ok(Telemetry {
         owner: lease.is_some_and(|seen| seen.holder.is_some()),
-        halted: low.map(|room| format!("no work is taken, {room}")),
+        halted: low.map(|room| format!("no work is accepted, {room}")),
     })
 }
 

@@ -155,7 +155,7 @@ impl fmt::Display for Counter {
 
 /// A request for more than is free.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("budget_exceeded: {counter}: {requested} asked for, {free} free")]
+#[error("budget_exceeded: {counter}: {requested} requested, {free} free")]
 pub struct BudgetExceeded {
     /// Which counter.
     pub counter: Counter,

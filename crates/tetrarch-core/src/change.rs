@@ -58,17 +58,17 @@ impl Action {
         let hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let commit = |text: &str| matches!(text.len(), 40 | 64) && hex(text);
         if !self.repository.starts_with('/') || self.repository.len() > TEXT_BYTES_MAX {
-            return Some(format!("repository: {:?} is no absolute path", self.repository));
+            return Some(format!("repository: {:?} is not an absolute path", self.repository));
         }
         let branch = self.target.strip_prefix("refs/heads/").is_some_and(|name| !name.is_empty());
         if !branch || self.target.len() > TEXT_BYTES_MAX {
-            return Some(format!("target: {:?} is no refs/heads/<name>", self.target));
+            return Some(format!("target: {:?} is not refs/heads/<name>", self.target));
         }
         if let Some(wrong) = [&self.base, &self.head].into_iter().find(|id| !commit(id)) {
-            return Some(format!("{wrong:?} is no commit's id"));
+            return Some(format!("{wrong:?} is not a commit id"));
         }
         if self.diff.len() != 64 || !hex(&self.diff) {
-            return Some(format!("diff: {:?} is no sha256", self.diff));
+            return Some(format!("diff: {:?} is not a sha256", self.diff));
         }
         let size: usize = self.files.iter().map(String::len).sum();
         if self.files.len() > CHANGE_FILES_MAX || size > CHANGE_FILES_BYTES_MAX {

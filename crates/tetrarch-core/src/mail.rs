@@ -532,7 +532,7 @@ pub fn may_mail(from: &Standing, to: &Standing, lane: Lane) -> Result<(), NotAdd
     }
     let ancestor = to.ancestors.contains(&from.id);
     if lane == Lane::Ctl {
-        return if ancestor { Ok(()) } else { refused("only ancestors send control") };
+        return if ancestor { Ok(()) } else { refused("only ancestors may send control messages") };
     }
     let family = to.ancestors.first() == Some(&from.id) || from.ancestors.first() == Some(&to.id);
     let own_po = |id: &AgentId, project: &Option<ProjectName>| match id {
@@ -552,7 +552,7 @@ pub fn may_mail(from: &Standing, to: &Standing, lane: Lane) -> Result<(), NotAdd
     if family || po || io || to.id == AgentId::Go {
         return Ok(());
     }
-    refused("write to your parent, your project's PO or GO; siblings go through their PO")
+    refused("write to your parent, your project's PO or GO; write to siblings through the PO")
 }
 
 #[cfg(test)]
@@ -585,11 +585,11 @@ mod tests {
         assert!(mail(&one, &po) && mail(&po, &one), "own PO");
         assert!(mail(&one, &go) && mail(&go, &one), "GO");
         assert!(mail(&io, &po) && mail(&po, &io) && mail(&io, &go), "IO");
-        assert!(!mail(&one, &two), "siblings go through their PO");
+        assert!(!mail(&one, &two), "write to siblings through the PO");
         assert!(!mail(&one, &other) && !mail(&other, &one), "another project");
         assert!(!mail(&po, &other), "two projects");
         assert!(!mail(&io, &one), "IO mediates");
-        assert!(ctl(&po, &one) && ctl(&spec, &one), "ancestors send control");
+        assert!(ctl(&po, &one) && ctl(&spec, &one), "ancestors may send control");
         assert!(!ctl(&one, &spec) && !ctl(&other, &one) && !ctl(&io, &one));
     }
 }

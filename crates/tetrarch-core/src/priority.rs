@@ -11,7 +11,7 @@ const WORDS: [(&str, u8); 4] = [("low", 25), ("normal", 50), ("high", 75), ("urg
 
 /// Why something is no priority.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no priority; allowed: 0 to {HIGHEST}, low, normal, high, urgent")]
+#[error("{given:?} is not a priority; allowed: 0 to {HIGHEST}, low, normal, high, urgent")]
 pub struct PriorityError {
     given: String,
 }

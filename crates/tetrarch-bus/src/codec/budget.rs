@@ -37,7 +37,7 @@ impl Wire<Option<pb::Budget>> for (Limits, Option<Millis>) {
         let Some(budget) = held else { return Ok(Self::default()) };
         let cost_micro = match (budget.cost_usd, budget.cost_micro) {
             (Some(_), Some(_)) => {
-                return Err(CodecError::field("costUsd", "is given as costMicro too; give one"));
+                return Err(CodecError::field("costUsd", "is also given as costMicro; give one"));
             }
             (Some(dollars), None) => Some(micro(dollars)?),
             (None, micro) => micro,
@@ -89,7 +89,7 @@ pub(super) fn raise(body: Value) -> Result<BudgetOp, CodecError> {
     let raise: pb::BudgetRaise = json::request(body)?;
     let (more, wall): (Limits, Option<Millis>) = field("more", raise.more)?;
     if wall.is_some() {
-        let reason = "a wall clock is a deadline and is not raised; leave it out";
+        let reason = "a wall clock cannot be raised; remove it";
         return Err(CodecError::field("more.wall", reason));
     }
     let (agent, more) = (field("agent", raise.agent)?, more.carved());
@@ -111,7 +111,7 @@ impl Wire<String> for Counter {
     fn get(held: String) -> Result<Self, CodecError> {
         Self::parse(&held).ok_or_else(|| {
             let known = Self::ALL.map(Self::as_str).join(", ");
-            CodecError::field("", format!("{held:?} is none of {known}"))
+            CodecError::field("", format!("{held:?} is unknown; allowed: {known}"))
         })
     }
 }

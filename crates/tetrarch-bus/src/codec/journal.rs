@@ -38,7 +38,7 @@ impl Wire<Option<E>> for JournalEvent {
     }
 
     fn get(held: Option<E>) -> Result<Self, CodecError> {
-        let none = "there is none that this version knows; give exactly one";
+        let none = "no known entry was found; give exactly one";
         held.map_or_else(|| Err(CodecError::field("", none)), read_event)
     }
 }

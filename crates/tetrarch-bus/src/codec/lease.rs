@@ -99,7 +99,7 @@ pub fn decode_heartbeat(agent: &AgentId, payload: &[u8]) -> Result<Vitals, Codec
     let mut vitals: pb::Vitals = json::read(payload)?;
     let claimed: Option<AgentId> = read::optional("agent", &vitals.agent)?;
     if claimed.is_some_and(|claimed| claimed != *agent) {
-        return Err(CodecError::field("agent", format!("the subject says {agent}")));
+        return Err(CodecError::field("agent", format!("the subject names {agent}")));
     }
     vitals.agent = agent.to_string();
     if vitals.epoch == 0 {

@@ -47,7 +47,7 @@ pub fn decode_mail(
     if matches!(mail.body, MailBody::Unknown { .. }) || mail.body.lane() == *lane {
         return Ok((mail, sender));
     }
-    let reason = format!("{} does not travel on this lane", mail.body.topic());
+    let reason = format!("{} is not allowed on this lane", mail.body.topic());
     Err(CodecError::field("topic", reason))
 }
 

@@ -117,7 +117,7 @@ message!(ProjectCreate, ProjectCreate {
     let (_, wall): (Limits, Option<Millis>) =
         field("budget", create.budget.clone())?;
     if wall.is_some() {
-        return Err(CodecError::field("budget.wall", "a project has no wall clock; leave it out"));
+        return Err(CodecError::field("budget.wall", "a project has no wall clock; remove it"));
     }
     Ok(())
 });
@@ -203,7 +203,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
 
 /// No operation of this name.
 pub(super) fn unknown(name: &str) -> CodecError {
-    CodecError::field("op", format!("{name} is no operation of this version"))
+    CodecError::field("op", format!("{name} is not an operation of this version"))
 }
 
 fn goal_create(body: Value) -> Result<Op, CodecError> {

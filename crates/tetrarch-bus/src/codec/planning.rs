@@ -91,7 +91,7 @@ pub(super) fn decode(op: &str, body: Value) -> Result<PlanOp, CodecError> {
             read!(body, TodoDraft, PlanOp::Decide { epic, draft, verdict, reason })
         }
         other => {
-            return Err(CodecError::field("op", format!("{other} changes no plan")));
+            return Err(CodecError::field("op", format!("{other} does not change a plan")));
         }
     })
 }
@@ -107,7 +107,7 @@ fn wanted<C>(
     let mode = mode.unwrap_or_default();
     let (epic, replaces): (_, Option<_>) = (field("epic", epic)?, field("draft", draft)?);
     if replaces.is_some() && mode == PlanMode::Apply {
-        return Err(CodecError::field("draft", "only a draft takes the place of another one"));
+        return Err(CodecError::field("draft", "only a draft can replace a draft"));
     }
     Ok(Wanted { epic, mode, base_version, reason, replaces, what })
 }
@@ -141,7 +141,7 @@ fn add(body: Value) -> Result<Wanted<Box<Addition>>, CodecError> {
     let read = schema::parse_new(&node, parent).map_err(said);
     let what = read.and_then(|mut nodes| match (nodes.pop(), nodes.is_empty()) {
         (Some(node), true) => Ok(Box::new(Addition { parent, node })),
-        (_, _) => Err("node: one node is added at a time".to_owned()),
+        (_, _) => Err("node: add one node at a time".to_owned()),
     });
     wanted((it.epic, it.mode, it.draft), it.base_version, it.reason, what)
 }

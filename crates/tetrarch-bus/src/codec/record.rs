@@ -192,7 +192,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         record: Some(from_state(KeyKind::of(key), payload)?),
     })?;
     if record.key() != *key {
-        let reason = format!("the value is that of {}", record_key(&record.key()));
+        let reason = format!("the value belongs to {}", record_key(&record.key()));
         return Err(CodecError::field(record_key(key), reason));
     }
     Ok((record, stamp.ledger_seq))

@@ -215,7 +215,7 @@ fn decode_body(
     if let Some(claimed) = value.get("sender").and_then(Value::as_str) {
         let claimed: Option<Principal> = read::optional("sender", claimed)?;
         if claimed.is_some_and(|claimed| claimed != *from) {
-            let reason = format!("the subject says {from}; the sender is the subject's");
+            let reason = format!("the subject names {from}; the sender is the subject's");
             return Err(CodecError::field("sender", reason));
         }
     }

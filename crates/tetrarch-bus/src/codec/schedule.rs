@@ -45,7 +45,9 @@ fn deed(
             Ok(Deed::Mail { to: field("mail.to", mail.to)?, text: mail.text })
         }
         (None, None) => Err(CodecError::Missing { field: "goal or mail".to_owned() }),
-        (Some(_), Some(_)) => Err(CodecError::field("mail", "a goal is given; give one of them")),
+        (Some(_), Some(_)) => {
+            Err(CodecError::field("mail", "is given together with a goal; give one of them"))
+        }
     }
 }
 
@@ -56,11 +58,13 @@ fn rhythm(cron: String, zone: String, every: Option<Millis>) -> Result<Rhythm, C
             Ok(Rhythm::Cron { expression, zone })
         }
         (None, Some(_)) if !zone.is_empty() => {
-            Err(CodecError::field("zone", "an interval has none; leave it out"))
+            Err(CodecError::field("zone", "an interval has no time zone; remove it"))
         }
         (None, Some(every)) => Ok(Rhythm::Every(every)),
         (None, None) => Err(CodecError::Missing { field: "cron or every".to_owned() }),
-        (Some(_), Some(_)) => Err(CodecError::field("every", "cron is given; give one of them")),
+        (Some(_), Some(_)) => {
+            Err(CodecError::field("every", "is given together with cron; give one of them"))
+        }
     }
 }
 

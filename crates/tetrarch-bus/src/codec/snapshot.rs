@@ -83,5 +83,5 @@ message!(Snapshot, Snapshot {
     if snapshot.through > 0 {
         return Ok(());
     }
-    Err(CodecError::field("through", "no entry has this sequence"))
+    Err(CodecError::field("through", "no ledger entry has this sequence"))
 });

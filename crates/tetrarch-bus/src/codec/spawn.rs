@@ -50,7 +50,7 @@ pub(super) fn placed(
     node: Option<NodeId>,
 ) -> Result<SpawnRequest, CodecError> {
     let differs = |field: &str, subject: String| {
-        CodecError::field(field, format!("the subject says {subject}; leave it out"))
+        CodecError::field(field, format!("the subject names {subject}; remove the field"))
     };
     let named: Option<EpicId> = read::optional("epic", &request.epic)?;
     if named.is_some_and(|named| named != epic) {
@@ -98,7 +98,9 @@ fn tools(field: &str, names: Vec<String>, none: bool) -> Result<Option<Tools>, C
         (true, true) => Ok(Some(Tools::default())),
         (true, false) => Ok(None),
         (false, false) => Ok(Some(names.into_iter().collect())),
-        (false, true) => Err(CodecError::field(field, "names tools and noTools is true; give one")),
+        (false, true) => {
+            Err(CodecError::field(field, "is given although noTools is true; give one"))
+        }
     }
 }
 
@@ -106,7 +108,7 @@ fn tools(field: &str, names: Vec<String>, none: bool) -> Result<Option<Tools>, C
 fn either<T>(field: &str, beside: Option<T>, within: Option<T>) -> Result<Option<T>, CodecError> {
     match (beside, within) {
         (Some(_), Some(_)) => {
-            Err(CodecError::field(format!("brief.{field}"), "is given beside the brief too"))
+            Err(CodecError::field(format!("brief.{field}"), "is also given in the brief"))
         }
         (beside, within) => Ok(beside.or(within)),
     }
@@ -151,7 +153,7 @@ impl Wire<pb::SubagentWish> for SubagentWish {
             (false, None) => TaskWish::Task(wish.task),
             (true, Some(brief)) => TaskWish::Brief(field("brief", brief)?),
             (false, Some(_)) => {
-                return Err(CodecError::field("task", "a brief is given too; give one of them"));
+                return Err(CodecError::field("task", "a brief is also given; give one of them"));
             }
             (true, None) => {
                 return Err(CodecError::field("task", "is missing; give a task or a brief"));

@@ -69,7 +69,7 @@ pub struct Update {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     /// The block is no JSON object.
-    #[error("the block with {KEY} is no JSON object: {0}")]
+    #[error("the block with {KEY} is not a JSON object: {0}")]
     NoObject(String),
     /// A key that is not known.
     #[error("{KEY}: unknown key {0}; known: {known}", known = Known)]
@@ -83,7 +83,9 @@ pub enum UpdateError {
         what: String,
     },
     /// A text or list beyond its bound (spec 05, Bounds).
-    #[error("{KEY}.{field}: {size} is more than {max}; say less, and keep the rest in an artifact")]
+    #[error(
+        "{KEY}.{field}: {size} exceeds the limit of {max}; shorten it, and store the rest as an artifact"
+    )]
     TooLarge {
         /// Which.
         field: &'static str,
@@ -93,7 +95,7 @@ pub enum UpdateError {
         max: usize,
     },
     /// It does not say what it is about, and more than one thing was asked.
-    #[error("{KEY}: workNodeId is missing, and {0} assignments were asked about: name the node")]
+    #[error("{KEY}: workNodeId is missing; {0} assignments were asked about, so name the node")]
     Ambiguous(usize),
 }
 
@@ -196,13 +198,13 @@ fn said(value: &Value) -> Result<Said, UpdateError> {
     let word = text("status", value, TEXT_BYTES_MAX)?;
     Said::ALL.into_iter().find(|said| said.as_str() == word).ok_or_else(|| UpdateError::Field {
         field: "status",
-        what: format!("{word:?} is none of in_progress, blocked, done"),
+        what: format!("{word:?} is unknown; allowed: in_progress, blocked, done"),
     })
 }
 
 fn text(field: &'static str, value: &Value, max: usize) -> Result<String, UpdateError> {
     let Some(text) = value.as_str() else {
-        return Err(UpdateError::Field { field, what: format!("{value} is no text") });
+        return Err(UpdateError::Field { field, what: format!("{value} is not a string") });
     };
     if text.len() > max {
         return Err(UpdateError::TooLarge { field, size: text.len(), max });
@@ -212,7 +214,10 @@ fn text(field: &'static str, value: &Value, max: usize) -> Result<String, Update
 
 fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError> {
     let Some(list) = value.as_array() else {
-        return Err(UpdateError::Field { field, what: format!("{value} is no list of texts") });
+        return Err(UpdateError::Field {
+            field,
+            what: format!("{value} is not a list of strings"),
+        });
     };
     if list.len() > LIST_MAX {
         return Err(UpdateError::TooLarge { field, size: list.len(), max: LIST_MAX });
@@ -222,7 +227,7 @@ fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError>
 
 fn evidence(value: &Value) -> Result<(Evidence, References), UpdateError> {
     let Value::Object(object) = value else {
-        let what = format!("{value} is no object");
+        let what = format!("{value} is not an object");
         return Err(UpdateError::Field { field: "evidence", what });
     };
     let (mut evidence, mut references) = (Evidence::default(), References::default());

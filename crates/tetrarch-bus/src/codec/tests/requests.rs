@@ -345,7 +345,7 @@ fn invalid_field_is_named_by_path() {
     let list = json!({"requestId": U, "requestedSubagents": {}});
     assert!(complaint(SPAWN, &list).starts_with("requestedSubagents: expected a list"));
     let other = json!({"requestId": U, "node": "T1.1", "requestedSubagents": []});
-    assert!(complaint(SPAWN, &other).starts_with("node: the subject says S1.2.3"));
+    assert!(complaint(SPAWN, &other).starts_with("node: the subject names S1.2.3"));
     let kind = json!({"requestId": U, "kind": "rumour"});
     assert!(complaint("report.GO", &kind).contains("sponsor_silent"));
     let unknown = complaint("op.brand.new.GO", &json!({"requestId": U}));
@@ -363,7 +363,7 @@ fn request_needs_one_id_and_one_sender() {
     assert!(matches!(bad.body, RequestBody::Malformed { kind: MalformedKind::Spawn, .. }));
     let claim = |sender: &str| json!({"requestId": U, "sender": sender, "kind": "ready"});
     assert!(
-        complaint("report.PO-demo", &claim("GO")).starts_with("sender: the subject says PO-demo")
+        complaint("report.PO-demo", &claim("GO")).starts_with("sender: the subject names PO-demo")
     );
     let own = decode_json("report.PO-demo", &claim("PO-demo"));
     assert_eq!(own.body, RequestBody::Report(Report::Ready));
