@@ -4,7 +4,7 @@
 
 mod approving;
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use crate::id::{
     AgentId, AssignmentId, ChangeId, EpicId, HostName, NodeId, Principal, ProjectName, RunId,
@@ -14,6 +14,7 @@ use crate::limits::{
     CHANGE_FILES_BYTES_MAX, CHANGE_FILES_MAX, REFUSALS_MAX, REFUSALS_WITHIN, TEXT_BYTES_MAX,
 };
 use crate::time::BusTime;
+use crate::words::words;
 
 pub use approving::{Approval, Approvals, NotApproved};
 
@@ -102,59 +103,32 @@ pub struct Made {
     pub salvaged: bool,
 }
 
-/// Where a change stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChangeStatus {
-    /// Nobody has decided.
-    Proposed,
-    /// It could not be merged as things stood; it may be approved again.
-    Conflicted,
-    /// It may be applied, once.
-    Approved,
-    /// Its host was ordered to merge it.
-    Applying,
-    /// It is in the branch it was for.
-    Applied,
-    /// Somebody said no.
-    Denied,
-    /// It breaks a rule, or is not what was approved.
-    Refused,
-    /// Nobody decided in time, or what was approved was not applied in time.
-    Expired,
-    /// A later change of the same work took its place.
-    Superseded,
+words! {
+    /// Where a change stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ChangeStatus {
+        /// Nobody has decided.
+        Proposed = "proposed",
+        /// It could not be merged as things stood; it may be approved again.
+        Conflicted = "conflicted",
+        /// It may be applied, once.
+        Approved = "approved",
+        /// Its host was ordered to merge it.
+        Applying = "applying",
+        /// It is in the branch it was for.
+        Applied = "applied",
+        /// Somebody said no.
+        Denied = "denied",
+        /// It breaks a rule, or is not what was approved.
+        Refused = "refused",
+        /// Nobody decided in time, or what was approved was not applied in time.
+        Expired = "expired",
+        /// A later change of the same work took its place.
+        Superseded = "superseded",
+    }
 }
 
 impl ChangeStatus {
-    /// Every status.
-    pub const ALL: [Self; 9] = [
-        Self::Proposed,
-        Self::Conflicted,
-        Self::Approved,
-        Self::Applying,
-        Self::Applied,
-        Self::Denied,
-        Self::Refused,
-        Self::Expired,
-        Self::Superseded,
-    ];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Proposed => "proposed",
-            Self::Conflicted => "conflicted",
-            Self::Approved => "approved",
-            Self::Applying => "applying",
-            Self::Applied => "applied",
-            Self::Denied => "denied",
-            Self::Refused => "refused",
-            Self::Expired => "expired",
-            Self::Superseded => "superseded",
-        }
-    }
-
     /// Whether nothing can happen to it any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
@@ -190,12 +164,6 @@ impl ChangeStatus {
                 false
             }
         }
-    }
-}
-
-impl fmt::Display for ChangeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

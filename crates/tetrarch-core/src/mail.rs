@@ -15,6 +15,7 @@ use crate::request::SpawnRequest;
 use crate::role::Role;
 use crate::run::Run;
 use crate::verb::Command;
+use crate::words::words;
 use receipt::{DeadNotice, Receipt};
 
 pub use alert::Alert;
@@ -29,39 +30,22 @@ pub enum Lane {
     Mail,
 }
 
-/// What a message is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MailKind {
-    /// Answers a request.
-    Reply,
-    /// Asks the recipient to do something.
-    Instruction,
-    /// Changes what the recipient runs.
-    Control,
-    /// For information.
-    Info,
-    /// Something is wrong.
-    Alert,
-    /// Asks for an answer.
-    Question,
-}
-
-impl MailKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Reply, Self::Instruction, Self::Control, Self::Info, Self::Alert, Self::Question];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reply => "reply",
-            Self::Instruction => "instruction",
-            Self::Control => "control",
-            Self::Info => "info",
-            Self::Alert => "alert",
-            Self::Question => "question",
-        }
+words! {
+    /// What a message is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum MailKind {
+        /// Answers a request.
+        Reply = "reply",
+        /// Asks the recipient to do something.
+        Instruction = "instruction",
+        /// Changes what the recipient runs.
+        Control = "control",
+        /// For information.
+        Info = "info",
+        /// Something is wrong.
+        Alert = "alert",
+        /// Asks for an answer.
+        Question = "question",
     }
 }
 

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::words::words;
+
 /// The highest priority.
 const HIGHEST: u8 = 100;
 /// The words for some of the numbers (seed 2, Goal record).
@@ -63,23 +65,14 @@ impl FromStr for Priority {
     }
 }
 
-/// Whose word a priority is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Voice {
-    /// People.
-    User,
-    /// GO, and the project orchestrators that stand for it.
-    Overseer,
-}
-
-impl Voice {
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Overseer => "overseer",
-        }
+words! {
+    /// Whose word a priority is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Voice {
+        /// People.
+        User = "user",
+        /// GO, and the project orchestrators that stand for it.
+        Overseer = "overseer",
     }
 }
 

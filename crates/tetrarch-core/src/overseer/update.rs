@@ -10,33 +10,21 @@ use crate::brief::Evidence;
 use crate::crystallization::References;
 use crate::id::{EpicId, NodeId};
 use crate::limits::{LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::words::words;
 
 /// The key of the object.
 const KEY: &str = "overseerUpdate";
 
-/// What an agent says of its own work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
-    /// It goes on.
-    InProgress,
-    /// It cannot go on.
-    Blocked,
-    /// It has finished.
-    Done,
-}
-
-impl Said {
-    /// Every word.
-    pub const ALL: [Self; 3] = [Self::InProgress, Self::Blocked, Self::Done];
-
-    /// The word, as a node's status is called.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Blocked => "blocked",
-            Self::Done => "done",
-        }
+words! {
+    /// What an agent says of its own work.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Said {
+        /// It goes on.
+        InProgress = "in_progress",
+        /// It cannot go on.
+        Blocked = "blocked",
+        /// It has finished.
+        Done = "done",
     }
 }
 
