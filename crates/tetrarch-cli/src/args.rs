@@ -1,8 +1,6 @@
 //! The command line's shape. Each command's own arguments stand with the command.
 
-use std::path::PathBuf;
-
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::{
     advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
@@ -10,6 +8,7 @@ use crate::command::{
     mail, man, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop,
     tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
+use crate::options::GlobalArgs;
 
 /// The commands by what one wants to do (spec 08).
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -78,51 +77,6 @@ pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
-}
-
-/// Options of every command.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct GlobalArgs {
-    /// Another configuration file, read last.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Where this installation keeps its bus, credentials and work.
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// A bus that somebody else runs.
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// The credential file to use instead of this installation's.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) credentials: Option<PathBuf>,
-    /// The authority of the bus's TLS certificate, a PEM file; needed unless this machine knows it.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
-    /// Where the operator's key is; in the data directory unless said. Servers are started, and credentials revoked, with it.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) operator_key: Option<PathBuf>,
-    /// The human on whose behalf it is done; your login name unless said.
-    #[arg(long = "as", global = true, value_name = "HUMAN")]
-    pub(crate) human: Option<String>,
-    /// How results are printed.
-    #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]
-    pub(crate) output: OutputFormat,
-    /// What is logged, as in `info` or `tetrarch_engine=debug`.
-    #[arg(long, global = true, value_name = "FILTER")]
-    pub(crate) log: Option<String>,
-}
-
-/// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// Columns for people.
-    Table,
-    /// Columns for people, all of them.
-    Wide,
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
 }
 
 /// What can be done.

@@ -159,7 +159,7 @@ pub(crate) fn affected(
     for key in changed {
         match (kind, key) {
             (ResourceKind::Agents, RecordKey::Agent(id)) => {
-                drop(keys.insert(RowKey::Agent(id.clone())))
+                keys.insert(RowKey::Agent(id.clone()));
             }
             (ResourceKind::Agents, RecordKey::RunStatus(run)) => {
                 let status = snapshot.records.run_status.get(run);
