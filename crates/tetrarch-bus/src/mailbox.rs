@@ -40,13 +40,13 @@ pub struct MailMessage {
 /// The bus is away, or does not let this credential read mail.
 pub async fn read(bus: &Bus, owner: &Principal) -> Result<Vec<MailMessage>, ReadError> {
     let pattern = Subject::inbox(Lane::Mail, owner);
-    let mut letters: Vec<MailMessage> = Vec::new();
+    let mut messages: Vec<MailMessage> = Vec::new();
     let mut next = 1;
     loop {
         let batch = bus.next_by_subject_batch(MAIL, &pattern, next, BATCH).await?;
-        let Some(last) = batch.last() else { return Ok(letters) };
+        let Some(last) = batch.last() else { return Ok(messages) };
         next = last.seq + 1;
-        letters.extend(batch.into_iter().map(|message| MailMessage {
+        messages.extend(batch.into_iter().map(|message| MailMessage {
             seq: message.seq,
             at: BusTime(message.time_unix_ms),
             content: codec::decode_mail(&message.subject, &message.headers, &message.payload),

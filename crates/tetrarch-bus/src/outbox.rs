@@ -112,14 +112,14 @@ impl Announcer {
     /// One at a time to each recipient and lane, so that what a recipient gets only grows, also
     /// when one of them is lost or refused; recipients side by side.
     async fn mail(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
-        let letters = post::letters(entries)?;
-        let lines = by_line(letters.into_iter().map(|letter| (letter.subject.clone(), letter)));
+        let messages = post::messages(entries)?;
+        let lines = by_line(messages.into_iter().map(|message| (message.subject.clone(), message)));
         let bus = &self.bus;
-        run(lines.into_iter().map(|letters| {
+        run(lines.into_iter().map(|messages| {
             let bus = bus.clone();
             async move {
-                for letter in &letters {
-                    post::send(&bus, letter).await?;
+                for message in &messages {
+                    post::send(&bus, message).await?;
                 }
                 Ok(())
             }
@@ -160,13 +160,13 @@ impl Announcer {
 /// # Errors
 /// See [`OutboxError`].
 pub async fn reply(bus: &Bus, answers: &[(u64, Mail)], epoch: u64) -> Result<(), OutboxError> {
-    let letters: Vec<post::OutboxMessage> = answers
+    let messages: Vec<post::OutboxMessage> = answers
         .iter()
         .map(|(asked, mail)| post::answer(*asked, mail, epoch))
         .collect::<Result<_, _>>()?;
-    run(letters.into_iter().map(|letter| {
+    run(messages.into_iter().map(|message| {
         let bus = bus.clone();
-        async move { post::send(&bus, &letter).await }
+        async move { post::send(&bus, &message).await }
     }))
     .await
 }

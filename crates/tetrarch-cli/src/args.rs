@@ -1,8 +1,6 @@
 //! The command line's shape. Each command's own arguments stand with the command.
 
-use std::path::PathBuf;
-
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::{
     advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
@@ -10,6 +8,7 @@ use crate::command::{
     mail, man, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop,
     tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
+use crate::options::GlobalArgs;
 
 /// The commands by purpose (docs/design/08-people.md).
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -78,51 +77,6 @@ pub(crate) struct Args {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
-}
-
-/// Options of every command.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct GlobalArgs {
-    /// Read this configuration file after the others.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// The data directory: bus, credentials and work of this installation.
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// The address of the bus to use.
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// The credential file [default: this installation's].
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) credentials: Option<PathBuf>,
-    /// The CA certificate of the bus, a PEM file [default: the machine's CA certificates].
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
-    /// The operator's key, which starts servers and revokes credentials [default: in the data directory].
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) operator_key: Option<PathBuf>,
-    /// The human who runs the command [default: your login name].
-    #[arg(long = "as", global = true, value_name = "HUMAN")]
-    pub(crate) human: Option<String>,
-    /// The output format.
-    #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]
-    pub(crate) output: OutputFormat,
-    /// The log filter, such as `info` or `tetrarch_engine=debug`.
-    #[arg(long, global = true, value_name = "FILTER")]
-    pub(crate) log: Option<String>,
-}
-
-/// Output formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// A table.
-    Table,
-    /// A table with all columns.
-    Wide,
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
 }
 
 /// The commands.

@@ -53,17 +53,15 @@ use clap::{ArgMatches, FromArgMatches};
 use tetrarch_runner::launch_main;
 use tokio::runtime::Runtime;
 
-use crate::args::{Args, CliCommand, GlobalArgs, command_line};
+use crate::args::{Args, CliCommand, command_line};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::{self, NameArgument, Resolved};
 use crate::offline::{OfflineBus, only_reads};
+use crate::options::GlobalArgs;
 use crate::process::stop_signal;
 use crate::suggestion;
 use crate::telemetry::{Counting, TelemetryHandle};
-
-/// The word after which a program of a run and its arguments follow.
-pub(crate) const LAUNCH: &str = "launch";
 
 /// Reads the command line, loads the configuration, starts telemetry and the runtime, and runs the command.
 ///
@@ -72,10 +70,10 @@ pub(crate) const LAUNCH: &str = "launch";
 pub(crate) fn run() -> Result<(), CliError> {
     let line: Vec<OsString> = std::env::args_os().collect();
     // Before anything else: each program of a run waits for it.
-    if line.get(1).is_some_and(|word| word == LAUNCH) {
+    if line.get(1).is_some_and(|word| word == host::LAUNCH) {
         return launch(&line[2..]);
     }
-    completion::answer();
+    completion::answer(command_line);
     let mut loose = name::loose(command_line());
     let matches = matches(&mut loose, &line);
     let asked = name::asked(&command_line(), &matches);
@@ -116,9 +114,9 @@ fn answer(
         if !asked.iter().any(name::is_open) {
             return Ok(Resolved::new());
         }
-        let desk = context.desk().await?;
-        let names = name::resolve(&desk, asked).await;
-        context.opened = Some(desk);
+        let client = context.client().await?;
+        let names = name::resolve(&client, asked).await;
+        context.opened = Some(client);
         names
     });
     let Some(bus) = bus else {
@@ -263,7 +261,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError
         CliCommand::Config(command) => config::run(context, command),
         CliCommand::Schema(args) => schema::run(context, &args),
         CliCommand::Completion(args) => completion::run(&args),
-        CliCommand::Man(args) => man::run(args),
+        CliCommand::Man(args) => man::run(args, command_line()),
         CliCommand::Vectors(command) => vectors::run(context, command),
         CliCommand::Why(args) => why::run(context, args).await,
     }

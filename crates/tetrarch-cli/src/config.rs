@@ -30,12 +30,13 @@ use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::Millis;
 use tetrarch_runner::{Containment, Launcher};
 
-use crate::args::GlobalArgs;
 use crate::exit::CliError;
+use crate::options::GlobalArgs;
 
 pub(crate) use keys::KeyDefault;
 pub(crate) use laws::check_freezing;
 pub(crate) use planner::PlannerSection;
+use settings::fitted;
 pub(crate) use settings::{Setting, Settings};
 
 use laws::EVERY_AGENT;
@@ -363,9 +364,4 @@ fn bus(settings: &Settings) -> BusConfig {
             .map(|(cert, key)| Identity { cert, key }),
         operator_key: settings.path("bus.operator_key"),
     }
-}
-
-/// The key's own bounds hold already, so the most is never reached by a larger number.
-fn fitted<T: TryFrom<u64>>(number: u64, most: T) -> T {
-    T::try_from(number).unwrap_or(most)
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::context::{INSTALLATION, quoted};
 use crate::exit::{CliError, Code};
+use crate::options::{INSTALLATION, quoted};
 
 /// Confirmation.
 #[derive(Debug, Clone, Copy, clap::Args)]

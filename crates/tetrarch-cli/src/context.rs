@@ -22,9 +22,9 @@ use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::request::Op;
 use tetrarch_telemetry::trace::of_environment;
 
-use crate::args::{GlobalArgs, OutputFormat};
 use crate::config::{BusConfig, Config};
 use crate::exit::{CliError, Code};
+use crate::options::{GlobalArgs, OutputFormat, with_installation};
 
 /// How long a command waits for the owner.
 const REPLY_WITHIN: Duration = Duration::from_secs(15);
@@ -118,7 +118,7 @@ impl Context {
     /// A whole command line of these words: the program's name before them, and after them the options
     /// that this command was told where to find its installation by.
     pub(crate) fn command(&self, words: &str) -> String {
-        command_line(&self.global, words)
+        with_installation(&self.global, words)
     }
 
     /// A connection as a party.
@@ -145,9 +145,9 @@ impl Context {
     ///
     /// # Errors
     /// The bus does not answer or refuses the credential.
-    pub(crate) async fn desk(&self) -> Result<HumanClient, CliError> {
-        if let Some(desk) = &self.opened {
-            return Ok(desk.clone());
+    pub(crate) async fn client(&self) -> Result<HumanClient, CliError> {
+        if let Some(client) = &self.opened {
+            return Ok(client.clone());
         }
         let human = self.human()?;
         let bus = self.connect(&CredentialHolder::Human(human.clone()), "tetrarch").await?;
@@ -269,41 +269,6 @@ impl HumanClient {
     }
 }
 
-/// The options that say which installation is meant.
-pub(crate) const INSTALLATION: [&str; 7] =
-    ["--config", "--data-dir", "--operator-key", "--url", "--credentials", "--tls-ca", "--as"];
-/// Those of them that say where the keys are.
-const KEYS: [&str; 3] = ["--config", "--data-dir", "--operator-key"];
-
-/// The words of a command with the options that say which installation is meant.
-pub(crate) fn command_line(global: &GlobalArgs, words: &str) -> String {
-    let GlobalArgs { config, data_dir, operator_key, url, credentials, tls_ca, human, .. } = global;
-    let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
-    let values = [
-        path(config),
-        path(data_dir),
-        path(operator_key),
-        url.clone(),
-        path(credentials),
-        path(tls_ca),
-        human.clone(),
-    ];
-    // Whoever keeps the keys has a credential and a name of their own.
-    let keys = words.starts_with("creds ");
-    let goes_with = |name: &str| !keys || KEYS.contains(&name);
-    let given = INSTALLATION.into_iter().zip(values);
-    let given = given.filter_map(|(name, value)| goes_with(name).then_some((name, value?)));
-    given.fold(format!("tetrarch {words}"), |line, (name, value)| {
-        format!("{line} {name} {}", quoted(&value))
-    })
-}
-
-/// A text as a shell reads it as one word.
-pub(crate) fn quoted(text: &str) -> String {
-    let quoter = shlex::Quoter::new().allow_nul(true);
-    quoter.quote(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned)
-}
-
 /// A fresh request id.
 pub(crate) fn new_id() -> RequestId {
     RequestId(new_ulid())
@@ -319,69 +284,4 @@ pub(crate) fn new_ulid() -> Ulid {
         random = (u128::from(std::process::id()) << 64 | u128::from(ms)).to_be_bytes();
     }
     Ulid::from_parts(ms, u128::from_be_bytes(random))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn global() -> GlobalArgs {
-        GlobalArgs {
-            config: None,
-            data_dir: None,
-            url: None,
-            credentials: None,
-            tls_ca: None,
-            operator_key: None,
-            human: None,
-            output: OutputFormat::Table,
-            log: Some("debug".to_owned()),
-        }
-    }
-
-    #[test]
-    fn suggested_command_line_keeps_options_and_shell_quoting() {
-        assert_eq!(command_line(&global(), "circuit close PO-x"), "tetrarch circuit close PO-x");
-        let given = GlobalArgs {
-            config: Some("/etc/t.toml".into()),
-            data_dir: Some("my data/it's".into()),
-            url: Some("nats://h:4222".to_owned()),
-            credentials: Some("c.creds".into()),
-            tls_ca: Some("ca.pem".into()),
-            operator_key: Some("op.nk".into()),
-            human: Some("ada".to_owned()),
-            ..global()
-        };
-        let line = command_line(&given, "status");
-        let words = shlex::split(&line).unwrap();
-        let expected = [
-            "tetrarch",
-            "status",
-            "--config",
-            "/etc/t.toml",
-            "--data-dir",
-            "my data/it's",
-            "--operator-key",
-            "op.nk",
-            "--url",
-            "nats://h:4222",
-            "--credentials",
-            "c.creds",
-            "--tls-ca",
-            "ca.pem",
-            "--as",
-            "ada",
-        ];
-        assert_eq!(words, expected, "{line}");
-        let line = command_line(&given, "creds list");
-        let words = shlex::split(&line).unwrap();
-        assert_eq!(
-            words,
-            ["tetrarch", "creds", "list"]
-                .iter()
-                .chain(&expected[2..8])
-                .copied()
-                .collect::<Vec<_>>()
-        );
-    }
 }

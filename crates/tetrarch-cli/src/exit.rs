@@ -10,10 +10,7 @@ use tetrarch_bus::watch::ReplyError;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_engine::EngineError;
 
-use crate::args::GlobalArgs;
-use crate::context::command_line;
-use crate::output::say;
-use crate::suggestion;
+use crate::options::{GlobalArgs, with_installation};
 
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,21 +82,11 @@ impl CliError {
     }
 }
 
-/// Prints an error the way every command does.
-pub(crate) fn report(error: &CliError) {
-    say(&format!("error: {}", error.what));
-    match &error.hint {
-        Some(hint) => say(&format!("  next: {hint}")),
-        None if error.what.contains("`tetrarch ") || error.code == Code::Interrupted => {}
-        None => say(&format!("  next: {}", suggestion::help())),
-    }
-}
-
 /// A text whose quoted command lines have the options that say which installation is meant.
 fn completed(global: &GlobalArgs, text: &str) -> String {
     let pieces = text.split('`').enumerate().map(|(at, piece)| {
         let words = piece.strip_prefix("tetrarch ").filter(|_| at % 2 == 1);
-        words.map_or_else(|| piece.to_owned(), |words| command_line(global, words))
+        words.map_or_else(|| piece.to_owned(), |words| with_installation(global, words))
     });
     pieces.collect::<Vec<String>>().join("`")
 }

@@ -12,6 +12,7 @@ mod history;
 mod name;
 mod obstacles;
 mod offline;
+mod options;
 mod output;
 mod process;
 #[cfg(test)]
@@ -31,7 +32,7 @@ pub fn main() -> ExitCode {
     match command::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            exit::report(&error);
+            suggestion::report(&error);
             error.code.into()
         }
     }

@@ -10,9 +10,8 @@ mod tests;
 
 use std::str::FromStr;
 
-use tetrarch_core::id::{AgentId, EpicId, NodeId};
+use tetrarch_core::id::{AgentId, ChangeId, DraftId, EpicId, NodeId};
 
-use crate::command::change::Decidable;
 use crate::exit::{CliError, Code};
 
 pub(crate) use arguments::{NameArgument, asked, completing, loose, strict};
@@ -164,6 +163,25 @@ impl FromStr for NodePath {
             text.split_once('/').ok_or("expected <goal>/<node>, as in @last/T1.2")?;
         let epic = epic.parse().map_err(|error| format!("{error}"))?;
         Ok(Self { epic, node: node.parse().map_err(|error| format!("{error}"))? })
+    }
+}
+
+/// Something that a human decides on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Decidable {
+    /// A change.
+    Change(ChangeId),
+    /// A proposed change of a plan.
+    Draft(DraftId),
+}
+
+impl std::str::FromStr for Decidable {
+    type Err = tetrarch_core::id::IdError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.starts_with("drf_") {
+            return text.parse().map(Self::Draft);
+        }
+        text.parse().map(Self::Change)
     }
 }
 

@@ -17,8 +17,9 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, HumanClient, quoted};
+use crate::context::{Context, HumanClient};
 use crate::exit::CliError;
+use crate::options::quoted;
 use crate::output::{Cell, Tone, age, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -73,9 +74,9 @@ fn with_work(records: &Records) -> BTreeSet<EpicId> {
 ///
 /// # Errors
 /// The bus is away.
-pub(crate) async fn telemetry(desk: &HumanClient) -> Result<Telemetry, CliError> {
-    let lease = Lease::look(&desk.bus, &LeaseKey::Go).await?;
-    let low = desk.data_dir.as_deref().and_then(server::room).filter(FreeSpace::is_low);
+pub(crate) async fn telemetry(client: &HumanClient) -> Result<Telemetry, CliError> {
+    let lease = Lease::look(&client.bus, &LeaseKey::Go).await?;
+    let low = client.data_dir.as_deref().and_then(server::room).filter(FreeSpace::is_low);
     Ok(Telemetry {
         owner: lease.is_some_and(|seen| seen.holder.is_some()),
         halted: low.map(|room| format!("no work is accepted, {room}")),
@@ -87,10 +88,10 @@ pub(crate) async fn telemetry(desk: &HumanClient) -> Result<Telemetry, CliError>
 /// # Errors
 /// The bus is away, or does not let this credential read.
 pub(crate) async fn look(
-    desk: &HumanClient,
+    client: &HumanClient,
     epic: Option<EpicId>,
 ) -> Result<(StateSnapshot, Vec<Obstacle>), CliError> {
-    let (snapshot, telemetry) = tokio::join!(read(&desk.bus, epic), telemetry(desk));
+    let (snapshot, telemetry) = tokio::join!(read(&client.bus, epic), telemetry(client));
     let (snapshot, telemetry) = (snapshot?, telemetry?);
     let found = match epic {
         Some(epic) => of_epic(&snapshot.records, &telemetry, epic),

@@ -12,8 +12,8 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::Value;
 use tetrarch_core::redaction;
 
-use crate::args::OutputFormat;
 use crate::exit::{CliError, Code};
+use crate::options::OutputFormat;
 
 pub(crate) use canonical::plain;
 pub(crate) use lookalike::unmixed;

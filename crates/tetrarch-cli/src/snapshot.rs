@@ -131,3 +131,9 @@ impl StateSnapshot {
         Ok(plain(codec::record_message(KeyKind::of(&record.key())), value))
     }
 }
+
+/// There is no plan of an epic.
+pub(crate) fn no_plan_of(epic: EpicId) -> CliError {
+    CliError::new(Code::NotFound, format!("{epic} has no plan"))
+        .hint("list goals with `tetrarch get goals`")
+}

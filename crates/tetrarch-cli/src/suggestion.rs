@@ -5,7 +5,8 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::args::command_line;
-use crate::exit::{self, CliError, Code};
+use crate::exit::{CliError, Code};
+use crate::output::say;
 
 /// What people type, below which command (none: the program itself), and the commands that they mean.
 const MEANT: [(&str, &[&str], &[&str]); 29] = [
@@ -85,7 +86,7 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
             let or: String = rest.iter().map(|command| format!(" or `{command}`")).collect();
             let at = format!("tetrarch {below}");
             let what = format!("unknown command `{} {word}`", at.trim_end());
-            exit::report(&CliError::new(Code::Usage, what).hint(format!("use `{first}`{or}")));
+            report(&CliError::new(Code::Usage, what).hint(format!("use `{first}`{or}")));
             std::process::exit(Code::Usage as i32);
         }
     }
@@ -93,7 +94,7 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
     if help_alone || !error.use_stderr() {
         error.exit();
     }
-    exit::report(&CliError::new(Code::Usage, said(&error.render().to_string())).hint(help()));
+    report(&CliError::new(Code::Usage, said(&error.render().to_string())).hint(help()));
     std::process::exit(Code::Usage as i32);
 }
 
@@ -106,8 +107,18 @@ fn said(rendered: &str) -> String {
     kept.join("\n")
 }
 
+/// Prints an error the way every command does.
+pub(crate) fn report(error: &CliError) {
+    say(&format!("error: {}", error.what));
+    match &error.hint {
+        Some(hint) => say(&format!("  next: {hint}")),
+        None if error.what.contains("`tetrarch ") || error.code == Code::Interrupted => {}
+        None => say(&format!("  next: {}", help())),
+    }
+}
+
 /// Where the line that was typed is explained, as what to do next.
-pub(crate) fn help() -> String {
+fn help() -> String {
     let mut command = command_line();
     let mut path = String::new();
     for typed in std::env::args().skip(1) {

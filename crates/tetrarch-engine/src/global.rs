@@ -98,7 +98,7 @@ pub struct GlobalConfig {
     pub ages: Ages,
 }
 
-/// How one spell of ownership ended.
+/// How one term of ownership ended.
 #[derive(Debug)]
 pub(crate) enum TermEnd {
     /// A commit was refused: load everything and decide again.
@@ -134,22 +134,22 @@ pub async fn serve_global(
     let clock = clock_of(&bus, &lease).await?;
     let memoir = MemoryWriter::begin(config.data_dir.clone());
     let (epoch, told) = (lease.epoch(), BTreeSet::new());
-    let mut reign = LeaderTerm { epoch, clock, has_begun: false, told, told_of_held: false };
+    let mut term = LeaderTerm { epoch, clock, has_begun: false, told, told_of_held: false };
     let ended = loop {
-        let spell = spell(&bus, &config, &mut reign, &memoir, ready.clone());
+        let running = run_term(&bus, &config, &mut term, &memoir, ready.clone());
         let ending = tokio::select! {
-            ending = spell => ending,
+            ending = running => ending,
             lost = keep(&mut lease, config.ttl_secs) => break Err(lost),
             _ = stop.wait_for(|stop| *stop) => Ok(TermEnd::Stopped),
         };
         match ending {
             Ok(TermEnd::Reload) => {
                 tracing::warn!("a commit was refused; deciding again");
-                reign.has_begun = true;
+                term.has_begun = true;
             }
             Ok(TermEnd::Restarted) => {
                 tracing::info!("the server was restarted; comparing STATE and plan events");
-                reign.has_begun |= *ready.borrow();
+                term.has_begun |= *ready.borrow();
             }
             Ok(TermEnd::Stopped) => break lease.release().await.map_err(EngineError::from),
             // It waits for a human, who has to be able to act in its stead.
@@ -286,11 +286,11 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
     }
 }
 
-/// One spell of ownership: from loading to the first refused commit.
-async fn spell(
+/// One term of ownership: from loading to the first refused commit.
+async fn run_term(
     bus: &Bus,
     config: &GlobalConfig,
-    reign: &mut LeaderTerm,
+    term: &mut LeaderTerm,
     memoir: &MemoryWriter,
     ready: watch::Sender<bool>,
 ) -> Result<TermEnd, EngineError> {
@@ -298,11 +298,11 @@ async fn spell(
         Some(data_dir) => StoredMemory::read(data_dir).await?,
         None => None,
     };
-    let me = (reign.epoch, reign.has_begun);
+    let me = (term.epoch, term.has_begun);
     let alone = config.replicas == 1;
     let mut restored = until_answered(|| restore::restore(bus, kept.as_ref(), me, alone)).await?;
     let server = restored.server.clone();
-    restored.troubles = reign.news(restored.troubles);
+    restored.troubles = term.news(restored.troubles);
     let mut tree = ActorTree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
@@ -317,13 +317,13 @@ async fn spell(
         retention: config.retention,
         mail_age: config.ages.mail,
         instance: config.instance.clone(),
-        epoch: reign.epoch,
+        epoch: term.epoch,
         patience: SweepConfig {
             window: config.window,
             register_deadline: config.register_deadline,
             mass: config.mass,
         },
-        clock: reign.clock,
+        clock: term.clock,
         restored,
         memory: memoir.told(),
         ready,

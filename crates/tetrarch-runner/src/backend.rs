@@ -5,7 +5,7 @@ use std::future::Future;
 
 use tetrarch_core::order::Start;
 
-use crate::seat::RunChannels;
+use crate::channels::RunChannels;
 
 pub(crate) mod echo;
 mod expected;
@@ -22,7 +22,7 @@ pub use expected::schema_fault;
 pub trait AgentBackend: Send + Sync + 'static {
     /// Executes one brief to its end.
     ///
-    /// `start` is all there is to know about the run; `seat` brings lines and requests and takes
+    /// `start` is all there is to know about the run; `channels` brings lines and requests and takes
     /// what the backend sees.
-    fn execute(&self, start: Start, seat: RunChannels) -> impl Future<Output = ()> + Send;
+    fn execute(&self, start: Start, channels: RunChannels) -> impl Future<Output = ()> + Send;
 }

@@ -8,6 +8,7 @@
 mod backend;
 mod blocked;
 mod cgroup;
+mod channels;
 mod children;
 mod confined;
 mod containment;
@@ -24,13 +25,13 @@ mod places;
 mod procfs;
 mod protocol;
 mod proxy;
-mod seat;
 mod serve;
 mod sweep;
 mod tools;
 mod worktree;
 
 pub use backend::{AgentBackend, schema_fault};
+pub use channels::{RunChannels, StopRequest, Teller};
 pub use containment::Containment;
 pub use fence::freeze_time;
 pub use guard::{GuardConfig, GuardDuty, GuardProcess, LeaseUpdate, guard_main, keep_guard};
@@ -38,7 +39,6 @@ pub use isolation::{Isolation, Layer, probe};
 pub use launcher::{Launcher, launch_main};
 pub use mark::{HostLife, NoHostLife};
 pub use protocol::explain_line;
-pub use seat::{RunChannels, StopRequest, Teller};
 pub use serve::{RunnerConfig, serve};
 pub use sweep::{SweptProcesses, clear_earlier_lives};
 pub use tools::{

@@ -23,11 +23,11 @@ use crate::backend::echo::EchoBackend;
 use crate::backend::llm::LlmBackend;
 use crate::backend::process::ProcessBackend;
 use crate::cgroup::{Cgroups, ControlGroup};
+use crate::channels::{RunChannels, StopRequest, Teller};
 use crate::confined;
 use crate::containment::Containment;
 use crate::mark::{HostLife, ProcessMark};
 use crate::places::{self, RunDirectories, RunDirectoriesError};
-use crate::seat::{RunChannels, StopRequest, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
 use crate::worktree::Worktrees;
 
@@ -156,38 +156,38 @@ pub async fn serve(
     observed: mpsc::Sender<Observed>,
 ) {
     let prepared = spawn_blocking(move || RunnerContext::prepare(config)).await;
-    let ground = match prepared {
-        Ok(ground) => Arc::new(ground),
+    let context = match prepared {
+        Ok(context) => Arc::new(context),
         Err(cause) => {
             tracing::error!(%cause, "the runner could not be prepared");
             return;
         }
     };
-    let mut desk = RunTable::new(Arc::clone(&ground), observed.clone());
+    let mut table = RunTable::new(Arc::clone(&context), observed.clone());
     let mut reaping = JoinSet::new();
     let mut tick = interval(ORPHAN_PAUSE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             order = orders.recv() => match order {
-                Some(order) => desk.take(order),
+                Some(order) => table.take(order),
                 None => break,
             },
             () = observed.closed() => break,
-            Some(ended) = desk.tasks.join_next() => desk.ended(ended),
+            Some(ended) = table.tasks.join_next() => table.ended(ended),
             Some(_reaped) = reaping.join_next() => {}
             _ = tick.tick() => drop(reaping.spawn_blocking(reap_orphans)),
         }
     }
-    desk.close().await;
-    if let Ok(cgroups) = &ground.cgroups {
+    table.close().await;
+    if let Ok(cgroups) = &context.cgroups {
         cgroups.remove();
     }
 }
 
 /// Gives a run a worktree of its own, when its brief wants one; false when it cannot have one.
-async fn apart(ground: &RunnerContext, start: &mut Start, teller: &Teller) -> bool {
-    let prepared = teller.ending().prepare(&ground.worktrees, start, &ground.workspace_dir).await;
+async fn apart(context: &RunnerContext, start: &mut Start, teller: &Teller) -> bool {
+    let prepared = teller.ending().prepare(&context.worktrees, start, &context.workspace_dir).await;
     match prepared {
         Ok(None) => {}
         Ok(Some(text)) => teller.tell(RunnerEvent::Log { text }).await,
@@ -201,12 +201,12 @@ async fn apart(ground: &RunnerContext, start: &mut Start, teller: &Teller) -> bo
 
 /// The runs there are.
 struct RunTable {
-    ground: Arc<RunnerContext>,
+    context: Arc<RunnerContext>,
     process: Arc<ProcessBackend>,
     echo: Arc<EchoBackend>,
     llm: Arc<LlmBackend>,
     runs: BTreeMap<RunId, RunHandle>,
-    /// Each gives the run whose reins are to be dropped, if it held any.
+    /// Each gives the run whose handle is to be dropped, if it held any.
     tasks: JoinSet<Option<RunId>>,
     observed: mpsc::Sender<Observed>,
     closing: watch::Sender<Option<Instant>>,
@@ -220,11 +220,11 @@ struct RunHandle {
 }
 
 impl RunTable {
-    fn new(ground: Arc<RunnerContext>, observed: mpsc::Sender<Observed>) -> Self {
+    fn new(context: Arc<RunnerContext>, observed: mpsc::Sender<Observed>) -> Self {
         Self {
-            process: Arc::new(ProcessBackend::new(Arc::clone(&ground))),
-            llm: Arc::new(LlmBackend::new(Arc::clone(&ground))),
-            ground,
+            process: Arc::new(ProcessBackend::new(Arc::clone(&context))),
+            llm: Arc::new(LlmBackend::new(Arc::clone(&context))),
+            context,
             echo: Arc::new(EchoBackend),
             runs: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -257,13 +257,13 @@ impl RunTable {
 
     /// Passes a line on. A run that takes too few is ended: its next session is given all mail again.
     fn deliver(&mut self, run: RunId, line: Inbound) {
-        let Some(reins) = self.runs.get(&run) else {
+        let Some(handle) = self.runs.get(&run) else {
             tracing::warn!(%run, "a line was dropped: the run has ended");
             return;
         };
-        match reins.lines.try_send(line) {
+        match handle.lines.try_send(line) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) if *reins.asked.borrow() != StopRequest::Kill => {
+            Err(TrySendError::Full(_)) if *handle.asked.borrow() != StopRequest::Kill => {
                 let text =
                     format!("[ended: {LINES_MAX} lines wait that its program does not read]");
                 let teller = self.teller(run);
@@ -282,7 +282,7 @@ impl RunTable {
     /// Passes a verb on, or says why it comes to nothing.
     fn pass_on(&mut self, run: RunId, command: Command) {
         let id = command.id;
-        let why = match self.runs.get(&run).map(|reins| reins.verbs.try_send(command)) {
+        let why = match self.runs.get(&run).map(|handle| handle.verbs.try_send(command)) {
             Some(Ok(())) => return,
             Some(Err(TrySendError::Full(_))) => "too many verbs wait for the run",
             Some(Err(TrySendError::Closed(_))) => {
@@ -321,23 +321,23 @@ impl RunTable {
     }
 
     fn launch(&mut self, backend: Arc<impl AgentBackend>, mut start: Start) {
-        let (run, ground) = (start.run, Arc::clone(&self.ground));
+        let (run, context) = (start.run, Arc::clone(&self.context));
         let (lines, lines_out) = mpsc::channel(LINES_MAX);
         let (verbs, verbs_out) = mpsc::channel(VERBS_MAX);
         let (asked, asked_out) = watch::channel(StopRequest::Nothing);
         let teller = self.teller(run);
-        let seat = RunChannels {
+        let channels = RunChannels {
             lines: lines_out,
             asked: asked_out,
             verbs: verbs_out,
             teller: teller.clone(),
         };
         self.runs.insert(run, RunHandle { lines, verbs, asked });
-        start.brief.turn_timeout = start.brief.turn_timeout.or(ground.turn_timeout);
+        start.brief.turn_timeout = start.brief.turn_timeout.or(context.turn_timeout);
         self.tasks.spawn(async move {
             let execution = tokio::spawn(async move {
-                if apart(&ground, &mut start, &seat.teller).await {
-                    backend.execute(start, seat).await;
+                if apart(&context, &mut start, &channels.teller).await {
+                    backend.execute(start, channels).await;
                 }
             });
             if let Err(fault) = execution.await {
@@ -352,13 +352,13 @@ impl RunTable {
 
     /// Merges what a run changed.
     fn apply(&mut self, order: ApplyOrder) {
-        let (teller, ground) = (self.teller(order.run), Arc::clone(&self.ground));
+        let (teller, context) = (self.teller(order.run), Arc::clone(&self.context));
         self.tasks.spawn(async move {
-            let outcome = ground.worktrees.apply(&order).await;
+            let outcome = context.worktrees.apply(&order).await;
             let applied = matches!(outcome, ApplyOutcome::Applied { .. });
             teller.tell(RunnerEvent::Settled { change: order.change, outcome }).await;
             if applied {
-                ground.worktrees.clear(&order).await;
+                context.worktrees.clear(&order).await;
             }
             None
         });
@@ -379,10 +379,10 @@ impl RunTable {
 
     /// Asks something of a run; false when it is not known. Nothing weakens what was asked before.
     fn ask(&self, run: RunId, wanted: StopRequest) -> bool {
-        let Some(reins) = self.runs.get(&run) else {
+        let Some(handle) = self.runs.get(&run) else {
             return false;
         };
-        reins.asked.send_if_modified(|asked| {
+        handle.asked.send_if_modified(|asked| {
             let stronger = asked.gives_way_to(&wanted);
             if stronger {
                 *asked = wanted;
@@ -408,8 +408,8 @@ impl RunTable {
 
     async fn close(mut self) {
         self.closing.send_replace(Some(Instant::now() + LAST_WORDS));
-        for reins in self.runs.values() {
-            reins.asked.send_replace(StopRequest::Kill);
+        for handle in self.runs.values() {
+            handle.asked.send_replace(StopRequest::Kill);
         }
         while let Some(ended) = self.tasks.join_next().await {
             self.ended(ended);

@@ -25,8 +25,8 @@ pub(super) struct OutboxMessage {
 }
 
 /// The mail of these entries, in order.
-pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<OutboxMessage>, OutboxError> {
-    let mut letters = Vec::new();
+pub(super) fn messages(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<OutboxMessage>, OutboxError> {
+    let mut messages = Vec::new();
     for (ledger, entry) in entries {
         for (index, mail) in (0u32..).zip(&entry.mail) {
             let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
@@ -36,14 +36,14 @@ pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<OutboxMessage
                 msg_id: Some(format!("{}.{index}", entry.commit)),
                 ..Envelope::of_owner(place, entry.epoch, mail.trace.clone())
             };
-            letters.push(OutboxMessage {
+            messages.push(OutboxMessage {
                 subject: subject.to_string(),
                 headers: envelope.headers(&subject),
                 payload: codec::encode_mail(mail)?.into(),
             });
         }
     }
-    Ok(letters)
+    Ok(messages)
 }
 
 /// An answer that stands in no entry: it has no place in the ledger, and is known again by the sequence of
@@ -64,7 +64,7 @@ pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<OutboxMessag
 }
 
 /// Sends one until it is stored; a repetition within the stream's window is known again by its id.
-pub(super) async fn send(bus: &Bus, letter: &OutboxMessage) -> Result<(), OutboxError> {
-    surely::publish(bus, &letter.subject, &letter.headers, &letter.payload, None).await?;
+pub(super) async fn send(bus: &Bus, message: &OutboxMessage) -> Result<(), OutboxError> {
+    surely::publish(bus, &message.subject, &message.headers, &message.payload, None).await?;
     Ok(())
 }

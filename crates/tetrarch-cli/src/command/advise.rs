@@ -47,7 +47,7 @@ const COLUMNS: &[Column] = &[
 pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliError> {
     let AdviseArgs { epic, limit } = args;
     let op = Op::Work(WorkOp { epic, verb: WorkVerb::Recommend { limit } });
-    let reply = context.desk().await?.operate(&op).await?;
+    let reply = context.client().await?.operate(&op).await?;
     let unreadable = |error: String| {
         CliError::new(Code::Failed, format!("cannot read the owner's answer: {error}"))
     };

@@ -116,26 +116,26 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
         }
         AgentCommand::Add(args) => add(context, args).await,
         AgentCommand::Replace { name, session, give_up, reason } => {
-            let desk = context.desk().await?;
+            let client = context.client().await?;
             let session = match session {
                 Some(session) => session,
-                None => present(&desk, &name).await?,
+                None => present(&client, &name).await?,
             };
             let op = Op::AgentReplace { agent: name.clone(), session, give_up, reason };
-            let reply = desk.operate(&op).await?;
+            let reply = client.operate(&op).await?;
             let what = if give_up { "given up" } else { "replaced" };
             report(context, &reply, &format!("{name} is {what}: {}", reply.detail))
         }
         AgentCommand::Rotate { name, reason } => {
             let op = Op::AgentRotate { agent: name.clone(), reason };
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
         }
         AgentCommand::Retire { name, reason, sure } => {
             sure.to(&format!("retire {name} and its descendants for good"))?;
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name.clone(), reason };
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             creds::retired(context, name).await?;
             report(context, &reply, &said)
         }
@@ -143,8 +143,8 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
 }
 
 /// The session that an agent has now.
-async fn present(desk: &HumanClient, agent: &AgentId) -> Result<SessionId, CliError> {
-    let reply = desk.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
+async fn present(client: &HumanClient, agent: &AgentId) -> Result<SessionId, CliError> {
+    let reply = client.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
     reply.session.ok_or_else(|| {
         let what = format!("{agent} has no session yet");
         CliError::new(Code::Conflict, what).hint("it gets one when it registers")
@@ -202,7 +202,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
         placement: PlacementWish::default(),
     });
     let name = args.name;
-    let reply = context.desk().await?.operate(&op).await?;
+    let reply = context.client().await?.operate(&op).await?;
     let file = creds::issued(context, &CredentialHolder::External(name.clone()))?;
     let url = context.urls()?.join(",");
     let ca = context.tls_ca();
@@ -231,7 +231,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
 /// lives.
 fn first_lines(name: &AgentId, url: &str, file: &Path, ca: Option<&Path>) -> Vec<String> {
     let ca = ca.map_or_else(String::new, |ca| format!(" --tlsca '{}'", ca.display()));
-    let client = format!("nats --server '{url}' --creds '{}'{ca}", file.display());
+    let nats = format!("nats --server '{url}' --creds '{}'{ca}", file.display());
     let me = Principal::Agent(name.clone());
     let inbox = Subject::inbox(Lane::Mail, &me);
     let register = Subject::Op { op: OpName::of(&Op::AgentRegister), from: me, via: None };
@@ -240,9 +240,9 @@ fn first_lines(name: &AgentId, url: &str, file: &Path, ca: Option<&Path>) -> Vec
     // The session is in the reply to the registration.
     let vitals = json!({"session": "<session>", "epoch": 1});
     vec![
-        format!("{client} sub '{inbox}'"),
-        format!("{client} pub {register} '{request}'"),
-        format!("{client} pub {heartbeat} '{vitals}'"),
+        format!("{nats} sub '{inbox}'"),
+        format!("{nats} pub {register} '{request}'"),
+        format!("{nats} pub {heartbeat} '{vitals}'"),
     ]
 }
 

@@ -31,6 +31,6 @@ pub(crate) struct AnswerArgs {
 pub(crate) async fn run(context: &Context, args: AnswerArgs) -> Result<(), CliError> {
     let AnswerArgs { question, text } = args;
     let said = format!("{question} answered");
-    let reply = context.desk().await?.operate(&Op::QuestionAnswer { question, text }).await?;
+    let reply = context.client().await?.operate(&Op::QuestionAnswer { question, text }).await?;
     report(context, &reply, &said)
 }

@@ -74,7 +74,7 @@ async fn list(
     goal: Option<EpicId>,
     project: Option<&ProjectName>,
 ) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let kinds = [KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal].map(Select::Kind);
     let records = StateSnapshot::read(&bus, &kinds).await?.records;
     let mut rows = Vec::new();
@@ -125,8 +125,8 @@ fn row(file: &Artifact, run: &Run, since: BusTime) -> TableRow {
 }
 
 async fn get(context: &Context, sha256: String, to: Option<PathBuf>) -> Result<(), CliError> {
-    let desk = context.desk().await?;
-    let artifacts = Artifacts::new(&desk.bus);
+    let client = context.client().await?;
+    let artifacts = Artifacts::new(&client.bus);
     match to {
         Some(file) => artifacts.get_to_file(&sha256, &file).await.map_err(explained),
         None => {

@@ -110,7 +110,7 @@ pub(crate) async fn run(context: &Context, args: AuditArgs) -> Result<(), CliErr
 }
 
 async fn list(context: &Context, filter: &AuditFilter) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let range = filter.range(&bus).await?;
     let mut rows = Vec::new();
     read(&bus, range, (filter.who.as_ref(), filter.what.as_ref()), |item, it, record| {
@@ -221,7 +221,7 @@ fn row(item: &LedgerItem, it: &Audited, record: Value) -> TableRow {
 }
 
 async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let (first, last) = filter.range(&bus).await?;
     let glob = |it: &Option<GlobMatcher>| it.as_ref().map(|it| it.glob().glob().to_owned());
     let header = json!({
@@ -293,8 +293,8 @@ enum Compared {
 
 /// Compares a trail with the ledger of a bus that runs.
 async fn compare(context: &Context, trail: &Verified) -> Result<Compared, CliError> {
-    let bus = match context.desk().await {
-        Ok(desk) => desk.bus,
+    let bus = match context.client().await {
+        Ok(client) => client.bus,
         Err(error) if error.code == Code::BusUnreachable => {
             return Ok(Compared::Not("no bus runs".to_owned()));
         }

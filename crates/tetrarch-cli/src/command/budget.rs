@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: BudgetArgs) -> Result<(), CliEr
 }
 
 async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
     let agents = &snapshot.records.agents;
     if let Some(id) = &args.agent

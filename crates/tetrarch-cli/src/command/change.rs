@@ -10,7 +10,7 @@ use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::change::{Change, ChangeStatus};
-use tetrarch_core::id::{ChangeId, DraftId};
+use tetrarch_core::id::ChangeId;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::request::{GateOp, GateVerdict, Op};
@@ -20,6 +20,7 @@ use super::plan::drafts;
 use super::project::report;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
+use crate::name::Decidable;
 use crate::output::{
     self, Cell, Column, Listing, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible,
 };
@@ -51,25 +52,6 @@ pub(crate) enum ChangeCommand {
         /// The change's id, as shown by `tetrarch inbox`.
         change: ChangeId,
     },
-}
-
-/// Something that a human decides on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Decidable {
-    /// A change.
-    Change(ChangeId),
-    /// A proposed change of a plan.
-    Draft(DraftId),
-}
-
-impl std::str::FromStr for Decidable {
-    type Err = tetrarch_core::id::IdError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.starts_with("drf_") {
-            return text.parse().map(Self::Draft);
-        }
-        text.parse().map(Self::Change)
-    }
 }
 
 /// Arguments of `approve`.
@@ -148,15 +130,15 @@ const COLUMNS: &[Column] = &[
 /// # Errors
 /// The bus cannot be read, or there is no such change.
 pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     match command {
-        ChangeCommand::List { closed } => list(context, &desk, closed).await,
-        ChangeCommand::Show { change } => show(context, &desk, change).await,
+        ChangeCommand::List { closed } => list(context, &client, closed).await,
+        ChangeCommand::Show { change } => show(context, &client, change).await,
     }
 }
 
-async fn list(context: &Context, desk: &HumanClient, closed: bool) -> Result<(), CliError> {
-    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await?;
+async fn list(context: &Context, client: &HumanClient, closed: bool) -> Result<(), CliError> {
+    let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Change)]).await?;
     let all = snapshot.records.changes.values();
     let mut shown: Vec<&Change> =
         all.filter(|change| closed || !change.status.is_terminal()).collect();
@@ -198,8 +180,8 @@ fn lines(change: &Change) -> String {
     format!("+{} -{}", change.made.additions, change.made.deletions)
 }
 
-async fn read(desk: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Change), CliError> {
-    let snapshot = StateSnapshot::read(&desk.bus, &[Select::One(RecordKey::Change(id))]).await?;
+async fn read(client: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Change), CliError> {
+    let snapshot = StateSnapshot::read(&client.bus, &[Select::One(RecordKey::Change(id))]).await?;
     let found = snapshot.records.changes.get(&id).cloned();
     let change = found.ok_or_else(|| {
         CliError::new(Code::NotFound, format!("change {id} was not found"))
@@ -208,9 +190,9 @@ async fn read(desk: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Change
     Ok((snapshot, change))
 }
 
-async fn show(context: &Context, desk: &HumanClient, id: ChangeId) -> Result<(), CliError> {
-    let (snapshot, change) = read(desk, id).await?;
-    let diff = Artifacts::new(&desk.bus).get_bytes(&change.made.action.diff).await;
+async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> Result<(), CliError> {
+    let (snapshot, change) = read(client, id).await?;
+    let diff = Artifacts::new(&client.bus).get_bytes(&change.made.action.diff).await;
     let diff = diff.map_err(explained)?;
     let diff = String::from_utf8_lossy(&diff);
     let mut value = snapshot.json(&Record::Change(Box::new(change.clone())))?;
@@ -271,26 +253,26 @@ fn shown(diff: &str) -> String {
 /// The owner refuses, or does not answer.
 pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Result<(), CliError> {
     let ChangeApproveArgs { id, digest, apply, reason } = args;
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let change = match id {
         Decidable::Draft(draft) => {
             if digest.is_some() {
                 let what = format!("{draft} has no digest: a draft never changes");
                 return Err(CliError::new(Code::Usage, what).hint("omit --digest"));
             }
-            return drafts::verdict(context, &desk, draft, reason, DraftVerdict::Approve).await;
+            return drafts::verdict(context, &client, draft, reason, DraftVerdict::Approve).await;
         }
         Decidable::Change(change) => change,
     };
     let digest = match digest {
         Some(digest) => digest,
-        None => read(&desk, change).await?.1.made.action.digest(),
+        None => read(&client, change).await?.1.made.action.digest(),
     };
     let said = format!("{change} approved, digest {digest}");
     let verdict = GateVerdict::Approve { digest };
-    let reply = desk.operate(&Op::Gate(GateOp::Decide { change, verdict, reason })).await?;
+    let reply = client.operate(&Op::Gate(GateOp::Decide { change, verdict, reason })).await?;
     if apply {
-        return merge(context, &desk, ChangeApplyArgs { change, no_wait: false }).await;
+        return merge(context, &client, ChangeApplyArgs { change, no_wait: false }).await;
     }
     report(context, &reply, &format!("{said}; {}", reply.detail))
 }
@@ -301,14 +283,14 @@ pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Resul
 /// The owner refuses, or does not answer.
 pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), CliError> {
     let ChangeDenyArgs { id, reason } = args;
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     match id {
         Decidable::Draft(draft) => {
-            drafts::verdict(context, &desk, draft, reason, DraftVerdict::Reject).await
+            drafts::verdict(context, &client, draft, reason, DraftVerdict::Reject).await
         }
         Decidable::Change(change) => {
             let op = GateOp::Decide { change, verdict: GateVerdict::Deny, reason };
-            let reply = desk.operate(&Op::Gate(op)).await?;
+            let reply = client.operate(&Op::Gate(op)).await?;
             report(context, &reply, &reply.detail)
         }
     }
@@ -319,26 +301,26 @@ pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), 
 /// # Errors
 /// The owner refuses, or does not answer; it cannot be merged.
 pub(crate) async fn apply(context: &Context, args: ChangeApplyArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
-    merge(context, &desk, args).await
+    let client = context.client().await?;
+    merge(context, &client, args).await
 }
 
 async fn merge(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: ChangeApplyArgs,
 ) -> Result<(), CliError> {
     let ChangeApplyArgs { change: id, no_wait } = args;
     // Read before the order is sent: what it causes comes after this entry.
-    let last = desk.bus.stream_last_seq(LEDGER).await?;
-    let reply = desk.operate(&Op::Gate(GateOp::Apply { change: id })).await?;
+    let last = client.bus.stream_last_seq(LEDGER).await?;
+    let reply = client.operate(&Op::Gate(GateOp::Apply { change: id })).await?;
     if no_wait {
         return report(context, &reply, &reply.detail);
     }
     let settled = tokio::time::timeout(MERGED_WITHIN, async {
-        let found = settlement(desk, last + 1, id).await;
+        let found = settlement(client, last + 1, id).await;
         loop {
-            let (snapshot, change) = read(desk, id).await?;
+            let (snapshot, change) = read(client, id).await?;
             // STATE may be a moment behind the ledger.
             if change.since > found.since || change == found {
                 return Ok::<_, CliError>((snapshot, change));
@@ -365,8 +347,8 @@ async fn merge(
 }
 
 /// Waits until a change that is to be applied is no longer that.
-async fn settlement(desk: &HumanClient, from: u64, id: ChangeId) -> Change {
-    let mut written = std::pin::pin!(desk.written_from(from));
+async fn settlement(client: &HumanClient, from: u64, id: ChangeId) -> Change {
+    let mut written = std::pin::pin!(client.written_from(from));
     loop {
         let Some(Record::Change(change)) = written.next().await else { continue };
         let waits = match change.status {

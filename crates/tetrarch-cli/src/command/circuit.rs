@@ -35,6 +35,6 @@ pub(crate) enum CircuitCommand {
 pub(crate) async fn run(context: &Context, command: CircuitCommand) -> Result<(), CliError> {
     let CircuitCommand::Close { agent } = command;
     let said = format!("circuit of {agent} closed");
-    let reply = context.desk().await?.operate(&Op::CircuitClose { agent }).await?;
+    let reply = context.client().await?.operate(&Op::CircuitClose { agent }).await?;
     report(context, &reply, &said)
 }

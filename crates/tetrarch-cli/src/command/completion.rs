@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 
-use crate::args::{GlobalArgs, OutputFormat, command_line};
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::name::{self, NameKind};
+use crate::options::{GlobalArgs, OutputFormat};
 
 /// The variable by which a shell says that it wants to complete.
 const VARIABLE: &str = "TETRARCH_COMPLETE";
@@ -70,8 +70,8 @@ pub(crate) fn run(args: &CompletionArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Answers a shell that completes, and ends; comes back when none asked.
-pub(crate) fn answer() {
+/// Answers a shell that completes `command_line`, and ends; comes back when none asked.
+pub(crate) fn answer(command_line: fn() -> clap::Command) {
     CompleteEnv::with_factory(|| name::completing(command_line(), live)).var(VARIABLE).complete();
 }
 
@@ -90,8 +90,8 @@ fn live(kind: NameKind) -> Vec<(String, String)> {
 }
 
 async fn read(kind: NameKind) -> Result<Vec<(String, String)>, CliError> {
-    let desk = Context::load(&global(std::env::args_os()))?.desk().await?;
-    let mut all = name::candidates(&desk.bus, &desk.human, kind).await?;
+    let client = Context::load(&global(std::env::args_os()))?.client().await?;
+    let mut all = name::candidates(&client.bus, &client.human, kind).await?;
     all.sort_by_key(|one| (!one.is_open, std::cmp::Reverse(one.made)));
     Ok(all.into_iter().map(|one| (one.id, crate::output::visible(&one.title))).collect())
 }

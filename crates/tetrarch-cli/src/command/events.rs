@@ -8,10 +8,10 @@ use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
 
-use crate::args::OutputFormat;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history::{self, Since};
+use crate::options::OutputFormat;
 use crate::output::{self, Cell, StdoutReader, Tone, stamp};
 
 /// Arguments of `events`.
@@ -45,7 +45,7 @@ pub(crate) struct EventsArgs {
 /// The bus cannot be read; a kind that is none.
 pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliError> {
     check_kind(&args)?;
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
     let from = match (args.since, args.follow) {
         (Some(since), _) => since.first(&bus, last).await?,

@@ -55,16 +55,16 @@ pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), C
         FileCommand::Release { reservation } => {
             let said = format!("{reservation} released");
             let op = Op::File(FileOp::Release { reservation });
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &said)
         }
     }
 }
 
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let wanted = [KeyKind::Reservation, KeyKind::Agent].map(Select::Kind);
-    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let mut held: Vec<&Reservation> = snapshot
         .records
         .reservations

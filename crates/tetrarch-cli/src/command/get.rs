@@ -13,10 +13,10 @@ use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{EpicId, ProjectName};
 
-use crate::args::OutputFormat;
 use crate::command::get::rows::{RowKey, RowOptions};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::options::OutputFormat;
 use crate::output::{self, Listing, StdoutReader, TableRow, is_coloured, now};
 use crate::snapshot::StateSnapshot;
 
@@ -180,7 +180,7 @@ impl ResourceKind {
 /// The bus cannot be read; the name is of nothing that exists; a state that is none.
 pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError> {
     check_state(&args)?;
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     // Read before the records: what is newer than this is in the ledger from there on.
     let from = if args.filter.watch { next_entry(&bus).await? } else { 0 };
     let snapshot = StateSnapshot::read(&bus, &args.kind.records(&args, context.output)).await?;

@@ -149,18 +149,18 @@ async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError>
     let WorkArgs { plan, title, project, profiles, arguments } = args.work;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
-    let desk = context.desk().await?;
-    prepared.warn_of_here(&desk);
-    create_project(&desk, &prepared.plan, &project).await?;
-    let reply = give_goal(&desk, &prepared.document.value, &project, None).await?;
+    let client = context.client().await?;
+    prepared.warn_of_here(&client);
+    create_project(&client, &prepared.plan, &project).await?;
+    let reply = give_goal(&client, &prepared.document.value, &project, None).await?;
     let epic = reply.epic.map(|epic| epic.to_string()).unwrap_or_default();
     report(context, &reply, &epic)
 }
 
 async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> Result<(), CliError> {
     let GoalMoveArgs { epic, reason } = args;
-    let desk = context.desk().await?;
-    let reply = desk.operate(&Op::Goal(GoalOp { epic, verb, reason })).await?;
+    let client = context.client().await?;
+    let reply = client.operate(&Op::Goal(GoalOp { epic, verb, reason })).await?;
     let said = format!("{epic}: {}", reply.detail);
     report(context, &reply, &said)
 }

@@ -16,7 +16,6 @@ use tetrarch_runner::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::LAUNCH;
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project::report;
@@ -27,6 +26,9 @@ use crate::document::read_document;
 use crate::exit::{CliError, Code};
 use crate::output::{self, say};
 use crate::process::{Instance, address, announce, stop_signal};
+
+/// The word after which a program of a run and its arguments follow.
+pub(crate) const LAUNCH: &str = "launch";
 
 /// Orders and observations between a host and its runner that wait.
 const CHANNEL: usize = 256;
@@ -162,13 +164,13 @@ async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
                 sure.to(&format!("move all agents of {name} to other hosts"))?;
             }
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &reply.detail)
         }
         HostCommand::Forget { name, reason, sure } => {
             sure.to(&format!("forget {name} and its labels"))?;
             let op = Op::AgentRetire { agent: AgentId::Ho(name.clone()), reason };
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &format!("{name} is forgotten"))
         }
     }

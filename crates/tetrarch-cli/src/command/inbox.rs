@@ -69,12 +69,12 @@ enum Item<'s> {
 /// # Errors
 /// The bus cannot be read.
 pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
-    let (mut snapshot, obstacles) = obstacles::look(&desk, None).await?;
-    snapshot.add(&desk.bus, &[Select::Kind(KeyKind::Draft)]).await?;
+    let client = context.client().await?;
+    let (mut snapshot, obstacles) = obstacles::look(&client, None).await?;
+    snapshot.add(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
     let mut items: Vec<Item<'_>> = items(&snapshot, &obstacles)
         .into_iter()
-        .filter(|item| args.everyone || item.is_for(&desk.human, &snapshot.records))
+        .filter(|item| args.everyone || item.is_for(&client.human, &snapshot.records))
         .filter(|item| args.closed || item.is_open())
         .collect();
     // Obstacles come in the order of what they hold up; what is none holds up nothing.

@@ -9,11 +9,10 @@ use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::plan::insight::{Insights, of_plan};
 
-use super::plan::missing;
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::output::{self, Cell, Sheet, is_coloured};
-use crate::snapshot::StateSnapshot;
+use crate::snapshot::{StateSnapshot, no_plan_of};
 
 /// Arguments of `insights`.
 #[derive(Debug, clap::Args)]
@@ -35,14 +34,14 @@ pub(crate) struct InsightsArgs {
 /// There is no such epic; the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), CliError> {
     let epic = args.epic;
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let wanted = [
         Select::One(RecordKey::Goal(epic)),
         Select::OfEpic(KeyKind::Node, epic),
         Select::OfEpic(KeyKind::NodeState, epic),
     ];
     let snapshot = StateSnapshot::read(&bus, &wanted).await?;
-    let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(missing(epic)) };
+    let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(no_plan_of(epic)) };
     let states = snapshot.records.node_states.get(&epic).into_iter().flatten();
     let found = of_plan(nodes, &states.map(|(id, state)| (*id, state.status)).collect());
     output::record(context.output, &json(epic, &found), || sheet(&snapshot, epic, &found))?;

@@ -19,10 +19,10 @@ use tetrarch_core::ledger::RecordKey;
 
 use super::artifact::explained;
 use super::describe::journal;
-use crate::args::OutputFormat;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::{Journal, NodePath};
+use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader};
 use crate::snapshot::StateSnapshot;
 
@@ -55,7 +55,7 @@ pub(crate) struct LogsArgs {
 /// # Errors
 /// There is no such agent, run or journal, or the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let LogsArgs { name: Journal(name), follow, tail } = args;
     let (output, mut shown) = (context.output, LogPrinter::new(context.output, tail));
     let is_archive = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());

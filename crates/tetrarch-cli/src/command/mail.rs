@@ -104,10 +104,10 @@ pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), C
 }
 
 async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let SendArgs { to, text, epic, receipt, wait } = args;
     if let Principal::Agent(agent) = &to {
-        check_reads(&desk, agent).await?;
+        check_reads(&client, agent).await?;
     }
     let body = MailBody::Info { text };
     let mail = Mail {
@@ -120,15 +120,15 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
         body,
     };
     let replies = match wait {
-        Some(_) => Some(Replies::open(&desk.bus, &desk.human).await?),
+        Some(_) => Some(Replies::open(&client.bus, &client.human).await?),
         None => None,
     };
-    let author = Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
+    let author = Author { from: client.human.clone(), via: None, session: None, epoch: 1 };
     let id = new_ulid().to_string();
-    let sent = send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await;
-    let seq = sent.map_err(|error| desk.unsent("mail", error))?;
+    let sent = send_mail(&client.bus, &author, &mail, &id, Some(SENT_WITHIN)).await;
+    let seq = sent.map_err(|error| client.unsent("mail", error))?;
     let fate = match (replies, wait) {
-        (Some(replies), Some(wait)) => tracking::follow(&desk, replies, seq, wait).await?,
+        (Some(replies), Some(wait)) => tracking::follow(&client, replies, seq, wait).await?,
         (_, _) => MailStatus::default(),
     };
     let value = json!({
@@ -145,9 +145,9 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
 }
 
 /// Refuses mail that nobody would read.
-async fn check_reads(desk: &HumanClient, agent: &AgentId) -> Result<(), CliError> {
+async fn check_reads(client: &HumanClient, agent: &AgentId) -> Result<(), CliError> {
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
-    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     match snapshot.records.agents.get(agent) {
         None => Err(CliError::new(Code::NotFound, format!("agent {agent} was not found"))
             .hint("list agents with `tetrarch get agents`")),
@@ -160,9 +160,9 @@ async fn check_reads(desk: &HumanClient, agent: &AgentId) -> Result<(), CliError
 }
 
 /// What is kept of somebody's mail, one's own unless said.
-async fn letters(context: &Context, who: Option<Principal>) -> Result<Vec<MailMessage>, CliError> {
-    let desk = context.desk().await?;
-    Ok(mailbox::read(&desk.bus, &who.unwrap_or(desk.human)).await?)
+async fn messages(context: &Context, who: Option<Principal>) -> Result<Vec<MailMessage>, CliError> {
+    let client = context.client().await?;
+    Ok(mailbox::read(&client.bus, &who.unwrap_or(client.human)).await?)
 }
 
 /// A connection with the owner's credential, for what nobody else may read.
@@ -229,11 +229,11 @@ async fn list(
     replies: bool,
 ) -> Result<(), CliError> {
     let own = who.as_ref().is_none_or(|who| who.agent().is_none());
-    let mut letters = letters(context, who).await?;
-    letters.retain(|letter| replies || !own || !answers_a_command(letter));
+    let mut messages = messages(context, who).await?;
+    messages.retain(|message| replies || !own || !answers_a_command(message));
     match since.map(Since::place) {
-        Some(StreamPosition::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
-        Some(StreamPosition::Moment(from)) => letters.retain(|letter| letter.at >= from),
+        Some(StreamPosition::Seq(seq)) => messages.retain(|message| message.seq >= seq),
+        Some(StreamPosition::Moment(from)) => messages.retain(|message| message.at >= from),
         None => {}
     }
     let columns = vec![
@@ -244,7 +244,7 @@ async fn list(
         Column::always("SAYS"),
         Column::wide("EPIC"),
     ];
-    let rows = letters.iter().map(row).collect();
+    let rows = messages.iter().map(row).collect();
     output::listing(
         context.output,
         &Listing {
@@ -257,35 +257,35 @@ async fn list(
 }
 
 /// Whether it is what the owner answered to a command, which the command has shown.
-fn answers_a_command(letter: &MailMessage) -> bool {
-    letter
+fn answers_a_command(message: &MailMessage) -> bool {
+    message
         .content
         .as_ref()
         .is_ok_and(|(mail, _)| matches!(mail.body, MailBody::Reply(_) | MailBody::SpawnAnswer(_)))
 }
 
-fn row(letter: &MailMessage) -> TableRow {
-    let (from, topic, epic) = match &letter.content {
+fn row(message: &MailMessage) -> TableRow {
+    let (from, topic, epic) = match &message.content {
         Ok((mail, sender)) => {
             (sender.from.to_string(), Cell::from(mail.body.topic()), Cell::some(mail.epic))
         }
         Err(_) => (String::new(), Cell::from("unreadable").toned(Tone::Bad), Cell::default()),
     };
-    let says: String = says(letter).chars().take(SAID_SHOWN).collect();
+    let says: String = says(message).chars().take(SAID_SHOWN).collect();
     let cells = vec![
-        letter.seq.to_string().into(),
-        stamp(letter.at).into(),
+        message.seq.to_string().into(),
+        stamp(message.at).into(),
         from.into(),
         topic,
         says.into(),
         epic,
     ];
-    TableRow { cells, record: value(letter) }
+    TableRow { cells, record: value(message) }
 }
 
 /// A message in one line of words.
-fn says(letter: &MailMessage) -> String {
-    let mail = match &letter.content {
+fn says(message: &MailMessage) -> String {
+    let mail = match &message.content {
         Ok((mail, _)) => mail,
         Err(error) => return error.to_string(),
     };
@@ -341,32 +341,32 @@ fn says(letter: &MailMessage) -> String {
 }
 
 /// A message that was sent, with where it stands.
-fn value(letter: &MailMessage) -> Value {
-    let mut mail = said(&letter.payload);
-    if let Ok((read, _)) = &letter.content {
+fn value(message: &MailMessage) -> Value {
+    let mut mail = said(&message.payload);
+    if let Ok((read, _)) = &message.content {
         mail = output::plain("Mail", mail);
-        if let (Some(message), Some(body)) = (mail_body_message(&read.body), mail.get_mut("body")) {
-            *body = output::plain(message, body.take());
+        if let (Some(name), Some(body)) = (mail_body_message(&read.body), mail.get_mut("body")) {
+            *body = output::plain(name, body.take());
         }
     }
-    let from = letter.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
+    let from = message.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
     json!({
-        "seq": letter.seq,
-        "time": stamp(letter.at),
+        "seq": message.seq,
+        "time": stamp(message.at),
         "from": from,
-        "subject": letter.subject,
+        "subject": message.subject,
         "mail": mail,
     })
 }
 
 async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Result<(), CliError> {
-    let letters = letters(context, of).await?;
+    let messages = messages(context, of).await?;
     let chosen: Vec<&MailMessage> = if wanted.is_empty() {
-        letters.last().into_iter().collect()
+        messages.last().into_iter().collect()
     } else {
-        letters.iter().filter(|letter| wanted.contains(&letter.seq)).collect()
+        messages.iter().filter(|message| wanted.contains(&message.seq)).collect()
     };
-    let missing = wanted.iter().find(|seq| !letters.iter().any(|letter| letter.seq == **seq));
+    let missing = wanted.iter().find(|seq| !messages.iter().any(|message| message.seq == **seq));
     if let Some(seq) = missing {
         return Err(CliError::new(Code::NotFound, format!("message {seq} was not found"))
             .hint("list them with `tetrarch mail list`"));
@@ -374,18 +374,18 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Resul
     if chosen.is_empty() {
         return Err(CliError::new(Code::NotFound, "there is no mail"));
     }
-    let values = Value::Array(chosen.iter().map(|letter| value(letter)).collect());
+    let values = Value::Array(chosen.iter().map(|message| value(message)).collect());
     output::record(context.output, &values, || {
-        let sheets: Vec<String> = chosen.iter().map(|letter| sheet(letter)).collect();
+        let sheets: Vec<String> = chosen.iter().map(|message| sheet(message)).collect();
         sheets.join("\n")
     })?;
     Ok(())
 }
 
-fn sheet(letter: &MailMessage) -> String {
-    let mut sheet = Sheet::new(&format!("message {}", letter.seq), is_coloured());
-    sheet.field("time", stamp(letter.at));
-    match &letter.content {
+fn sheet(message: &MailMessage) -> String {
+    let mut sheet = Sheet::new(&format!("message {}", message.seq), is_coloured());
+    sheet.field("time", stamp(message.at));
+    match &message.content {
         Ok((mail, sender)) => {
             sheet
                 .field("from", sender.from.to_string())
@@ -393,13 +393,13 @@ fn sheet(letter: &MailMessage) -> String {
                 .field("topic", mail.body.topic())
                 .field("epic", Cell::some(mail.epic))
                 .field("answers", Cell::some(mail.correlation));
-            sheet.passage("says", &says(letter));
+            sheet.passage("says", &says(message));
         }
         Err(error) => {
-            sheet.field("subject", letter.subject.as_str()).field("unreadable", error.to_string());
+            sheet.field("subject", message.subject.as_str()).field("unreadable", error.to_string());
         }
     }
-    let body = value(letter).get("mail").and_then(|mail| mail.get("body")).cloned();
+    let body = value(message).get("mail").and_then(|mail| mail.get("body")).cloned();
     if let Some(body) = body.and_then(|body| serde_json::to_string_pretty(&body).ok()) {
         sheet.passage("body", &body);
     }

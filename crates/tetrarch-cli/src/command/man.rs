@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::args::command_line;
 use crate::exit::{CliError, Code};
 
 /// Arguments of `man`.
@@ -17,12 +16,11 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Writes the pages of `command`.
 ///
 /// # Errors
 /// The pages cannot be written.
-pub(crate) fn run(args: ManArgs) -> Result<(), CliError> {
-    let command = command_line();
+pub(crate) fn run(args: ManArgs, command: clap::Command) -> Result<(), CliError> {
     match args.dir {
         Some(dir) => {
             let failed = |error: std::io::Error| {

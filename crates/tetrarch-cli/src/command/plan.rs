@@ -27,7 +27,7 @@ use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, now, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::snapshot::{StateSnapshot, no_plan_of};
 
 /// Subcommands of `plan`.
 #[derive(Debug, clap::Subcommand)]
@@ -101,41 +101,35 @@ pub(crate) enum PlanCommand {
 /// # Errors
 /// There is no such epic; the bus cannot be read.
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
-    let desk = async || context.desk().await;
+    let client = async || context.client().await;
     match command {
         PlanCommand::Check(args) => check::run(context, &args).await,
-        PlanCommand::Show { epic } => show(context, &desk().await?, epic).await,
-        PlanCommand::History { epic } => history(context, &desk().await?.bus, epic).await,
-        PlanCommand::Diff(args) => diff::run(context, &desk().await?, &args).await,
-        PlanCommand::Apply(args) => change::apply(context, &desk().await?, args).await,
-        PlanCommand::Draft(args) => change::draft(context, &desk().await?, args).await,
-        PlanCommand::Add(args) => change::add(context, &desk().await?, args).await,
-        PlanCommand::Split(args) => change::split(context, &desk().await?, args).await,
-        PlanCommand::Merge(args) => change::merge(context, &desk().await?, args).await,
-        PlanCommand::Drafts(args) => drafts::list(context, &desk().await?, &args).await,
-        PlanCommand::Approve(args) => drafts::approve(context, &desk().await?, args).await,
+        PlanCommand::Show { epic } => show(context, &client().await?, epic).await,
+        PlanCommand::History { epic } => history(context, &client().await?.bus, epic).await,
+        PlanCommand::Diff(args) => diff::run(context, &client().await?, &args).await,
+        PlanCommand::Apply(args) => change::apply(context, &client().await?, args).await,
+        PlanCommand::Draft(args) => change::draft(context, &client().await?, args).await,
+        PlanCommand::Add(args) => change::add(context, &client().await?, args).await,
+        PlanCommand::Split(args) => change::split(context, &client().await?, args).await,
+        PlanCommand::Merge(args) => change::merge(context, &client().await?, args).await,
+        PlanCommand::Drafts(args) => drafts::list(context, &client().await?, &args).await,
+        PlanCommand::Approve(args) => drafts::approve(context, &client().await?, args).await,
         PlanCommand::Refine(args) => {
-            drafts::decide(context, &desk().await?, args, DraftVerdict::Refine).await
+            drafts::decide(context, &client().await?, args, DraftVerdict::Refine).await
         }
         PlanCommand::Reject(args) => {
-            drafts::decide(context, &desk().await?, args, DraftVerdict::Reject).await
+            drafts::decide(context, &client().await?, args, DraftVerdict::Reject).await
         }
         PlanCommand::Provenance { epic } => {
-            planner::provenance(context, &desk().await?.bus, epic).await
+            planner::provenance(context, &client().await?.bus, epic).await
         }
         PlanCommand::Propose { epic, goal } => planner::propose_plan(context, epic, goal).await,
     }
 }
 
-/// There is no plan of an epic.
-pub(super) fn missing(epic: EpicId) -> CliError {
-    CliError::new(Code::NotFound, format!("{epic} has no plan"))
-        .hint("list goals with `tetrarch get goals`")
-}
-
-async fn show(context: &Context, desk: &HumanClient, epic: EpicId) -> Result<(), CliError> {
-    let (snapshot, obstacles) = obstacles::look(desk, Some(epic)).await?;
-    let Some(plan) = snapshot.records.plans.get(&epic) else { return Err(missing(epic)) };
+async fn show(context: &Context, client: &HumanClient, epic: EpicId) -> Result<(), CliError> {
+    let (snapshot, obstacles) = obstacles::look(client, Some(epic)).await?;
+    let Some(plan) = snapshot.records.plans.get(&epic) else { return Err(no_plan_of(epic)) };
     let nodes: Result<Vec<Value>, CliError> = nodes(&snapshot, epic)
         .map(|(node, state)| {
             let state =
@@ -235,7 +229,7 @@ async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
     let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
     let newest = bus.last_per_subject(PLANS, &texts).await?;
     let Some(last) = newest.iter().map(|message| message.seq).max() else {
-        return Err(missing(epic));
+        return Err(no_plan_of(epic));
     };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
     let mut versions = Vec::new();

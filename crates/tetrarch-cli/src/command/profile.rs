@@ -110,7 +110,7 @@ fn executes(profile: &Profile) -> String {
 }
 
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.records.profiles.iter();
     let shown = all.filter(|((of, _), _)| project.is_none_or(|project| of == project));
@@ -145,7 +145,7 @@ async fn show(
     project: &ProjectName,
     name: &ProfileName,
 ) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let Some(profile) = snapshot.records.profiles.get(&(project.clone(), name.clone())) else {
         let what = format!("project {project} has no profile {name}");
@@ -200,13 +200,13 @@ async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Re
     let profiles: Result<Vec<Profile>, CliError> =
         files.iter().map(|file| read_profile(file)).collect();
     let profiles = profiles?;
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let mut replies = Vec::new();
     for profile in profiles {
         let name = profile.name.clone();
         let profile = Box::new(profile);
         let op = Op::ProfileApply { project: project.clone(), profile };
-        let reply = desk.operate(&op).await?;
+        let reply = client.operate(&op).await?;
         let mut value = reply_json(&reply);
         value["profile"] = json!(name.as_str());
         replies.push((name, value));

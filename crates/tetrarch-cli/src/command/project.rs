@@ -146,7 +146,7 @@ pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<()
             (Op::ProjectRetire { project: name }, said)
         }
     };
-    let reply = context.desk().await?.operate(&op).await?;
+    let reply = context.client().await?.operate(&op).await?;
     report(context, &reply, &said)
 }
 
@@ -161,7 +161,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 async fn list(context: &Context, all: bool) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let kinds = [KeyKind::Project, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind);
     let snapshot = StateSnapshot::read(&bus, &kinds).await?;
     let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);

@@ -41,7 +41,7 @@ pub(crate) struct ReplayArgs {
 /// # Errors
 /// The bus cannot be read; nothing was committed before that, or it is no longer kept.
 pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
     let through = match args.at.place() {
         StreamPosition::Seq(seq) => seq,

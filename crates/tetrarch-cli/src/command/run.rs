@@ -93,10 +93,10 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError
     if args.detach {
         return detached(context, &prepared, &project).await;
     }
-    let (desk, own) = fleet::ensure(context, &prepared).await?;
-    let outcome = execute(context, &desk, own.is_some(), &args, &prepared, &project).await;
+    let (client, own) = fleet::ensure(context, &prepared).await?;
+    let outcome = execute(context, &client, own.is_some(), &args, &prepared, &project).await;
     // A connection that outlives its bus complains about it.
-    drop(desk);
+    drop(client);
     if let Some(fleet) = own {
         fleet.stop().await?;
     }
@@ -129,9 +129,9 @@ pub(crate) struct AttachArgs {
 /// There is no such goal, it is not reached, the bus is away.
 pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), CliError> {
     let AttachArgs { goal, wait, quiet } = args;
-    let (desk, started) = (context.desk().await?, Instant::now());
+    let (client, started) = (context.client().await?, Instant::now());
     let key = RecordKey::Goal(goal);
-    let snapshot = StateSnapshot::read(&desk.bus, &[Select::One(key.clone())]).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &[Select::One(key.clone())]).await?;
     let Some(known) = snapshot.records.goals.get(&goal) else {
         return Err(CliError::new(Code::NotFound, format!("goal {goal} was not found"))
             .hint("`tetrarch goal list --all` lists goals"));
@@ -139,7 +139,7 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
     let from = snapshot.sequence(&key).saturating_sub(1);
     let given = StartedGoal { epic: goal, from, started, is_own: false };
     name_it(context, goal, &known.title, quiet)?;
-    follow(context, &desk, &given, wait, quiet).await
+    follow(context, &client, &given, wait, quiet).await
 }
 
 /// Gives a plan to the fleet that is up, and leaves it to it.
@@ -148,15 +148,15 @@ async fn detached(
     prepared: &Prepared,
     project: &ProjectName,
 ) -> Result<(), CliError> {
-    let Some(desk) = fleet::running(context).await? else {
+    let Some(client) = fleet::running(context).await? else {
         let what = "no fleet is running that continues after this command";
         return Err(CliError::new(Code::BusUnreachable, what)
             .hint("start one with `tetrarch up` in another terminal, then repeat the command"));
     };
-    prepared.warn_of_here(&desk);
-    create_project(&desk, &prepared.plan, project).await?;
+    prepared.warn_of_here(&client);
+    create_project(&client, &prepared.plan, project).await?;
     let reply =
-        give_goal(&desk, &prepared.document.value, project, trace::of_environment()).await?;
+        give_goal(&client, &prepared.document.value, project, trace::of_environment()).await?;
     let epic = named(&reply)?;
     let next = format!("follow it with {}", context.command(&format!("attach {epic}")));
     output::record(context.output, &json!({"goal": epic.to_string()}), || format!("{epic}\n"))?;
@@ -206,23 +206,23 @@ pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> Result<Proje
 
 async fn execute(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     is_own: bool,
     args: &RunArgs,
     prepared: &Prepared,
     project: &ProjectName,
 ) -> Result<(), CliError> {
     let started = Instant::now();
-    let from = desk.bus.stream_last_seq(LEDGER).await?;
+    let from = client.bus.stream_last_seq(LEDGER).await?;
     let (span, caller) = (invoke_workflow("plan"), trace::of_environment());
     trace::follow(&span, caller.as_deref());
     let trace = trace::onward(&span, caller.as_deref());
-    create_project(desk, &prepared.plan, project).await?;
-    let reply = give_goal(desk, &prepared.document.value, project, trace).await?;
+    create_project(client, &prepared.plan, project).await?;
+    let reply = give_goal(client, &prepared.document.value, project, trace).await?;
     let epic = named(&reply)?;
     name_it(context, epic, &prepared.plan.title, args.quiet)?;
     let given = StartedGoal { epic, from, started, is_own };
-    let outcome = follow(context, desk, &given, args.wait, args.quiet).await;
+    let outcome = follow(context, client, &given, args.wait, args.quiet).await;
     drop(span);
     outcome
 }
@@ -230,18 +230,18 @@ async fn execute(
 /// Follows a goal to its end, prints what it came to, and exits by it.
 async fn follow(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     given: &StartedGoal,
     wait: bool,
     quiet: bool,
 ) -> Result<(), CliError> {
     let StartedGoal { epic, from, started, is_own } = *given;
     let mut follower = GoalFollower::new(quiet, started, context.output);
-    let ending = follower.follow(context, desk, epic, wait).await?;
+    let ending = follower.follow(context, client, epic, wait).await?;
     let report = follower.result().cloned();
     drop(follower);
     let report = report.as_ref();
-    let summary = summary::print(context, desk, epic, from, started.elapsed(), report, quiet);
+    let summary = summary::print(context, client, epic, from, started.elapsed(), report, quiet);
     if matches!(ending, FollowOutcome::Interrupted) {
         // Whoever gives up waiting does not wait for a bus that is away.
         let _incomplete = tokio::time::timeout(PARTING, summary).await;
@@ -326,16 +326,16 @@ fn stuck(
 /// # Errors
 /// A profile is missing; the owner refuses, or does not answer.
 pub(super) async fn create_project(
-    desk: &HumanClient,
+    client: &HumanClient,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
-    profiles::require(Some(desk), plan, project).await?;
+    profiles::require(Some(client), plan, project).await?;
     // Not everybody who may give goals may make projects.
     let wanted = [Select::One(RecordKey::Agent(AgentId::Po(project.clone())))];
-    let agents = StateSnapshot::read(&desk.bus, &wanted).await?.records.agents;
+    let agents = StateSnapshot::read(&client.bus, &wanted).await?.records.agents;
     if agents.values().any(|orchestrator| orchestrator.liveness != Liveness::Terminated) {
-        return profiles::apply_changed(desk, plan, project).await;
+        return profiles::apply_changed(client, plan, project).await;
     }
     let of_profiles = plan.profiles.iter().flat_map(|profile| profile.tools.names());
     let of_nodes = plan.nodes.iter().flat_map(|node| node.tools.names());
@@ -349,12 +349,12 @@ pub(super) async fn create_project(
         local_max_depth: None,
         placement: PlacementWish::default(),
     });
-    match desk.operate(&create).await {
+    match client.operate(&create).await {
         Ok(_) => {}
         Err(error) if error.code == Code::Conflict => {}
         Err(error) => return Err(error),
     }
-    profiles::apply_changed(desk, plan, project).await
+    profiles::apply_changed(client, plan, project).await
 }
 
 /// Gives a goal with the plan of this document.
@@ -362,7 +362,7 @@ pub(super) async fn create_project(
 /// # Errors
 /// The owner refuses, or does not answer.
 pub(super) async fn give_goal(
-    desk: &HumanClient,
+    client: &HumanClient,
     document: &Value,
     project: &ProjectName,
     trace: Option<String>,
@@ -372,5 +372,5 @@ pub(super) async fn give_goal(
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let op: OpName =
         "goal.create".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
-    desk.ask(op, id, payload, trace).await
+    client.ask(op, id, payload, trace).await
 }

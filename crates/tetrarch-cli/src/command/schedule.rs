@@ -98,7 +98,7 @@ pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(
         ScheduleCommand::Show { schedule } => show(context, schedule).await,
         ScheduleCommand::Delete { schedule } => {
             let op = Op::Schedule(ScheduleOp::Delete { schedule });
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &format!("{schedule} deleted"))
         }
     }
@@ -111,28 +111,28 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliEr
         (None, Some(every)) => Rhythm::Every(every),
         (None, None) => return Err(CliError::new(Code::Usage, "give --cron or --every")),
     };
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let deed = match mail_to {
         Some(to) => Deed::Mail { to, text: text.unwrap_or_default() },
-        None => goal_of(&desk, goal).await?,
+        None => goal_of(&client, goal).await?,
     };
     let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
-    let reply = desk.operate(&op).await?;
+    let reply = client.operate(&op).await?;
     let said = reply.detail.clone();
     report(context, &reply, &said)
 }
 
-async fn goal_of(desk: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError> {
+async fn goal_of(client: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError> {
     let WorkArgs { plan, title, project, profiles, arguments } = goal;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
-    prepared.warn_of_here(desk);
-    create_project(desk, &prepared.plan, &project).await?;
+    prepared.warn_of_here(client);
+    create_project(client, &prepared.plan, &project).await?;
     Ok(Deed::Goal { project, plan: prepared.document.value.to_string() })
 }
 
 async fn list(context: &Context) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
     let rows = snapshot.records.schedules.values().map(|schedule| row(&snapshot, schedule));
     let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
@@ -177,7 +177,7 @@ fn what(schedule: &Schedule) -> String {
 }
 
 async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
     let Some(schedule) = snapshot.records.schedules.get(&id) else {
         return Err(CliError::new(Code::NotFound, format!("schedule {id} was not found"))

@@ -88,14 +88,14 @@ fn wall(text: &str) -> Result<Millis, String> {
 /// # Errors
 /// The governor refuses (4), does not answer, or the request is malformed.
 pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let id = new_id();
     let wanted = request(args);
     let payload = codec::encode_spawn_request(&wanted, id)
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let SpawnRequest { epic, node, .. } = wanted;
-    let subject = Subject::SpawnRequest { epic, node, from: desk.human.clone(), via: None };
-    let mail = desk.request(&subject, id, payload, None).await?;
+    let subject = Subject::SpawnRequest { epic, node, from: client.human.clone(), via: None };
+    let mail = client.request(&subject, id, payload, None).await?;
     let MailBody::SpawnAnswer(answer) = mail else {
         return Err(CliError::new(Code::Failed, "the answer is not an answer to a spawn request"));
     };

@@ -34,8 +34,8 @@ pub(crate) struct StatusArgs {}
 /// # Errors
 /// The bus does not answer, or STATE cannot be read.
 pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
-    let status = Status::look(&desk).await?;
+    let client = context.client().await?;
+    let status = Status::look(&client).await?;
     let shown = || status.sheet(context, now(), is_coloured());
     // A reader that went away has seen enough.
     output::record(context.output, &status.json(context), shown).map(drop)
@@ -79,10 +79,10 @@ struct Status {
 }
 
 impl Status {
-    async fn look(desk: &HumanClient) -> Result<Self, CliError> {
-        let bus = &desk.bus;
+    async fn look(client: &HumanClient) -> Result<Self, CliError> {
+        let bus = &client.bus;
         let (found, owner, meta, last, dead) = tokio::join!(
-            obstacles::look(desk, None),
+            obstacles::look(client, None),
             LeaseHolder::of(bus, &LeaseKey::Go),
             load_meta(bus),
             bus.stream_last_seq(LEDGER),

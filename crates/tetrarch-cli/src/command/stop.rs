@@ -55,16 +55,16 @@ fn patience(text: &str) -> Result<Millis, String> {
 /// # Errors
 /// No such agent (3); it is terminated already (5); it does not end in time.
 pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     // Read before the order is sent: what it causes comes after this entry.
-    let last = desk.bus.stream_last_seq(LEDGER).await?;
-    let agent = current(&desk, &args.agent).await?;
-    order(&desk, &agent, &args.reason).await?;
+    let last = client.bus.stream_last_seq(LEDGER).await?;
+    let agent = current(&client, &args.agent).await?;
+    order(&client, &agent, &args.reason).await?;
     let stop = context.config.deadlines.stop;
     let ladder =
         Millis(stop.drain.0.saturating_add(stop.kill_grace.0).saturating_add(TOLD_WITHIN.0));
     let within = args.timeout.unwrap_or(ladder);
-    let ended = ending(&desk, last + 1, &agent);
+    let ended = ending(&client, last + 1, &agent);
     let ended = tokio::time::timeout(Duration::from_millis(within.0), ended).await;
     let Ok(ended) = ended else {
         let what = format!("{} has not ended within {}", agent.id, duration::print(within));
@@ -84,9 +84,9 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
 }
 
 /// The agent, if there is anything to stop.
-async fn current(desk: &HumanClient, id: &AgentId) -> Result<Agent, CliError> {
+async fn current(client: &HumanClient, id: &AgentId) -> Result<Agent, CliError> {
     let wanted = [Select::One(RecordKey::Agent(id.clone()))];
-    let mut snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
+    let mut snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let Some(agent) = snapshot.records.agents.remove(id) else {
         return Err(CliError::new(Code::NotFound, format!("agent {id} was not found"))
             .hint("list agents with `tetrarch get agents`"));
@@ -99,7 +99,7 @@ async fn current(desk: &HumanClient, id: &AgentId) -> Result<Agent, CliError> {
 }
 
 /// Asks the owner: it knows what is below, and ends what nobody hears any more.
-async fn order(desk: &HumanClient, agent: &Agent, reason: &str) -> Result<(), CliError> {
+async fn order(client: &HumanClient, agent: &Agent, reason: &str) -> Result<(), CliError> {
     match Role::of(&agent.id) {
         Role::Global | Role::Host => {
             let what = format!("{} ends with its process", agent.id);
@@ -108,14 +108,14 @@ async fn order(desk: &HumanClient, agent: &Agent, reason: &str) -> Result<(), Cl
         }
         Role::Project | Role::Interaction | Role::Specialist | Role::Reviewer | Role::Worker => {
             let (agent, reason) = (agent.id.clone(), reason.to_owned());
-            desk.operate(&Op::AgentRetire { agent, reason }).await.map(drop)
+            client.operate(&Op::AgentRetire { agent, reason }).await.map(drop)
         }
     }
 }
 
 /// Waits until this session is over: terminated, or replaced by the next one.
-async fn ending(desk: &HumanClient, from: u64, agent: &Agent) -> Agent {
-    let mut written = std::pin::pin!(desk.written_from(from));
+async fn ending(client: &HumanClient, from: u64, agent: &Agent) -> Agent {
+    let mut written = std::pin::pin!(client.written_from(from));
     loop {
         if let Some(Record::Agent(found)) = written.next().await
             && found.id == agent.id

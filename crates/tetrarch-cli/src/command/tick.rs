@@ -29,7 +29,7 @@ pub(crate) struct TickArgs {
 pub(crate) async fn run(context: &Context, args: TickArgs) -> Result<(), CliError> {
     let TickArgs { now: _ } = args;
     let op = Op::OverseerTick(Telemetry::default());
-    let reply = context.desk().await?.operate(&op).await?;
+    let reply = context.client().await?.operate(&op).await?;
     let said = reply.detail.clone();
     report(context, &reply, &said)
 }

@@ -75,7 +75,7 @@ impl TreeOptions {
 /// # Errors
 /// The bus cannot be read; no agent of that project or epic is known.
 pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
     let snapshot = StateSnapshot::read(&bus, &wanted).await?;
     let TreeArgs { project, epic, all } = args;

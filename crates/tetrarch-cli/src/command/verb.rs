@@ -146,14 +146,14 @@ pub(crate) async fn resume(context: &Context, args: PauseArgs) -> Result<(), Cli
 }
 
 async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let agent = op.agent.clone();
     // Read before it is asked: what it causes comes after this entry.
-    let last = desk.bus.stream_last_seq(LEDGER).await?;
+    let last = client.bus.stream_last_seq(LEDGER).await?;
     let (id, op) = (new_id(), Op::Verb(op));
     let payload =
         encode_op(&op, id).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let reply = desk.ask(OpName::of(&op), id, payload, None).await?;
+    let reply = client.ask(OpName::of(&op), id, payload, None).await?;
     if reply.data.is_none() {
         // There is no process that could hear it, and nothing more comes.
         let value = json!({"agent": agent.to_string(), "verb": op.name(), "detail": reply.detail});
@@ -161,7 +161,7 @@ async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(),
         return Ok(());
     }
     let mut told = VerbProgress { context, agent: &agent, id, last: None };
-    let seen = told.follow(&desk, last + 1, waiting.wait);
+    let seen = told.follow(&client, last + 1, waiting.wait);
     let seen = tokio::time::timeout(Duration::from_millis(waiting.timeout.0), seen).await;
     if let Ok(seen) = seen {
         return seen;
@@ -187,8 +187,13 @@ struct VerbProgress<'a> {
 
 impl VerbProgress<'_> {
     /// Tells each receipt as the ledger has it, until the one that is waited for.
-    async fn follow(&mut self, desk: &HumanClient, from: u64, wait: Until) -> Result<(), CliError> {
-        let mut written = std::pin::pin!(desk.written_from(from));
+    async fn follow(
+        &mut self,
+        client: &HumanClient,
+        from: u64,
+        wait: Until,
+    ) -> Result<(), CliError> {
+        let mut written = std::pin::pin!(client.written_from(from));
         loop {
             let Some(Record::Agent(agent)) = written.next().await else { continue };
             if agent.id != *self.agent {

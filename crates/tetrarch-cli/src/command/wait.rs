@@ -189,7 +189,7 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
             CliError::new(Code::Usage, what).hint(format!("use one of {}", states.join(", ")))
         );
     }
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let waiting = until(&bus, &name, &awaited, &state);
     let ended = match timeout {
         Some(Millis(timeout)) => {

@@ -16,12 +16,12 @@ use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
 
 use self::story::{Focus, Story};
-use crate::args::OutputFormat;
 use crate::command::plan::waits_for;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history;
 use crate::name;
+use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -131,7 +131,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
             .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")
     };
     let thing = WhyTarget::read(&args.thing.0).map_err(wrong)?;
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let unknown = || {
         CliError::new(Code::NotFound, "no events were found for it")
             .hint("list known names with `tetrarch get agents|runs|goals|nodes`")

@@ -152,7 +152,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
             let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
             let said = format!("{node} is blocked");
             let op = Op::WorkBlock { epic, node, blocker };
-            let reply = context.desk().await?.operate(&op).await?;
+            let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &said)
         }
         WorkCommand::Unblock { node, note } => {
@@ -166,7 +166,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
 }
 
 async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> Result<(), CliError> {
-    let reply = context.desk().await?.operate(&Op::Work(WorkOp { epic, verb })).await?;
+    let reply = context.client().await?.operate(&Op::Work(WorkOp { epic, verb })).await?;
     let said = reply.detail.clone();
     report(context, &reply, &said)
 }

@@ -90,8 +90,8 @@ fn host(context: &Context, given: Option<&String>) -> Result<HostName, CliError>
 }
 
 /// The latest change that came of each worktree.
-async fn changes(desk: &HumanClient) -> Result<StateSnapshot, CliError> {
-    StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await
+async fn changes(client: &HumanClient) -> Result<StateSnapshot, CliError> {
+    StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Change)]).await
 }
 
 fn change_of<'s>(snapshot: &'s StateSnapshot, kept: &KeptWorktree) -> Option<&'s Change> {
@@ -121,7 +121,7 @@ fn value(snapshot: &StateSnapshot, kept: &KeptWorktree) -> Value {
 async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError> {
     let name = host(context, given)?;
     let all = worktrees(&worktrees_dir(context, &name)).await;
-    let snapshot = changes(&context.desk().await?).await?;
+    let snapshot = changes(&context.client().await?).await?;
     let rows: Vec<TableRow> = all.iter().map(|kept| row(&snapshot, kept)).collect();
     output::listing(
         context.output,
@@ -163,7 +163,7 @@ async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<()
     let all = worktrees(&worktrees_dir(context, &name)).await;
     let found = all.into_iter().find(|kept| kept.run == run);
     let kept = found.ok_or_else(|| refused(&InventoryError::None(run.to_owned())))?;
-    let snapshot = changes(&context.desk().await?).await?;
+    let snapshot = changes(&context.client().await?).await?;
     output::record(context.output, &value(&snapshot, &kept), || {
         let mut sheet = Sheet::new(&format!("worktree of {run}"), is_coloured());
         sheet.field("state", Cell::state(kept.state.as_str()));
@@ -209,9 +209,9 @@ async fn remove(
 
 /// Refuses while an agent may be at work in it.
 async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let client = context.client().await?;
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
-    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let known = snapshot.records.agents.get(&agent);
     if known.is_some_and(|known| known.liveness != Liveness::Terminated) {
         return Err(CliError::new(Code::Conflict, format!("{agent} works in it"))

@@ -7,8 +7,8 @@ use tetrarch_core::planner::Bounds;
 use tetrarch_core::secret::SecretSource;
 use tetrarch_engine::{ApiKey, PlannerConfig};
 
-use super::fitted;
 use super::settings::Settings;
+use super::settings::fitted;
 use crate::exit::{CliError, Code};
 
 /// `[planner]`.

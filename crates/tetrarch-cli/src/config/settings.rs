@@ -11,8 +11,8 @@ use super::keys::{ConfigKey, KEYS, KeyDefault};
 use super::source::{ConfigErrors, SetValue, ValueSource};
 use super::value::ConfigValue;
 use super::{laws, source};
-use crate::args::GlobalArgs;
 use crate::exit::CliError;
+use crate::options::GlobalArgs;
 
 /// One key's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -304,4 +304,9 @@ fn options(global: &GlobalArgs, faults: &mut ConfigErrors) -> Vec<SetValue> {
         }
     }
     sets
+}
+
+/// The key's own bounds hold already, so the most is never reached by a larger number.
+pub(super) fn fitted<T: TryFrom<u64>>(number: u64, most: T) -> T {
+    T::try_from(number).unwrap_or(most)
 }

@@ -14,8 +14,7 @@ use tetrarch_core::id::{
     ReservationId, RunId, ScheduleId,
 };
 
-use super::{Digest, Journal, NameKind, NodePath, ResourceName, TWO_WORDS};
-use crate::command::change::Decidable;
+use super::{Decidable, Digest, Journal, NameKind, NodePath, ResourceName, TWO_WORDS};
 
 /// Arguments that give a name to something new, by command and argument.
 const NEW: [(&str, &str); 3] =

@@ -31,12 +31,12 @@ pub(crate) fn is_open(asked: &NameArgument) -> bool {
 /// # Errors
 /// One names several things, or none; the bus cannot be read.
 pub(crate) async fn resolve(
-    desk: &HumanClient,
+    client: &HumanClient,
     asked: &[NameArgument],
 ) -> Result<Resolved, CliError> {
     let mut resolved = Resolved::new();
     for one in asked.iter().filter(|asked| is_open(asked)) {
-        let whole = whole(desk, one).await?;
+        let whole = whole(client, one).await?;
         if one.kind == NameKind::Place
             && let Some((goal, node)) = one.text.split_once(TWO_WORDS)
         {
@@ -51,13 +51,13 @@ pub(crate) async fn resolve(
     Ok(resolved)
 }
 
-async fn whole(desk: &HumanClient, asked: &NameArgument) -> Result<String, CliError> {
+async fn whole(client: &HumanClient, asked: &NameArgument) -> Result<String, CliError> {
     let NameArgument { kind, text } = asked;
     let whole = match kind {
-        NameKind::Place => place(desk, text).await?,
-        NameKind::Thing | NameKind::Journal => thing(desk, *kind, text).await?,
+        NameKind::Place => place(client, text).await?,
+        NameKind::Thing | NameKind::Journal => thing(client, *kind, text).await?,
         NameKind::Host => {
-            let all = candidates(&desk.bus, &desk.human, *kind).await?;
+            let all = candidates(&client.bus, &client.human, *kind).await?;
             // A wish may be for a host that has not joined yet.
             return Ok(
                 choose(*kind, text, &all).map_or_else(|_| text.clone(), |one| one.id.clone())
@@ -75,14 +75,14 @@ async fn whole(desk: &HumanClient, asked: &NameArgument) -> Result<String, CliEr
         | NameKind::Reservation
         | NameKind::Project
         | NameKind::Digest => {
-            let all = candidates(&desk.bus, &desk.human, *kind).await?;
+            let all = candidates(&client.bus, &client.human, *kind).await?;
             choose(*kind, text, &all)?.id.clone()
         }
     };
     Ok(whole)
 }
 
-async fn place(desk: &HumanClient, text: &str) -> Result<String, CliError> {
+async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {
     let Some((goal, node)) = split_place(text) else {
         let what = format!("{text:?} is not a node");
         return Err(CliError::new(Code::Usage, what)
@@ -91,7 +91,7 @@ async fn place(desk: &HumanClient, text: &str) -> Result<String, CliError> {
     if let Some(epic) = goal.and_then(|goal| goal.parse::<EpicId>().ok()) {
         return Ok(format!("{epic}/{node}"));
     }
-    let goals = candidates(&desk.bus, &desk.human, NameKind::Goal).await?;
+    let goals = candidates(&client.bus, &client.human, NameKind::Goal).await?;
     let goal = match goal {
         Some(goal) => choose(NameKind::Goal, goal, &goals)?,
         None => unnamed_goal(&node.to_string(), &goals)?,
@@ -100,21 +100,21 @@ async fn place(desk: &HumanClient, text: &str) -> Result<String, CliError> {
 }
 
 /// Looks among everything that has a name of its own.
-async fn thing(desk: &HumanClient, kind: NameKind, text: &str) -> Result<String, CliError> {
+async fn thing(client: &HumanClient, kind: NameKind, text: &str) -> Result<String, CliError> {
     for (prefix, kind) in
         [("project/", NameKind::Project), ("host/", NameKind::Host), ("run/", NameKind::Run)]
     {
         if let Some(name) = text.strip_prefix(prefix) {
-            let all = candidates(&desk.bus, &desk.human, kind).await?;
+            let all = candidates(&client.bus, &client.human, kind).await?;
             let found = choose(kind, name, &all)?;
             let shown = if kind == NameKind::Run { "" } else { prefix };
             return Ok(format!("{shown}{}", found.id));
         }
     }
     if split_place(text).is_some() {
-        return place(desk, text).await;
+        return place(client, text).await;
     }
-    let all = candidates(&desk.bus, &desk.human, kind).await?;
+    let all = candidates(&client.bus, &client.human, kind).await?;
     Ok(choose(kind, text, &all)?.id.clone())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::vectors::input::{CaseError, CaseMap, CaseValue};
+use crate::vectors::input::{CaseError, CaseValue};
 use crate::vectors::outcome::CaseOutcome;
 use crate::vectors::{
     admission, budget, identity, insight, intensity, liveness, overseer, plan, reservation, run,
@@ -138,9 +138,4 @@ impl Case {
         let held = outcome.satisfies(expected);
         Ok((!held).then(|| (Value::Object(expected.clone()), outcome.into_value())))
     }
-}
-
-/// Nothing may be said in this part of a case.
-pub(super) fn nothing_in(field: &CaseValue<'_>) -> Result<(), CaseError> {
-    field.map(&[]).map(|_: CaseMap<'_>| ())
 }

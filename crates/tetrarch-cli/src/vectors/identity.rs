@@ -4,7 +4,7 @@ use serde_json::json;
 use tetrarch_core::id::{AgentId, IdError};
 use tetrarch_core::role::Role;
 
-use crate::vectors::case::nothing_in;
+use crate::vectors::input::nothing_in;
 use crate::vectors::input::{CaseError, CaseValue};
 use crate::vectors::outcome::CaseOutcome;
 

@@ -123,3 +123,8 @@ impl<'a> CaseMap<'a> {
         self.get(key).map_or(Ok(default), |field| read(&field))
     }
 }
+
+/// Nothing may be said in this part of a case.
+pub(super) fn nothing_in(field: &CaseValue<'_>) -> Result<(), CaseError> {
+    field.map(&[]).map(|_: CaseMap<'_>| ())
+}

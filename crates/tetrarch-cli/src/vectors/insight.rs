@@ -8,7 +8,7 @@ use tetrarch_core::plan::insight::insights;
 use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::time::Millis;
 
-use crate::vectors::case::nothing_in;
+use crate::vectors::input::nothing_in;
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
 use crate::vectors::outcome::CaseOutcome;
 

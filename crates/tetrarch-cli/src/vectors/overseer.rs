@@ -11,7 +11,7 @@ use tetrarch_core::overseer::{Diagnosis, Means, Patience, Rung, View, judge};
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::vectors::case::nothing_in;
+use crate::vectors::input::nothing_in;
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
 use crate::vectors::outcome::CaseOutcome;
 

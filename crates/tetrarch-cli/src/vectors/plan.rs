@@ -9,8 +9,8 @@ use tetrarch_core::id::NodeId;
 use tetrarch_core::plan::rollup::rollup;
 use tetrarch_core::plan::{NodeStatus, schema};
 
-use crate::vectors::case::nothing_in;
 use crate::vectors::change;
+use crate::vectors::input::nothing_in;
 use crate::vectors::input::{CaseError, CaseValue};
 use crate::vectors::outcome::CaseOutcome;
 

@@ -450,7 +450,7 @@ impl OwnerState {
             Err(CommitError::Refused(error)) => Err(error.into()),
             Err(CommitError::Unreadable(error)) => Err(error.into()),
         };
-        // The spell may have ended for another reason already.
+        // The term may have ended for another reason already.
         let _ended = self.ending.try_send(ending);
         self.pumps.clear();
     }

@@ -63,7 +63,7 @@ impl PlannerHandle {
     /// Asks what is to be asked.
     pub(super) async fn ask(&self, questions: Vec<PlannerQuestion>) {
         for question in questions {
-            // A spell that ended is followed by one that asks again.
+            // A term that ended is followed by one that asks again.
             let _ended = self.0.send(question).await;
         }
     }

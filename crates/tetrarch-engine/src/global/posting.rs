@@ -17,7 +17,7 @@ use crate::patience::until_answered;
 use crate::pump::Pump;
 
 /// Reads GO's mail on from what is decided, and control from what comes now. When it cannot be read
-/// the spell ends.
+/// the term ends.
 pub(super) fn start(
     bus: &Bus,
     records: &Records,
@@ -34,7 +34,7 @@ pub(super) fn start(
             Err(error) => Err(error),
         };
         if let Err(error) = poured {
-            // The spell may have ended for another reason already.
+            // The term may have ended for another reason already.
             let _ended = ending.send(Err(error)).await;
         }
     })

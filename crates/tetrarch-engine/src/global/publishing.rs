@@ -32,7 +32,7 @@ pub(super) fn announce(
         let mut batch = unpublished;
         loop {
             if let Err(error) = announcer.announce(&batch).await {
-                // The spell may have ended for another reason already.
+                // The term may have ended for another reason already.
                 let _ended = ending.send(Err(error.into())).await;
                 return;
             }
@@ -59,7 +59,7 @@ pub(super) fn record(
         let mut batch = Vec::new();
         while announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
             if let Err(error) = recorder.record(&batch).await {
-                // The spell may have ended for another reason already.
+                // The term may have ended for another reason already.
                 let _ended = ending.send(Err(error.into())).await;
                 return;
             }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::sweeping::{SweeperMsg, is_watched};
 
-/// The owner's word to the sweeper. Should a commit be refused, the spell ends and its sweeper with it.
+/// The owner's word to the sweeper. Should a commit be refused, the term ends and its sweeper with it.
 #[derive(Debug)]
 pub(super) struct SweeperHandle {
     pub(super) sweeper: mpsc::Sender<SweeperMsg>,

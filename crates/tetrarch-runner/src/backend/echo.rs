@@ -5,20 +5,20 @@ use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::order::{Exit, RunnerEvent, Start};
 
 use crate::backend::AgentBackend;
-use crate::seat::RunChannels;
+use crate::channels::RunChannels;
 
 /// Answers with the goal.
 #[derive(Debug)]
 pub(crate) struct EchoBackend;
 
 impl AgentBackend for EchoBackend {
-    async fn execute(&self, start: Start, seat: RunChannels) {
+    async fn execute(&self, start: Start, channels: RunChannels) {
         let isolation = "inside the host process".to_owned();
-        seat.teller.tell(RunnerEvent::Started { pid: None, isolation }).await;
+        channels.teller.tell(RunnerEvent::Started { pid: None, isolation }).await;
         let mut result = RunResult::ended(Outcome::Success, "");
         result.deliverable = start.brief.goal;
         let result = Box::new(result);
-        seat.teller.tell(RunnerEvent::Result { result, files: Vec::new() }).await;
-        seat.teller.tell(RunnerEvent::Exited { exit: Exit::Code(0), result: None }).await;
+        channels.teller.tell(RunnerEvent::Result { result, files: Vec::new() }).await;
+        channels.teller.tell(RunnerEvent::Exited { exit: Exit::Code(0), result: None }).await;
     }
 }

@@ -2,12 +2,12 @@
 //! core's `converse` to say; here it is done: the model is asked, tools are called, people are asked,
 //! and every change is told before anything follows from it.
 
+mod conversation;
 mod deltas;
-mod ears;
 mod ending;
+mod input;
 mod own;
 mod speaking;
-mod talk;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use tetrarch_telemetry::Whose;
 use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
 use crate::backend::process::launch::{LaunchError, directory};
+use crate::channels::RunChannels;
 use crate::mark::ProcessMark;
 use crate::places::RunDirectories;
-use crate::seat::RunChannels;
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
 
+use conversation::LlmConversation;
 use own::{AgentTool, OwnerOperation};
-use talk::LlmConversation;
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
@@ -48,7 +48,7 @@ pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
 /// Talks to models.
 #[derive(Debug)]
 pub(crate) struct LlmBackend {
-    ground: Arc<RunnerContext>,
+    context: Arc<RunnerContext>,
 }
 
 /// Why a conversation cannot begin.
@@ -86,34 +86,34 @@ struct ConversationSetup {
 
 impl LlmBackend {
     /// Conversations that are held on this ground.
-    pub(crate) fn new(ground: Arc<RunnerContext>) -> Self {
-        Self { ground }
+    pub(crate) fn new(context: Arc<RunnerContext>) -> Self {
+        Self { context }
     }
 
     async fn begin(&self, start: &Start) -> Result<ConversationSetup, CannotBegin> {
         let expected = Expected::of(&start.brief.expected_output).await?;
         let model = reach(&start.brief.runner)?.on_behalf_of(whose(start));
         // What it goes on from wrote its files there.
-        let workspace_dir = &self.ground.workspace_dir;
+        let workspace_dir = &self.context.workspace_dir;
         let was_there = workspace_dir.join(start.first.to_string()).is_dir();
         let (dir, dir_is_own) = directory(workspace_dir, start, start.first).await?;
         let brief = &start.brief;
         let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
-        let cgroup = if runs { Some(self.ground.cgroup_for(start.run)) } else { None };
+        let cgroup = if runs { Some(self.context.cgroup_for(start.run)) } else { None };
         let cgroup = match cgroup {
-            Some(Err(cause)) if self.ground.containment.required => {
+            Some(Err(cause)) if self.context.containment.required => {
                 return Err(CannotBegin::NotContained { cause });
             }
             other @ (Some(_) | None) => other.and_then(Result::ok),
         };
-        let places = self.ground.places_for(start).await.map_err(LaunchError::from)?;
+        let places = self.context.places_for(start).await.map_err(LaunchError::from)?;
         let toolbox = Toolbox::new(ToolboxConfig {
             workspace: &dir,
             tools: &brief.tools,
             scope_paths: &brief.scope_paths,
             run: start.run,
-            life: &self.ground.life,
-            containment: &self.ground.containment,
+            life: &self.context.life,
+            containment: &self.context.containment,
             home: places.home(),
             writable: places.writable(),
             readable: places.readable(),
@@ -188,11 +188,11 @@ fn reach(runner: &Runner) -> Result<Model, CannotBegin> {
 }
 
 impl AgentBackend for LlmBackend {
-    async fn execute(&self, start: Start, seat: RunChannels) {
+    async fn execute(&self, start: Start, channels: RunChannels) {
         match self.begin(&start).await {
-            Ok(begun) => LlmConversation::open(begun, start, seat, &self.ground).hold().await,
+            Ok(begun) => LlmConversation::open(begun, start, channels, &self.context).hold().await,
             Err(error) => {
-                seat.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
+                channels.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
             }
         }
     }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
+use crate::channels::{RunChannels, StopRequest, Teller};
 use crate::children::WaitedChild;
 use crate::containment::SandboxPolicy;
 use crate::files::Gate;
@@ -28,24 +29,23 @@ use crate::protocol::{
     stop_line, withheld_line,
 };
 use crate::proxy::Proxy;
-use crate::seat::{RunChannels, StopRequest, Teller};
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 
 mod feed;
-mod helm;
 mod ladder;
 pub(super) mod launch;
 mod output;
+mod relay;
 mod takes;
 mod verdict;
 
 use feed::{Feed, QUEUE_VERBS, next_line, note_down};
-use helm::{RECEIPTS_MAX, VerbChannels, VerbRelay};
 use ladder::{KillLadder, KillSignal};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
 use output::{OutputChannels, OutputReader, ProgramReport};
+use relay::{RECEIPTS_MAX, VerbChannels, VerbRelay};
 
 /// Notes of the runner that wait to be told; more are dropped.
 const NOTES_MAX: usize = 64;
@@ -53,36 +53,38 @@ const NOTES_MAX: usize = 64;
 /// Runs programs.
 #[derive(Debug)]
 pub(crate) struct ProcessBackend {
-    ground: Arc<RunnerContext>,
+    context: Arc<RunnerContext>,
 }
 
 impl ProcessBackend {
     /// Programs that run on this ground.
-    pub(crate) fn new(ground: Arc<RunnerContext>) -> Self {
-        Self { ground }
+    pub(crate) fn new(context: Arc<RunnerContext>) -> Self {
+        Self { context }
     }
 }
 
 impl AgentBackend for ProcessBackend {
-    async fn execute(&self, start: Start, seat: RunChannels) {
+    async fn execute(&self, start: Start, channels: RunChannels) {
         let began = Instant::now();
         let expected = match Expected::of(&start.brief.expected_output).await {
             Ok(expected) => expected,
-            Err(error) => return not_started(&seat, &error).await,
+            Err(error) => return not_started(&channels, &error).await,
         };
-        match launch(&self.ground, &start).await {
+        match launch(&self.context, &start).await {
             Ok(launched) => {
                 reach(Failpoint::ProgramStarted);
-                let ground = &self.ground;
-                ProgramRun::open(launched, &start, seat, began, ground, expected).attend().await;
+                let context = &self.context;
+                ProgramRun::open(launched, &start, channels, began, context, expected)
+                    .attend()
+                    .await;
             }
-            Err(error) => not_started(&seat, &error).await,
+            Err(error) => not_started(&channels, &error).await,
         }
     }
 }
 
-async fn not_started(seat: &RunChannels, error: &impl std::error::Error) {
-    seat.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
+async fn not_started(channels: &RunChannels, error: &impl std::error::Error) {
+    channels.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
 }
 
 /// One program from its start to its end.
@@ -101,7 +103,7 @@ struct ProgramRun {
     profile: String,
     expected: Expected,
     ladder: KillLadder,
-    helm: VerbRelay,
+    relay: VerbRelay,
     feed: Option<Feed>,
     notes: mpsc::Sender<String>,
     lines: mpsc::Receiver<Inbound>,
@@ -118,9 +120,9 @@ impl ProgramRun {
     fn open(
         launched: Launched,
         start: &Start,
-        seat: RunChannels,
+        channels: RunChannels,
         began: Instant,
-        ground: &RunnerContext,
+        context: &RunnerContext,
         expected: Expected,
     ) -> Self {
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
@@ -146,18 +148,18 @@ impl ProgramRun {
             results: results_in,
             returns,
             gone: gone_out,
-            teller: seat.teller.clone(),
+            teller: channels.teller.clone(),
         };
         let first_line = brief_line(start, &dir.to_string_lossy());
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), fates_in);
         let feed = child.stdin.take().map(open);
         let said = VerbChannels { takes, taken };
-        let helm = VerbRelay::new(seat.verbs, said, fates, receipts, traces.clone());
+        let relay = VerbRelay::new(channels.verbs, said, fates, receipts, traces.clone());
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
         let output = OutputReader::new(
-            Gate::new(dir.clone(), ground.artifact_max),
-            ground.output_limit,
+            Gate::new(dir.clone(), context.artifact_max),
+            context.output_limit,
             expected.clone(),
             start.returned,
         );
@@ -175,17 +177,17 @@ impl ProgramRun {
             profile: start.brief.runner.profile.to_string(),
             expected,
             ladder: KillLadder::new(began, start.brief.wall, start.brief.turn_timeout),
-            helm,
+            relay,
             feed,
             notes,
-            lines: seat.lines,
-            asked: seat.asked,
+            lines: channels.lines,
+            asked: channels.asked,
             in_turn,
             results,
             returned,
             gone,
             output,
-            teller: seat.teller,
+            teller: channels.teller,
         }
     }
 
@@ -268,7 +270,7 @@ impl ProgramRun {
                     Some(line) => self.give(&line),
                     None => lines_open = false,
                 },
-                turn = self.helm.next() => self.turn(turn).await,
+                turn = self.relay.next() => self.turn(turn).await,
                 changed = self.results.changed(), if results_open => match changed {
                     Ok(()) => self.ladder.gave_result(Instant::now()),
                     Err(_) => results_open = false,

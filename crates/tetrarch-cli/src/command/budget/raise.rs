@@ -84,7 +84,7 @@ pub(super) async fn run(context: &Context, args: RaiseArgs) -> Result<(), CliErr
     let id = request_id.unwrap_or_else(new_id);
     let wrong = |error: String| CliError::new(Code::Usage, error);
     let payload = encode_op(&op, id).map_err(|error| wrong(error.to_string()))?;
-    let asked = context.desk().await?.ask(OpName::of(&op), id, payload, None).await;
+    let asked = context.client().await?.ask(OpName::of(&op), id, payload, None).await;
     let reply = asked.map_err(|error| unanswered(error, id))?;
     output::record(context.output, &json(&reply), || format!("{}\n", reply.detail))?;
     Ok(())

@@ -3,11 +3,11 @@
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::crystallization::{Crystallization, References};
 use tetrarch_core::id::{EpicId, NodeId};
+use tetrarch_core::time::BusTime;
 
 use crate::command::describe::journal::shortened;
-use crate::command::describe::sheets::moment;
 use crate::command::get::rows::said;
-use crate::output::{Cell, Sheet, is_coloured};
+use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
 use crate::snapshot::StateSnapshot;
 
 /// Everything about a node.
@@ -92,4 +92,9 @@ fn handoff(sheet: &mut Sheet, left: &Crystallization) {
         .list("issues", issues.iter().cloned())
         .list("references", external.iter().cloned());
     sheet.passage("summary", &said.summary);
+}
+
+/// A time, and how long ago it was.
+pub(super) fn moment(at: BusTime) -> String {
+    format!("{} ({} ago)", stamp(at), age(now(), at))
 }

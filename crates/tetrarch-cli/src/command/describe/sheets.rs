@@ -8,18 +8,13 @@ use tetrarch_core::duration;
 use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunStatus};
-use tetrarch_core::time::BusTime;
 use tetrarch_core::verb::Verbs;
 
-use crate::command::describe::handoffs;
+use crate::command::describe::handoffs::{self, moment};
 use crate::command::describe::journal::{lines, shortened};
 use crate::command::get::rows::{cost, place_of, said};
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
 use crate::snapshot::StateSnapshot;
-
-pub(super) fn moment(at: BusTime) -> String {
-    format!("{} ({} ago)", stamp(at), age(now(), at))
-}
 
 /// Everything about an agent.
 pub(super) fn agent(snapshot: &StateSnapshot, id: &AgentId, journal: &[Journaled]) -> String {

@@ -7,7 +7,8 @@ use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::Record;
 
-use crate::command::describe::{DescribeTarget, journal};
+use crate::command::describe::journal;
+use crate::command::describe::target::DescribeTarget;
 use crate::exit::CliError;
 use crate::snapshot::StateSnapshot;
 

@@ -87,7 +87,7 @@ pub(super) fn patience(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// The inbox cannot be read.
 pub(super) async fn follow(
-    desk: &HumanClient,
+    client: &HumanClient,
     mut replies: Replies,
     seq: u64,
     wait: Duration,
@@ -104,7 +104,7 @@ pub(super) async fn follow(
     // What came until then counts.
     let _in_time = settled.await;
     if !fate.is_settled() {
-        for letter in mailbox::read(&desk.bus, &desk.human).await? {
+        for letter in mailbox::read(&client.bus, &client.human).await? {
             if let Ok((mail, _)) = letter.content {
                 fate.learn(seq, &mail.body);
             }

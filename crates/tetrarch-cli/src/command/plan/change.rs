@@ -14,12 +14,11 @@ use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
 
-use super::missing;
 use crate::command::project::report;
 use crate::context::{Context, HumanClient, new_id};
 use crate::document::{Document, read_document};
 use crate::exit::{CliError, Code};
-use crate::snapshot::StateSnapshot;
+use crate::snapshot::{StateSnapshot, no_plan_of};
 
 /// Arguments of every change.
 #[derive(Debug, clap::Args)]
@@ -55,7 +54,7 @@ pub(crate) struct PlanApplyArgs {
     /// The whole new plan: YAML, TOML or JSON.
     file: PathBuf,
     #[command(flatten)]
-    ground: PlanChangeArgs,
+    change_args: PlanChangeArgs,
 }
 
 /// Arguments of `plan draft`.
@@ -69,7 +68,7 @@ pub(crate) struct PlanDraftArgs {
     /// The whole new plan: YAML, TOML or JSON.
     file: PathBuf,
     #[command(flatten)]
-    ground: PlanChangeArgs,
+    change_args: PlanChangeArgs,
     /// The open draft to replace.
     #[arg(long)]
     replaces: Option<DraftId>,
@@ -105,7 +104,7 @@ pub(crate) struct PlanAddArgs {
     #[arg(long)]
     profile: Option<String>,
     #[command(flatten)]
-    ground: PlanChangeArgs,
+    change_args: PlanChangeArgs,
     #[command(flatten)]
     proposed: ProposeArgs,
 }
@@ -126,7 +125,7 @@ pub(crate) struct PlanSplitArgs {
     /// The subtasks: YAML, TOML (`[[subtasks]]`) or JSON.
     file: PathBuf,
     #[command(flatten)]
-    ground: PlanChangeArgs,
+    change_args: PlanChangeArgs,
     #[command(flatten)]
     proposed: ProposeArgs,
 }
@@ -153,7 +152,7 @@ pub(crate) struct PlanMergeArgs {
     #[arg(long, default_value = "")]
     objective: String,
     #[command(flatten)]
-    ground: PlanChangeArgs,
+    change_args: PlanChangeArgs,
     #[command(flatten)]
     proposed: ProposeArgs,
 }
@@ -164,13 +163,13 @@ pub(crate) struct PlanMergeArgs {
 /// The file is no plan; the owner refuses, or does not answer.
 pub(super) async fn apply(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: PlanApplyArgs,
 ) -> Result<(), CliError> {
-    let PlanApplyArgs { epic, file, ground } = args;
+    let PlanApplyArgs { epic, file, change_args } = args;
     let plan = plan_of(&file)?;
-    let wanted = wanted(desk, epic, ground, PlanMode::Apply, plan).await?;
-    whole(context, desk, &wanted).await
+    let wanted = wanted(client, epic, change_args, PlanMode::Apply, plan).await?;
+    whole(context, client, &wanted).await
 }
 
 /// `plan draft`.
@@ -179,18 +178,18 @@ pub(super) async fn apply(
 /// The file is no plan; the owner refuses, or does not answer.
 pub(super) async fn draft(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: PlanDraftArgs,
 ) -> Result<(), CliError> {
-    let PlanDraftArgs { epic, file, ground, replaces } = args;
+    let PlanDraftArgs { epic, file, change_args, replaces } = args;
     let plan = plan_of(&file)?;
-    let wanted = wanted(desk, epic, ground, PlanMode::Draft, plan).await?;
-    whole(context, desk, &Wanted { replaces, ..wanted }).await
+    let wanted = wanted(client, epic, change_args, PlanMode::Draft, plan).await?;
+    whole(context, client, &Wanted { replaces, ..wanted }).await
 }
 
 async fn whole(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     wanted: &Wanted<Value>,
 ) -> Result<(), CliError> {
     let id = new_id();
@@ -198,7 +197,7 @@ async fn whole(
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let op: OpName =
         "todo.plan".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
-    let reply = desk.ask(op, id, payload, None).await;
+    let reply = client.ask(op, id, payload, None).await;
     told(context, reply, wanted.epic)
 }
 
@@ -218,10 +217,10 @@ fn plan_of(file: &Path) -> Result<Value, CliError> {
 /// The node is none; the owner refuses, or does not answer.
 pub(super) async fn add(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: PlanAddArgs,
 ) -> Result<(), CliError> {
-    let PlanAddArgs { epic, parent, ground, .. } = args;
+    let PlanAddArgs { epic, parent, change_args, .. } = args;
     let mut node = json!({"name": args.name, "acceptance": args.acceptance});
     if let Some(fields) = node.as_object_mut() {
         let deps: Vec<String> = args.deps.iter().map(ToString::to_string).collect();
@@ -236,8 +235,8 @@ pub(super) async fn add(
         .map_err(|problems| node.refused("task", &problems))?;
     let Some(node) = nodes.pop() else { return Ok(()) };
     let what = Box::new(Addition { parent, node });
-    let wanted = wanted(desk, epic, ground, args.proposed.mode(), what).await?;
-    ask(context, desk, epic, PlanOp::Add(wanted)).await
+    let wanted = wanted(client, epic, change_args, args.proposed.mode(), what).await?;
+    ask(context, client, epic, PlanOp::Add(wanted)).await
 }
 
 /// `plan split`.
@@ -246,10 +245,10 @@ pub(super) async fn add(
 /// The file holds no subtasks; the owner refuses, or does not answer.
 pub(super) async fn split(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: PlanSplitArgs,
 ) -> Result<(), CliError> {
-    let PlanSplitArgs { epic, node, file, ground, proposed } = args;
+    let PlanSplitArgs { epic, node, file, change_args, proposed } = args;
     let mut document = read_document(&file)?;
     let listed = document.value.as_object_mut().and_then(|fields| fields.remove("subtasks"));
     if let Some(listed) = listed {
@@ -258,8 +257,8 @@ pub(super) async fn split(
     let subtasks = schema::parse_new(&document.value, node)
         .map_err(|problems| document.refused("list of subtasks", &problems))?;
     let what = Splitting { node, subtasks };
-    let wanted = wanted(desk, epic, ground, proposed.mode(), what).await?;
-    ask(context, desk, epic, PlanOp::Split(wanted)).await
+    let wanted = wanted(client, epic, change_args, proposed.mode(), what).await?;
+    ask(context, client, epic, PlanOp::Split(wanted)).await
 }
 
 /// `plan merge`.
@@ -268,13 +267,13 @@ pub(super) async fn split(
 /// The owner refuses, or does not answer.
 pub(super) async fn merge(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: PlanMergeArgs,
 ) -> Result<(), CliError> {
-    let PlanMergeArgs { epic, nodes, name, objective, ground, proposed } = args;
+    let PlanMergeArgs { epic, nodes, name, objective, change_args, proposed } = args;
     let what = Merging { nodes, name, objective };
-    let wanted = wanted(desk, epic, ground, proposed.mode(), what).await?;
-    ask(context, desk, epic, PlanOp::Merge(wanted)).await
+    let wanted = wanted(client, epic, change_args, proposed.mode(), what).await?;
+    ask(context, client, epic, PlanOp::Merge(wanted)).await
 }
 
 impl ProposeArgs {
@@ -284,31 +283,31 @@ impl ProposeArgs {
 }
 
 async fn wanted<C>(
-    desk: &HumanClient,
+    client: &HumanClient,
     epic: EpicId,
-    ground: PlanChangeArgs,
+    change_args: PlanChangeArgs,
     mode: PlanMode,
     what: C,
 ) -> Result<Wanted<C>, CliError> {
-    let base = match ground.base {
+    let base = match change_args.base {
         Some(base) => base,
         None => {
             let wanted = [Select::One(RecordKey::Plan(epic))];
-            let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
-            snapshot.records.plans.get(&epic).ok_or_else(|| missing(epic))?.version
+            let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
+            snapshot.records.plans.get(&epic).ok_or_else(|| no_plan_of(epic))?.version
         }
     };
-    let (base_version, reason) = (Some(base), ground.reason);
+    let (base_version, reason) = (Some(base), change_args.reason);
     Ok(Wanted { epic, mode, base_version, reason, replaces: None, what: Ok(what) })
 }
 
 async fn ask(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     epic: EpicId,
     op: PlanOp,
 ) -> Result<(), CliError> {
-    let reply = desk.operate(&Op::Plan(op)).await;
+    let reply = client.operate(&Op::Plan(op)).await;
     told(context, reply, epic)
 }
 

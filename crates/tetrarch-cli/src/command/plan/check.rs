@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::id::{ProfileName, ProjectName, Tier};
 
 use crate::command::run::{PROJECT, of_project, prepared};
-use crate::context::{Context, quoted};
+use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::options::quoted;
 use crate::output;
 
 /// Arguments of `plan check`.
@@ -27,7 +28,7 @@ pub(crate) struct PlanCheckArgs {
 /// Everything that is wrong with the files; the project's profiles cannot be read.
 pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> Result<(), CliError> {
     let known = match &args.project {
-        Some(project) => Some(of_project(&context.desk().await?, project).await?),
+        Some(project) => Some(of_project(&context.client().await?, project).await?),
         None => None,
     };
     let mut wrong = Vec::new();

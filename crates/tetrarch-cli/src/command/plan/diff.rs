@@ -9,10 +9,11 @@ use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
-use super::{missing, versions};
+use super::versions;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, TableRow};
+use crate::snapshot::no_plan_of;
 
 /// Arguments of `plan diff`.
 #[derive(Debug, clap::Args)]
@@ -44,12 +45,12 @@ const COLUMNS: &[Column] = &[
 /// There is no such epic or version; the bus cannot be read.
 pub(super) async fn run(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: &PlanDiffArgs,
 ) -> Result<(), CliError> {
-    let events = versions(&desk.bus, args.epic).await?;
+    let events = versions(&client.bus, args.epic).await?;
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
-        return Err(missing(args.epic));
+        return Err(no_plan_of(args.epic));
     };
     let to = args.to.unwrap_or(last.version);
     for version in [args.from, to] {

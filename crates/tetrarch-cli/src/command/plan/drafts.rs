@@ -76,11 +76,11 @@ const COLUMNS: &[Column] = &[
 /// The bus cannot be read.
 pub(super) async fn list(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: &DraftsArgs,
 ) -> Result<(), CliError> {
     let wanted = [Select::OfEpic(KeyKind::Draft, args.epic)];
-    let snapshot = StateSnapshot::read(&desk.bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let drafts = snapshot.records.drafts.get(&args.epic).into_iter().flatten();
     let shown = |draft: &&Proposal| args.closed || draft.status == DraftStatus::Open;
     let mut drafts: Vec<&Proposal> = drafts.map(|(_, draft)| draft).filter(shown).collect();
@@ -124,11 +124,11 @@ fn row(snapshot: &StateSnapshot, draft: &Proposal) -> Result<TableRow, CliError>
 /// There is no such draft; the owner refuses, or does not answer.
 pub(super) async fn approve(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: DraftApproveArgs,
 ) -> Result<(), CliError> {
     let DraftApproveArgs { draft, reason } = args;
-    decide(context, desk, DraftDecideArgs { draft, reason }, DraftVerdict::Approve).await
+    decide(context, client, DraftDecideArgs { draft, reason }, DraftVerdict::Approve).await
 }
 
 /// A human's verdict on a draft, from wherever it is said.
@@ -137,12 +137,12 @@ pub(super) async fn approve(
 /// There is no such draft; the owner refuses, or does not answer.
 pub(crate) async fn verdict(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     draft: DraftId,
     reason: String,
     verdict: DraftVerdict,
 ) -> Result<(), CliError> {
-    decide(context, desk, DraftDecideArgs { draft, reason }, verdict).await
+    decide(context, client, DraftDecideArgs { draft, reason }, verdict).await
 }
 
 /// Decides on a draft, whichever epic it is of.
@@ -151,18 +151,18 @@ pub(crate) async fn verdict(
 /// There is no such draft; the owner refuses, or does not answer.
 pub(super) async fn decide(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     args: DraftDecideArgs,
     verdict: DraftVerdict,
 ) -> Result<(), CliError> {
     let DraftDecideArgs { draft, reason } = args;
-    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Draft)]).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
     let mut all = snapshot.records.drafts.into_iter();
     let Some((epic, _)) = all.find(|(_, drafts)| drafts.contains_key(&draft)) else {
         return Err(CliError::new(Code::NotFound, format!("draft {draft} was not found"))
             .hint("list the drafts of a goal with `tetrarch plan drafts <goal>`"));
     };
     let op = PlanOp::Decide { epic, draft, verdict, reason };
-    let reply = desk.operate(&Op::Plan(op)).await;
+    let reply = client.operate(&Op::Plan(op)).await;
     told(context, reply, epic)
 }

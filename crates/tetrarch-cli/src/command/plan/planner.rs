@@ -62,9 +62,9 @@ pub(super) async fn propose_plan(
 }
 
 async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Goal(epic))]).await?;
-    snapshot.records.goals.get(&epic).cloned().ok_or_else(|| super::missing(epic))
+    snapshot.records.goals.get(&epic).cloned().ok_or_else(|| crate::snapshot::no_plan_of(epic))
 }
 
 fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {

@@ -9,7 +9,7 @@ use tetrarch_bus::server::endpoint;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::Prepared;
+use super::prepare::Prepared;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::process::READY;
@@ -28,16 +28,16 @@ pub(super) async fn ensure(
     context: &Context,
     plan: &Prepared,
 ) -> Result<(HumanClient, Option<OwnFleet>), CliError> {
-    if let Some(desk) = running(context).await? {
-        plan.warn_of_here(&desk);
-        return Ok((desk, None));
+    if let Some(client) = running(context).await? {
+        plan.warn_of_here(&client);
+        return Ok((client, None));
     }
     if context.config.bus.url.is_some() {
-        return Ok((context.desk().await?, None));
+        return Ok((context.client().await?, None));
     }
     plan.fits_here()?;
     let fleet = OwnFleet(bring_up(context).await?);
-    Ok((context.desk().await?, Some(fleet)))
+    Ok((context.client().await?, Some(fleet)))
 }
 
 /// A connection to the fleet that is up here, if one is.
@@ -45,9 +45,9 @@ pub(super) async fn ensure(
 /// # Errors
 /// Its bus cannot be read.
 pub(super) async fn running(context: &Context) -> Result<Option<HumanClient>, CliError> {
-    let Ok(desk) = context.desk().await else { return Ok(None) };
-    let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
-    Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(desk))
+    let Ok(client) = context.client().await else { return Ok(None) };
+    let owned = Lease::look(&client.bus, &LeaseKey::Go).await?;
+    Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(client))
 }
 
 /// Whether nothing was ever given to a fleet here: no bus was ever up in the data directory.

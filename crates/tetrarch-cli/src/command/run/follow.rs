@@ -15,10 +15,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::progress::{Progress, StatusLine};
 use super::watching::{LOOK_EVERY, ObstacleChanges, ObstacleWatch};
-use crate::args::OutputFormat;
 use crate::context::{Context, HumanClient};
 use crate::exit::CliError;
 use crate::obstacles;
+use crate::options::OutputFormat;
 use crate::output::{self, stamp, visible};
 
 /// How long the ledger may take to tell what a plan event has told already.
@@ -72,15 +72,15 @@ impl GoalFollower {
     pub(super) async fn follow(
         &mut self,
         context: &Context,
-        desk: &HumanClient,
+        client: &HumanClient,
         epic: EpicId,
         wait: bool,
     ) -> Result<FollowOutcome, CliError> {
-        let events = plan_events(&desk.bus, Some(epic), From::Start).await?;
+        let events = plan_events(&client.bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
-        let (mut watch, from) = ObstacleWatch::open(desk, epic).await?;
+        let (mut watch, from) = ObstacleWatch::open(client, epic).await?;
         self.tell_others(context, &watch.others())?;
-        let mut entries = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+        let mut entries = std::pin::pin!(follow_ledger(&client.bus, from, 0));
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -72,8 +72,8 @@ impl Prepared {
     }
 
     /// The same for a fleet that is up on this machine. It may have other hosts, or another PATH: nothing is refused.
-    pub(in crate::command) fn warn_of_here(&self, desk: &HumanClient) {
-        if desk.data_dir.is_some() {
+    pub(in crate::command) fn warn_of_here(&self, client: &HumanClient) {
+        if client.data_dir.is_some() {
             self.warn(&self.missing_programs());
         }
     }

@@ -71,18 +71,18 @@ pub(super) fn read(path: &Path) -> Result<ImportedProfiles, CliError> {
     Ok(ImportedProfiles { profiles, document, form })
 }
 
-/// Refuses work that no profile can do: neither one that comes with it nor one that its project has. `desk`: none
+/// Refuses work that no profile can do: neither one that comes with it nor one that its project has. `client`: none
 /// where nothing was ever given to a project.
 ///
 /// # Errors
 /// Each node without a profile; the bus is away.
 pub(super) async fn require(
-    desk: Option<&HumanClient>,
+    client: Option<&HumanClient>,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
-    let known = match desk {
-        Some(desk) => of_project(desk, project).await?,
+    let known = match client {
+        Some(client) => of_project(client, project).await?,
         None => Vec::new(),
     };
     plan.check_profiles(&known).map_err(|missing| {
@@ -99,18 +99,18 @@ pub(super) async fn require(
 /// # Errors
 /// The owner refuses, or does not answer.
 pub(super) async fn apply_changed(
-    desk: &HumanClient,
+    client: &HumanClient,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
-    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let known = snapshot.records.profiles;
     for own in &plan.profiles {
         let held = known.get(&(project.clone(), own.name.clone()));
         if held.is_some_and(|held| held != own) {
             let apply =
                 Op::ProfileApply { project: project.clone(), profile: Box::new(own.clone()) };
-            desk.operate(&apply).await?;
+            client.operate(&apply).await?;
         }
     }
     Ok(())
@@ -121,10 +121,10 @@ pub(super) async fn apply_changed(
 /// # Errors
 /// The bus is away.
 pub(in crate::command) async fn of_project(
-    desk: &HumanClient,
+    client: &HumanClient,
     project: &ProjectName,
 ) -> Result<Vec<ProfileName>, CliError> {
-    let snapshot = StateSnapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.records.profiles.into_keys();
     Ok(all.filter(|(of, _)| of == project).map(|(_, name)| name).collect())
 }

@@ -38,16 +38,16 @@ struct Figures {
 /// The ledger or an artifact cannot be read.
 pub(super) async fn print(
     context: &Context,
-    desk: &HumanClient,
+    client: &HumanClient,
     epic: EpicId,
     from: u64,
     took: Duration,
     result: Option<&GoalResult>,
     quiet: bool,
 ) -> Result<(), CliError> {
-    let through = desk.bus.stream_last_seq(LEDGER).await?;
+    let through = client.bus.stream_last_seq(LEDGER).await?;
     let mut figures = Figures::default();
-    for item in read_ledger(&desk.bus, from + 1, through, 0).await {
+    for item in read_ledger(&client.bus, from + 1, through, 0).await {
         if let Ok(entry) = item.entry {
             figures.take(&entry, epic);
         }
@@ -56,7 +56,7 @@ pub(super) async fn print(
         return Ok(());
     }
     if let Some(result) = result {
-        output::deliverable(&format!("{}\n", whole_text(desk, result).await))?;
+        output::deliverable(&format!("{}\n", whole_text(client, result).await))?;
     }
     if !quiet {
         say(figures.text(context, took, result).trim_end());
@@ -78,10 +78,10 @@ pub(super) fn value(result: &GoalResult) -> Value {
 }
 
 /// The deliverable; the text artifact when that holds the whole of it.
-async fn whole_text(desk: &HumanClient, result: &GoalResult) -> String {
+async fn whole_text(client: &HumanClient, result: &GoalResult) -> String {
     let text = result.artifacts.iter().find(|artifact| artifact.name == "deliverable");
     let Some(artifact) = text else { return result.deliverable.clone() };
-    let bytes = Artifacts::new(&desk.bus).get_bytes(&artifact.sha256).await;
+    let bytes = Artifacts::new(&client.bus).get_bytes(&artifact.sha256).await;
     bytes
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())

@@ -53,14 +53,14 @@ impl ObstacleWatch {
     ///
     /// # Errors
     /// The bus is away, or does not let this credential read.
-    pub(super) async fn open(desk: &HumanClient, epic: EpicId) -> Result<(Self, u64), CliError> {
-        let bus = &desk.bus;
+    pub(super) async fn open(client: &HumanClient, epic: EpicId) -> Result<(Self, u64), CliError> {
+        let bus = &client.bus;
         // Read before the records: what is newer than this is in the ledger from there on.
         let meta = load_meta(bus).await;
         let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
         let from = meta.map_or(1, |meta| meta.outbox_through + 1);
         let snapshot = obstacles::read(bus, Some(epic)).await?;
-        let telemetry = follow_telemetry(desk.clone());
+        let telemetry = follow_telemetry(client.clone());
         let (present, standing, before) = (Vec::new(), None, Spend::default());
         let mut watch = Self { epic, snapshot, telemetry, present, standing, before };
         watch.before = watch.spent();
@@ -123,12 +123,12 @@ impl ObstacleWatch {
 }
 
 /// What the records do not say, as it is told now and then beside everything else.
-fn follow_telemetry(desk: HumanClient) -> watch::Receiver<Telemetry> {
+fn follow_telemetry(client: HumanClient) -> watch::Receiver<Telemetry> {
     let (tell, telemetry) = watch::channel(Telemetry { owner: true, halted: None });
     tokio::spawn(async move {
         while !tell.is_closed() {
             // While the bus is away, what was known is as good as anything.
-            if let Ok(now) = obstacles::telemetry(&desk).await {
+            if let Ok(now) = obstacles::telemetry(&client).await {
                 tell.send_replace(now);
             }
             tokio::select! {

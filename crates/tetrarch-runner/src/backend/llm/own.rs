@@ -12,7 +12,7 @@ use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::overseer::update;
 use tetrarch_core::time::BusTime;
 
-use super::ears::InboxMessage;
+use super::input::InboxMessage;
 
 pub(super) use operation::{Operation, OwnerOperation, operation, replied, write};
 
@@ -194,17 +194,17 @@ pub(super) fn wait(arguments: &Map<String, Value>) -> u64 {
     arguments.get("seconds").and_then(Value::as_u64).unwrap_or(WAIT).clamp(1, WAIT_MAX)
 }
 
-/// A letter in words.
-pub(super) fn words(letter: &InboxMessage) -> String {
-    let InboxMessage { topic, from, body, .. } = letter;
+/// Mail in words.
+pub(super) fn words(mail: &InboxMessage) -> String {
+    let InboxMessage { topic, from, body, .. } = mail;
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 
 /// What an answer says, or why a question was not asked.
-pub(super) fn answer(letter: &InboxMessage) -> Result<String, String> {
-    let body: Value = serde_json::from_str(&letter.body).unwrap_or_default();
+pub(super) fn answer(mail: &InboxMessage) -> Result<String, String> {
+    let body: Value = serde_json::from_str(&mail.body).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if letter.topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }
+    if mail.topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }
 }
 
 fn text(arguments: &Map<String, Value>, key: &str) -> Result<String, String> {

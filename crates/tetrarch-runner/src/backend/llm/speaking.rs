@@ -11,8 +11,8 @@ use tetrarch_model::{AnswerPart, Model, ModelFailure, ModelRequest, TRIES, pause
 use tokio::time::sleep;
 
 use super::deltas::Deltas;
-use super::ears::{ConversationInput, Halt, Yields};
-use crate::seat::Teller;
+use super::input::{ConversationInput, Halt, Yields};
+use crate::channels::Teller;
 
 /// How long a model may say nothing at all.
 const IDLE: Duration = Duration::from_secs(120);
@@ -72,11 +72,11 @@ impl Tries {
     }
 
     /// Waits as long as the next try has to.
-    pub(super) async fn pause(&self, ears: &mut ConversationInput) -> Result<(), Halt> {
+    pub(super) async fn pause(&self, input: &mut ConversationInput) -> Result<(), Halt> {
         if self.made == 0 {
             return Ok(());
         }
-        ears.during(Yields::AtOnce, sleep(pause(self.made, &self.seed, self.after))).await
+        input.during(Yields::AtOnce, sleep(pause(self.made, &self.seed, self.after))).await
     }
 
     /// There are no more of them.
@@ -91,11 +91,11 @@ impl TurnContext<'_> {
     /// Asks once.
     pub(super) async fn ask(
         self,
-        ears: &mut ConversationInput,
+        input: &mut ConversationInput,
         request: &ModelRequest<'_>,
         tries: &mut Tries,
     ) -> Result<Reply, NoAnswer> {
-        let trouble = match ears.during(Yields::AtOnce, self.hear(request)).await? {
+        let trouble = match input.during(Yields::AtOnce, self.hear(request)).await? {
             Ok(reply) => return Ok(reply),
             Err(trouble) => trouble,
         };

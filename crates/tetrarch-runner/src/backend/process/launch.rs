@@ -103,9 +103,12 @@ pub(super) struct Launched {
 }
 
 /// Starts the program of a brief.
-pub(super) async fn launch(ground: &RunnerContext, start: &Start) -> Result<Launched, LaunchError> {
-    let (dir, dir_is_own) = directory(&ground.workspace_dir, start, start.run).await?;
-    match contain(ground, start, &dir).await {
+pub(super) async fn launch(
+    context: &RunnerContext,
+    start: &Start,
+) -> Result<Launched, LaunchError> {
+    let (dir, dir_is_own) = directory(&context.workspace_dir, start, start.run).await?;
+    match contain(context, start, &dir).await {
         Ok(Contained { started, cgroup, bounds, places }) => {
             let Started { child, pid, awaited, layers, proxy } = started;
             let bounds = bounds.enforced(&layers);
@@ -116,10 +119,10 @@ pub(super) async fn launch(ground: &RunnerContext, start: &Start) -> Result<Laun
             let layers: Vec<String> = layers.iter().map(ToString::to_string).collect();
             let isolation = format!(
                 "{contained}; process group {pid}; {}; {}",
-                ground.subreaper,
+                context.subreaper,
                 layers.join("; ")
             );
-            let headcount = Headcount::of(cgroup.as_ref().ok(), &ground.containment);
+            let headcount = Headcount::of(cgroup.as_ref().ok(), &context.containment);
             let traces = Traces::of_program(ProcessMark::Run(start.run), pid, cgroup.ok());
             Ok(Launched {
                 child,
@@ -154,17 +157,17 @@ struct Contained {
 
 /// Starts it in all the layers there are; not at all when one is missing that is required.
 async fn contain(
-    ground: &RunnerContext,
+    context: &RunnerContext,
     start: &Start,
     dir: &Path,
 ) -> Result<Contained, LaunchError> {
-    let places = ground.places_for(start).await?;
-    let containment = &ground.containment;
+    let places = context.places_for(start).await?;
+    let containment = &context.containment;
     let required = |cause: &String| LaunchError::NotContained { cause: cause.clone() };
     if let (Some(cause), true) = (containment.exposed(), containment.required) {
         return Err(required(&cause));
     }
-    let cgroup = ground.cgroup_for(start.run);
+    let cgroup = context.cgroup_for(start.run);
     if let (Err(cause), true) = (&cgroup, containment.required) {
         return Err(required(cause));
     }
@@ -176,7 +179,7 @@ async fn contain(
     let bounds = SandboxPolicy { readable: places.readable(), ..bounds };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
-        None => spawn(start, &ground.life, dir, &bounds, &containment.launcher, places.home()),
+        None => spawn(start, &context.life, dir, &bounds, &containment.launcher, places.home()),
     };
     let mut started = match spawned {
         Ok(started) => started,

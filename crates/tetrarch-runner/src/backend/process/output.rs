@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::expected::Expected;
+use crate::channels::Teller;
 use crate::files::Gate;
 use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
 use crate::pace::RequestPacer;
 use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, invalid_line, read};
-use crate::seat::Teller;
 
 /// Bytes taken from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;

@@ -9,7 +9,7 @@ use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::time::BusTime;
 
 use super::{Described, described, text};
-use crate::backend::llm::ears::InboxMessage;
+use crate::backend::llm::input::InboxMessage;
 
 /// What the owner is asked for by a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,14 +188,14 @@ fn draft(arguments: &Map<String, Value>) -> Result<Map<String, Value>, String> {
 }
 
 /// What came of it, in words.
-pub(in crate::backend::llm) fn replied(letter: &InboxMessage) -> Result<String, String> {
-    let body: Value = serde_json::from_str(&letter.body).unwrap_or_default();
+pub(in crate::backend::llm) fn replied(mail: &InboxMessage) -> Result<String, String> {
+    let body: Value = serde_json::from_str(&mail.body).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let error = said("error");
     if !error.is_empty() {
         return Err([error, said("detail")].join(" ").trim_end().to_owned());
     }
-    let mut words = letter.body.clone();
+    let mut words = mail.body.clone();
     if !said("data").is_empty() {
         words = [said("detail"), said("data")].join("\n").trim_start().to_owned();
     }
@@ -311,18 +311,18 @@ mod tests {
 
     #[test]
     fn refusal_is_an_error_and_success_returns_its_data() {
-        let letter = |body: Value| InboxMessage {
+        let mail = |body: Value| InboxMessage {
             topic: "reply".to_owned(),
             from: "GO".to_owned(),
             body: body.to_string(),
             place: 1,
             answers: None,
         };
-        let refused = replied(&letter(json!({"error": "E_CONFLICT", "detail": "held by W:1"})));
+        let refused = replied(&mail(json!({"error": "E_CONFLICT", "detail": "held by W:1"})));
         assert_eq!(refused, Err("E_CONFLICT held by W:1".to_owned()));
-        let told = replied(&letter(json!({"op": "todo.list", "data": "[]"})));
+        let told = replied(&mail(json!({"op": "todo.list", "data": "[]"})));
         assert_eq!(told, Ok("[]".to_owned()));
-        let sent = replied(&letter(json!({"to": "GO"})));
+        let sent = replied(&mail(json!({"to": "GO"})));
         assert_eq!(sent, Ok(r#"{"to":"GO"}"#.to_owned()));
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{ConversationEnd, LlmConversation, effect, ending, own};
-use crate::backend::llm::ears::{Halt, Yields};
+use crate::backend::llm::input::{Halt, Yields};
 use crate::backend::llm::own::AgentTool;
 use crate::tools::Toolbox;
 
@@ -32,7 +32,7 @@ impl LlmConversation {
         if due.len() > 1 {
             // They only look, so they are made side by side.
             let looks = due.iter().map(|due| look(&self.whose, &self.tools, &self.toolbox, due));
-            let seen = self.ears.during(Yields::AfterDrain, join_all(looks)).await?;
+            let seen = self.input.during(Yields::AfterDrain, join_all(looks)).await?;
             for (due, said) in due.iter().zip(seen) {
                 self.answer(due, said).await;
             }
@@ -78,7 +78,7 @@ impl LlmConversation {
             Some(own) => self.own(own, due, arguments).await,
             None => {
                 let call = made(&self.toolbox, due, arguments);
-                Ok(self.ears.during(Yields::AfterDrain, call).await?)
+                Ok(self.input.during(Yields::AfterDrain, call).await?)
             }
         }
     }
@@ -146,7 +146,7 @@ impl LlmConversation {
     /// Tells what others have to work for, no faster than an agent may.
     async fn beg(&mut self, event: RunnerEvent) -> Result<(), Halt> {
         if let Some(wait) = self.pace.wait(Instant::now(), &event) {
-            self.ears.during(Yields::AfterDrain, sleep(wait)).await?;
+            self.input.during(Yields::AfterDrain, sleep(wait)).await?;
         }
         self.teller.tell(event).await;
         Ok(())
@@ -162,15 +162,15 @@ impl LlmConversation {
             Err(error) => return Ok(Err(error)),
         };
         self.beg(event).await?;
-        match timeout(REPLY_WITHIN, self.ears.await_reply(id)).await {
-            Ok(letter) => {
-                let letter = letter?;
+        match timeout(REPLY_WITHIN, self.input.await_reply(id)).await {
+            Ok(mail) => {
+                let mail = mail?;
                 // What came before it is heard, so that nothing before it is missing where this one is recorded.
-                while let Some(earlier) = self.ears.letter_before(letter.place) {
+                while let Some(earlier) = self.input.mail_before(mail.place) {
                     self.hear(&earlier).await;
                 }
-                self.given = letter.place;
-                Ok(own::replied(&letter))
+                self.given = mail.place;
+                Ok(own::replied(&mail))
             }
             Err(_) => Ok(Err(format!(
                 "asked as {id}, but no answer came in time; look whether it was done before you ask again"
@@ -187,11 +187,11 @@ impl LlmConversation {
         self.beg(RunnerEvent::Ask { question, options }).await?;
         loop {
             let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
-            let letter = self.ears.await_letter(&topics).await?;
-            if letter.topic == own::STATUS_REQUEST {
+            let mail = self.input.await_mail(&topics).await?;
+            if mail.topic == own::STATUS_REQUEST {
                 self.say_status().await;
             } else {
-                return Ok(own::answer(&letter));
+                return Ok(own::answer(&mail));
             }
         }
     }
@@ -202,17 +202,17 @@ impl LlmConversation {
         }
         let until = Instant::now() + Duration::from_secs(seconds);
         loop {
-            let Ok(letter) = timeout_at(until, self.ears.await_letter(&[])).await else {
+            let Ok(mail) = timeout_at(until, self.input.await_mail(&[])).await else {
                 return Ok(Ok(format!("no mail came within {seconds} s")));
             };
-            let letter = letter?;
-            if letter.topic == own::STATUS_REQUEST {
+            let mail = mail?;
+            if mail.topic == own::STATUS_REQUEST {
                 self.say_status().await;
-            } else if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
+            } else if mail.answers.is_some() && own::ANSWERS.contains(&mail.topic.as_str()) {
                 // Whoever asked is over, or asked once more.
             } else {
-                self.given = letter.place;
-                return Ok(Ok(own::words(&letter)));
+                self.given = mail.place;
+                return Ok(Ok(own::words(&mail)));
             }
         }
     }

@@ -155,11 +155,11 @@ impl ProgramRun {
     pub(super) async fn turn(&mut self, turn: VerbEvent) {
         let now = Instant::now();
         let deeds = match turn {
-            VerbEvent::Asked(command) => self.helm.takes.ask(now, command),
-            VerbEvent::Declared(verbs) => self.helm.takes.declare(now, verbs),
-            VerbEvent::Due => self.helm.takes.due(now),
+            VerbEvent::Asked(command) => self.relay.takes.ask(now, command),
+            VerbEvent::Declared(verbs) => self.relay.takes.declare(now, verbs),
+            VerbEvent::Due => self.relay.takes.due(now),
             VerbEvent::Taken(id) => {
-                match self.helm.holding.remove(&id) {
+                match self.relay.holding.remove(&id) {
                     Some(Verb::Pause) => self.ladder.stand_still(now),
                     Some(Verb::Resume) => self.ladder.go_on(now),
                     // It waits for people, who have a deadline of their own.
@@ -169,15 +169,15 @@ impl ProgramRun {
                 Vec::new()
             }
             VerbEvent::Fate(LineDelivery { id, why: None }) => {
-                self.helm.receipt(id, Stage::Delivered, "");
+                self.relay.receipt(id, Stage::Delivered, "");
                 Vec::new()
             }
             VerbEvent::Fate(LineDelivery { id, why: Some(why) }) => {
-                self.helm.receipt(id, Stage::Refused, why.to_string());
+                self.relay.receipt(id, Stage::Refused, why.to_string());
                 Vec::new()
             }
             VerbEvent::Look => {
-                self.helm.freeze().await;
+                self.relay.freeze().await;
                 Vec::new()
             }
             VerbEvent::Nothing => Vec::new(),
@@ -191,27 +191,27 @@ impl ProgramRun {
         match deed {
             VerbAction::Tell(command) => self.tell_verb(&command),
             VerbAction::Freeze(id) => {
-                if self.ladder.is_free() && self.helm.freeze().await {
+                if self.ladder.is_free() && self.relay.freeze().await {
                     self.ladder.stand_still(Instant::now());
-                    self.helm.receipt(id, Stage::Delivered, "");
-                    self.helm.receipt(id, Stage::Effective, "");
+                    self.relay.receipt(id, Stage::Delivered, "");
+                    self.relay.receipt(id, Stage::Effective, "");
                 } else {
-                    self.helm.takes.runs();
-                    self.helm.receipt(id, Stage::Refused, "it is ending");
+                    self.relay.takes.runs();
+                    self.relay.receipt(id, Stage::Refused, "it is ending");
                 }
             }
             VerbAction::Thaw(id) => {
                 self.let_go().await;
-                self.helm.receipt(id, Stage::Delivered, "");
-                self.helm.receipt(id, Stage::Effective, "");
+                self.relay.receipt(id, Stage::Delivered, "");
+                self.relay.receipt(id, Stage::Effective, "");
             }
-            VerbAction::Refuse(id, why) => self.helm.receipt(id, Stage::Refused, why),
+            VerbAction::Refuse(id, why) => self.relay.receipt(id, Stage::Refused, why),
         }
     }
 
     /// It is to end, or to go on: nothing of it stands still any more.
     pub(super) async fn let_go(&mut self) {
-        self.helm.thaw().await;
+        self.relay.thaw().await;
         self.ladder.go_on(Instant::now());
     }
 
@@ -225,10 +225,10 @@ impl ProgramRun {
             Ok(()) => {
                 self.ladder.was_given_a_line(Instant::now());
                 if matches!(verb, Verb::Pause | Verb::Resume | Verb::Interrupt) {
-                    self.helm.holding.insert(id, verb);
+                    self.relay.holding.insert(id, verb);
                 }
             }
-            Err(why) => self.helm.receipt(id, Stage::Refused, why),
+            Err(why) => self.relay.receipt(id, Stage::Refused, why),
         }
     }
 }

@@ -21,18 +21,18 @@ use tetrarch_core::redaction::redact;
 use tetrarch_model::Model;
 use tetrarch_telemetry::Whose;
 
-use super::ears::{ConversationInput, Halt, InboxMessage};
 use super::ending::{self, ConversationResult, EndDecision};
+use super::input::{ConversationInput, Halt, InboxMessage};
 use super::own;
 use super::speaking::failed;
 use super::{ConversationSetup, whose};
 use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
+use crate::channels::{RunChannels, Teller};
 use crate::files::Gate;
 use crate::lines::start_of;
 use crate::pace::RequestPacer;
 use crate::places::RunDirectories;
-use crate::seat::{RunChannels, Teller};
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 use crate::tools::Toolbox;
@@ -78,7 +78,7 @@ pub(super) struct LlmConversation {
     expected: Expected,
     form: Option<Expected>,
     gate: Gate,
-    ears: ConversationInput,
+    input: ConversationInput,
     teller: Teller,
     pace: RequestPacer,
     turn_within: Duration,
@@ -105,8 +105,8 @@ impl LlmConversation {
     pub(super) fn open(
         begun: ConversationSetup,
         start: Start,
-        seat: RunChannels,
-        ground: &RunnerContext,
+        channels: RunChannels,
+        context: &RunnerContext,
     ) -> Self {
         let ConversationSetup {
             expected,
@@ -138,15 +138,15 @@ impl LlmConversation {
             conversation,
             expected,
             form,
-            gate: Gate::new(dir.clone(), ground.artifact_max),
-            teller: seat.teller.clone(),
-            ears: ConversationInput::new(seat, brief.wall),
+            gate: Gate::new(dir.clone(), context.artifact_max),
+            teller: channels.teller.clone(),
+            input: ConversationInput::new(channels, brief.wall),
             pace: RequestPacer::default(),
             turn_within,
             output_tokens: served.max_output_tokens.unwrap_or(OUTPUT_TOKENS),
             context_tokens: u64::from(served.context_tokens.unwrap_or(CONTEXT_TOKENS)),
             key_from: served.key_from.clone(),
-            price: ground.prices.of(&served.provider, &runner.model),
+            price: context.prices.of(&served.provider, &runner.model),
             unpriced: format!("{}/{}", served.provider, runner.model),
             usage: Usage::default(),
             told: 0,
@@ -196,14 +196,14 @@ impl LlmConversation {
 
     /// One step further.
     async fn go_on(&mut self) -> Result<(), ConversationEnd> {
-        self.ears.boundary().await?;
-        while let Some(steer) = self.ears.steer() {
+        self.input.boundary().await?;
+        while let Some(steer) = self.input.steer() {
             let text = format!("[{} says]\n{}", steer.by, steer.wanted.text());
             self.heard(fitting(&text), 0).await;
-            self.ears.confirm(steer.id).await;
+            self.input.confirm(steer.id).await;
         }
-        while let Some(letter) = self.ears.letter() {
-            self.hear(&letter).await;
+        while let Some(mail) = self.input.next_mail() {
+            self.hear(&mail).await;
         }
         let tools = &self.tools;
         match self.conversation.next(|call| effect(tools, call)) {
@@ -261,7 +261,7 @@ impl LlmConversation {
             self.record(Recorded::Answer { step, index, text, is_error, letter }).await;
         }
         self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
-        Ok(self.ears.steered().await?)
+        Ok(self.input.steered().await?)
     }
 
     /// The model spoke and called nothing: that is its deliverable.
@@ -292,18 +292,18 @@ impl LlmConversation {
         }
     }
 
-    /// A letter that nobody waits for.
-    async fn hear(&mut self, letter: &InboxMessage) {
-        if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
+    /// Mail that nobody waits for.
+    async fn hear(&mut self, mail: &InboxMessage) {
+        if mail.answers.is_some() && own::ANSWERS.contains(&mail.topic.as_str()) {
             // Whoever asked is over, or asked once more.
             return;
         }
-        if letter.topic == own::STATUS_REQUEST {
+        if mail.topic == own::STATUS_REQUEST {
             self.say_status().await;
         } else {
-            let mut text = own::words(letter);
+            let mut text = own::words(mail);
             redact(&mut text);
-            self.heard(fitting(&text), letter.place).await;
+            self.heard(fitting(&text), mail.place).await;
         }
     }
 
@@ -332,7 +332,7 @@ impl LlmConversation {
         self.told += 1;
         let (recorded, confirm) = (Box::new(recorded), Some(self.told));
         self.teller.tell(RunnerEvent::Conversed { recorded, confirm }).await;
-        Ok(self.ears.noted(self.told).await?)
+        Ok(self.input.noted(self.told).await?)
     }
 
     fn fails(&self, why: &str) -> ConversationEnd {

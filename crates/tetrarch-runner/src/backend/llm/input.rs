@@ -1,4 +1,4 @@
-//! What a conversation hears while something is under way: orders to end, verbs, letters, and what comes of
+//! What a conversation hears while something is under way: orders to end, verbs, mail, and what comes of
 //! what it told. Nothing that is under way is abandoned before its boundary, nor goes on after it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,7 @@ use tetrarch_core::verb::{Command, Stage, Wanted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::seat::{RunChannels, StopRequest, Teller};
+use crate::channels::{RunChannels, StopRequest, Teller};
 
 /// Letters that wait to be read; the oldest give way.
 const LETTERS_MAX: usize = 64;
@@ -54,7 +54,7 @@ pub(super) struct InboxMessage {
     pub(super) answers: Option<RequestId>,
 }
 
-/// The ears of one conversation.
+/// What one conversation hears.
 #[derive(Debug)]
 pub(super) struct ConversationInput {
     lines: mpsc::Receiver<Inbound>,
@@ -64,7 +64,7 @@ pub(super) struct ConversationInput {
     ending: Option<(Halt, Instant)>,
     wall: Option<(Instant, Millis)>,
     noted: u64,
-    letters: VecDeque<InboxMessage>,
+    mails: VecDeque<InboxMessage>,
     /// What became of what was to be set aside.
     verdicts: BTreeMap<String, Result<(), String>>,
     verbs: mpsc::Receiver<Command>,
@@ -80,8 +80,8 @@ pub(super) struct ConversationInput {
 }
 
 impl ConversationInput {
-    pub(super) fn new(seat: RunChannels, wall: Option<Millis>) -> Self {
-        let RunChannels { lines, mut asked, verbs, teller } = seat;
+    pub(super) fn new(channels: RunChannels, wall: Option<Millis>) -> Self {
+        let RunChannels { lines, mut asked, verbs, teller } = channels;
         asked.mark_changed();
         let end =
             |wall: Millis| Some((Instant::now().checked_add(Duration::from_millis(wall.0))?, wall));
@@ -92,7 +92,7 @@ impl ConversationInput {
             ending: None,
             wall: wall.and_then(end),
             noted: 0,
-            letters: VecDeque::new(),
+            mails: VecDeque::new(),
             verdicts: BTreeMap::new(),
             verbs,
             verbs_open: true,
@@ -104,20 +104,20 @@ impl ConversationInput {
         }
     }
 
-    /// The oldest letter that nobody has read.
-    pub(super) fn letter(&mut self) -> Option<InboxMessage> {
-        self.letters.pop_front()
+    /// The oldest mail that nobody has read.
+    pub(super) fn next_mail(&mut self) -> Option<InboxMessage> {
+        self.mails.pop_front()
     }
 
-    /// The oldest letter that nobody has read and that came before this place.
-    pub(super) fn letter_before(&mut self, place: u64) -> Option<InboxMessage> {
-        self.letters.pop_front_if(|it| it.place < place)
+    /// The oldest mail that nobody has read and that came before this place.
+    pub(super) fn mail_before(&mut self, place: u64) -> Option<InboxMessage> {
+        self.mails.pop_front_if(|it| it.place < place)
     }
 
-    /// The oldest unread letter of one of these topics.
-    pub(super) fn letter_of(&mut self, topics: &[&str]) -> Option<InboxMessage> {
-        let place = self.letters.iter().position(|it| topics.contains(&it.topic.as_str()))?;
-        self.letters.remove(place)
+    /// The oldest unread mail of one of these topics.
+    pub(super) fn mail_of(&mut self, topics: &[&str]) -> Option<InboxMessage> {
+        let place = self.mails.iter().position(|it| topics.contains(&it.topic.as_str()))?;
+        self.mails.remove(place)
     }
 
     /// Takes in what has arrived, stands still while that is wanted, and says whether to end here.
@@ -206,12 +206,12 @@ impl ConversationInput {
         Ok(())
     }
 
-    /// Waits for a letter of one of these topics; of any, when none is named.
-    pub(super) async fn await_letter(&mut self, topics: &[&str]) -> Result<InboxMessage, Halt> {
+    /// Waits for mail of one of these topics; of any, when none is named.
+    pub(super) async fn await_mail(&mut self, topics: &[&str]) -> Result<InboxMessage, Halt> {
         loop {
-            let found = if topics.is_empty() { self.letter() } else { self.letter_of(topics) };
-            if let Some(letter) = found {
-                return Ok(letter);
+            let found = if topics.is_empty() { self.next_mail() } else { self.mail_of(topics) };
+            if let Some(mail) = found {
+                return Ok(mail);
             }
             self.listen(Yields::AtOnce).await?;
         }
@@ -220,10 +220,10 @@ impl ConversationInput {
     /// Waits for the answer to a request.
     pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<InboxMessage, Halt> {
         loop {
-            if let Some(place) = self.letters.iter().position(|it| it.answers == Some(id))
-                && let Some(letter) = self.letters.remove(place)
+            if let Some(place) = self.mails.iter().position(|it| it.answers == Some(id))
+                && let Some(mail) = self.mails.remove(place)
             {
-                return Ok(letter);
+                return Ok(mail);
             }
             self.listen(Yields::AtOnce).await?;
         }
@@ -283,10 +283,10 @@ impl ConversationInput {
     fn take(&mut self, line: Inbound) {
         match line {
             Inbound::Mail { topic, from, body, place, answers } => {
-                if self.letters.len() >= LETTERS_MAX {
-                    self.letters.pop_front();
+                if self.mails.len() >= LETTERS_MAX {
+                    self.mails.pop_front();
                 }
-                self.letters.push_back(InboxMessage { topic, from, body, place, answers });
+                self.mails.push_back(InboxMessage { topic, from, body, place, answers });
             }
             Inbound::Noted(number) => self.noted = self.noted.max(number),
             Inbound::Granted { call } => drop(self.verdicts.insert(call, Ok(()))),
@@ -294,12 +294,12 @@ impl ConversationInput {
             Inbound::BudgetWarning { counter, used, limit } => {
                 let (topic, from) = ("budget".to_owned(), "your host".to_owned());
                 let body = format!("{used} of {limit} {counter} are used; come to an end in time");
-                self.letters.push_back(InboxMessage { topic, from, body, place: 0, answers: None });
+                self.mails.push_back(InboxMessage { topic, from, body, place: 0, answers: None });
             }
             Inbound::BudgetRaised { limit } => {
                 let (topic, from) = ("budget".to_owned(), "your host".to_owned());
                 let body = format!("your grant was raised to {} in all; go on", limit.carved());
-                self.letters.push_back(InboxMessage { topic, from, body, place: 0, answers: None });
+                self.mails.push_back(InboxMessage { topic, from, body, place: 0, answers: None });
             }
             // It makes no checkpoints.
             Inbound::Saved => {}
@@ -375,15 +375,18 @@ mod tests {
         }
     }
 
-    fn ears(wall: Option<Millis>) -> (Ends, ConversationInput) {
+    fn input(wall: Option<Millis>) -> (Ends, ConversationInput) {
         let (lines, lines_out) = mpsc::channel(8);
         let (asked, asked_out) = watch::channel(StopRequest::Nothing);
         let (verbs, verbs_out) = mpsc::channel(8);
         let (observed, told) = mpsc::channel(64);
         let (closing, closing_out) = watch::channel(None);
         let teller = Teller::new(RunId(Ulid(1)), observed, closing_out);
-        let seat = RunChannels { lines: lines_out, asked: asked_out, verbs: verbs_out, teller };
-        (Ends { lines, asked, verbs, told, _closing: closing }, ConversationInput::new(seat, wall))
+        let channels = RunChannels { lines: lines_out, asked: asked_out, verbs: verbs_out, teller };
+        (
+            Ends { lines, asked, verbs, told, _closing: closing },
+            ConversationInput::new(channels, wall),
+        )
     }
 
     fn stop() -> StopRequest {
@@ -396,32 +399,32 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn stop_ends_read_only_work_at_once_and_the_rest_after_drain() {
-        let (ends, mut ears) = ears(None);
-        ears.boundary().await.unwrap();
+        let (ends, mut input) = input(None);
+        input.boundary().await.unwrap();
         ends.asked.send_replace(stop());
         let halt = Err(Halt::Stopped("enough".to_owned()));
-        assert_eq!(ears.during(Yields::AtOnce, pending::<()>()).await, halt);
-        assert_eq!(ears.boundary().await, halt);
+        assert_eq!(input.during(Yields::AtOnce, pending::<()>()).await, halt);
+        assert_eq!(input.boundary().await, halt);
         let began = Instant::now();
-        assert_eq!(ears.during(Yields::AfterDrain, async { 7 }).await, Ok(7));
-        assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, halt);
+        assert_eq!(input.during(Yields::AfterDrain, async { 7 }).await, Ok(7));
+        assert_eq!(input.during(Yields::AfterDrain, pending::<()>()).await, halt);
         assert_eq!(began.elapsed(), Duration::from_secs(30));
     }
 
     #[tokio::test(start_paused = true)]
     async fn kill_and_wall_clock_are_immediate() {
-        let (ends, mut ears) = ears(Some(Millis(1_000)));
+        let (ends, mut input) = input(Some(Millis(1_000)));
         let wall = Err(Halt::Wall(Millis(1_000)));
-        assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, wall);
+        assert_eq!(input.during(Yields::AfterDrain, pending::<()>()).await, wall);
         ends.asked.send_replace(StopRequest::Kill);
-        assert_eq!(ears.boundary().await, Err(Halt::Killed));
+        assert_eq!(input.boundary().await, Err(Halt::Killed));
         drop(ends);
-        assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, Err(Halt::Killed));
+        assert_eq!(input.during(Yields::AfterDrain, pending::<()>()).await, Err(Halt::Killed));
     }
 
     #[tokio::test]
     async fn mail_is_kept_in_order_and_found_by_topic() {
-        let (ends, mut ears) = ears(None);
+        let (ends, mut input) = input(None);
         for topic in ["info", "answer", "result.ready"] {
             let (from, body) = ("GO".to_owned(), "{}".to_owned());
             let (topic, place, answers) = (topic.to_owned(), 0, None);
@@ -429,42 +432,42 @@ mod tests {
             ends.lines.send(line).await.unwrap();
         }
         ends.lines.send(Inbound::Noted(2)).await.unwrap();
-        ears.noted(2).await.unwrap();
-        assert_eq!(ears.await_letter(&["answer"]).await.unwrap().topic, "answer");
-        assert_eq!(ears.await_letter(&[]).await.unwrap().topic, "info");
-        assert_eq!(ears.letter().unwrap().topic, "result.ready");
-        assert_eq!(ears.letter(), None);
+        input.noted(2).await.unwrap();
+        assert_eq!(input.await_mail(&["answer"]).await.unwrap().topic, "answer");
+        assert_eq!(input.await_mail(&[]).await.unwrap().topic, "info");
+        assert_eq!(input.next_mail().unwrap().topic, "result.ready");
+        assert_eq!(input.next_mail(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn verbs_are_taken_at_boundaries_and_each_is_answered() {
-        let (mut ends, mut ears) = ears(None);
+        let (mut ends, mut input) = input(None);
         ends.say(1, Wanted::Steer { text: "left".to_owned() }).await;
-        ears.boundary().await.unwrap();
+        input.boundary().await.unwrap();
         assert_eq!(ends.receipts(), [(1, Stage::Delivered)]);
-        let steer = ears.steer().unwrap();
-        ears.confirm(steer.id).await;
+        let steer = input.steer().unwrap();
+        input.confirm(steer.id).await;
         assert_eq!((steer.wanted.text(), ends.receipts()), ("left", vec![(1, Stage::Effective)]));
 
         ends.say(2, Wanted::Pause).await;
-        ears.during(Yields::AtOnce, async { 7 }).await.unwrap();
+        input.during(Yields::AtOnce, async { 7 }).await.unwrap();
         assert_eq!(ends.receipts(), [], "what is under way goes on");
-        let stands = timeout(Duration::from_secs(60), ears.boundary()).await;
+        let stands = timeout(Duration::from_secs(60), input.boundary()).await;
         assert!(stands.is_err(), "it stands still");
         ends.say(3, Wanted::Resume).await;
-        ears.boundary().await.unwrap();
+        input.boundary().await.unwrap();
         let pause = [(2, Stage::Delivered), (2, Stage::Effective)];
         let resume = [(3, Stage::Delivered), (3, Stage::Effective)];
         assert_eq!(ends.receipts(), [pause, resume].concat());
 
         ends.say(4, Wanted::Interrupt { reason: String::new() }).await;
-        let aborted = ears.during(Yields::AfterDrain, pending::<()>()).await;
+        let aborted = input.during(Yields::AfterDrain, pending::<()>()).await;
         assert_eq!(aborted, Err(Halt::Interrupted));
         ends.say(5, Wanted::Interrupt { reason: String::new() }).await;
         ends.say(6, Wanted::Steer { text: "on".to_owned() }).await;
-        ears.steered().await.unwrap();
-        assert_eq!(ears.steer().unwrap().wanted.text(), "on");
-        ears.boundary().await.unwrap();
+        input.steered().await.unwrap();
+        assert_eq!(input.steer().unwrap().wanted.text(), "on");
+        input.boundary().await.unwrap();
         let said = ends.receipts();
         for told in [(4, Stage::Effective), (5, Stage::Refused), (6, Stage::Delivered)] {
             assert!(said.contains(&told), "{said:?}");
@@ -473,14 +476,14 @@ mod tests {
 
     #[tokio::test]
     async fn call_waits_for_its_own_verdict() {
-        let (ends, mut ears) = ears(None);
+        let (ends, mut input) = input(None);
         let why = "too dear".to_owned();
         ends.lines
             .send(Inbound::Withheld { call: "b".to_owned(), why: why.clone() })
             .await
             .unwrap();
         ends.lines.send(Inbound::Granted { call: "a".to_owned() }).await.unwrap();
-        assert_eq!(ears.verdict("a").await, Ok(Ok(())));
-        assert_eq!(ears.verdict("b").await, Ok(Err(why)));
+        assert_eq!(input.verdict("a").await, Ok(Ok(())));
+        assert_eq!(input.verdict("b").await, Ok(Err(why)));
     }
 }

@@ -30,7 +30,7 @@ impl LlmConversation {
         let call = format!("turn-{}", self.asked);
         let worst = self.worst(self.output_tokens.into());
         self.teller.tell(RunnerEvent::SetAside { call: call.clone(), worst }).await;
-        match self.ears.verdict(&call).await {
+        match self.input.verdict(&call).await {
             Ok(Ok(())) => Ok(call),
             Ok(Err(why)) => {
                 let result = RunResult::ended(Outcome::BudgetExceeded, why);
@@ -72,7 +72,7 @@ impl LlmConversation {
         may_call: bool,
     ) -> Result<Reply, ConversationEnd> {
         loop {
-            tries.pause(&mut self.ears).await?;
+            tries.pause(&mut self.input).await?;
             let call = self.set_aside().await?;
             let request = ModelRequest {
                 system: &self.system,
@@ -88,7 +88,7 @@ impl LlmConversation {
                 within: self.turn_within,
                 key_from: &self.key_from,
             };
-            let broke_off = match turn.ask(&mut self.ears, &request, tries).await {
+            let broke_off = match turn.ask(&mut self.input, &request, tries).await {
                 Ok(reply) => return Ok(self.take(call, reply).await),
                 Err(NoAnswer::Halt(halt)) => {
                     // It was heard, and perhaps answered: what it read counts.
