@@ -191,7 +191,11 @@ fn a_plan_allows_one_host_and_port_and_its_program_reaches_no_other() {
     let ended = fleet.run(["run", "plan.json"]);
     let network = fleet.json(&["doctor"]).to_string();
     if network.contains("single destinations cannot be allowed") {
-        assert!(ended.err.contains("single destinations cannot be allowed on this host"), "{}", ended.err);
+        assert!(
+            ended.err.contains("single destinations cannot be allowed on this host"),
+            "{}",
+            ended.err
+        );
         return;
     }
     assert!(network.contains("single destinations can be allowed"), "{network}");

@@ -45,11 +45,7 @@ fn others_join_over_tls_with_the_authoritys_file_and_are_told_so_without_it() {
     assert!(seen.code == Some(0) && seen.out.contains("far"), "{}{}", seen.out, seen.err);
     let refused = asked(&[], None);
     assert_eq!(refused.code, Some(6), "{}", refused.out);
-    assert!(
-        refused.err.contains("issued by an unknown CA"),
-        "{}",
-        refused.err
-    );
+    assert!(refused.err.contains("issued by an unknown CA"), "{}", refused.err);
     assert!(refused.err.contains("next: copy tls/ca.pem"), "{}", refused.err);
 
     let doctor = fleet.json(&["doctor"]);

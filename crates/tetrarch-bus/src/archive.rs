@@ -44,7 +44,9 @@ pub enum ArchiveError {
     #[error(transparent)]
     End(#[from] OutboxError),
     /// The server that was asked does not have all of it.
-    #[error("cannot archive {journal}: read up to {read}, but it ends at {last}; it will be read again")]
+    #[error(
+        "cannot archive {journal}: read up to {read}, but it ends at {last}; it will be read again"
+    )]
     Lagging {
         /// The journal's subject.
         journal: String,

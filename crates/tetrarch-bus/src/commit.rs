@@ -19,13 +19,17 @@ use tetrarch_core::limits::LEASE_EPOCH_MAX;
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// An owner of a higher epoch writes the ledger now: stop.
-    #[error("cannot commit: an owner of the higher epoch {epoch} writes the ledger; this owner stops")]
+    #[error(
+        "cannot commit: an owner of the higher epoch {epoch} writes the ledger; this owner stops"
+    )]
     Deposed {
         /// Its epoch.
         epoch: u64,
     },
     /// The ledger is not where it was taken to be: load it anew and decide again.
-    #[error("cannot commit: the ledger's last entry is {last}, not the expected one; reload and decide again")]
+    #[error(
+        "cannot commit: the ledger's last entry is {last}, not the expected one; reload and decide again"
+    )]
     Reload {
         /// The ledger's last sequence, 0 when it is empty; what is loaded has to reach it.
         last: u64,

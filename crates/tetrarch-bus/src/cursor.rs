@@ -23,7 +23,9 @@ const SEAL_SHOWS_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum CursorError {
     /// Another session's, or another writer's, cursor stands there: stop the session.
-    #[error("cannot write the cursor of {agent}: another session moved it to sequence {last}; this session ends")]
+    #[error(
+        "cannot write the cursor of {agent}: another session moved it to sequence {last}; this session ends"
+    )]
     Fenced {
         /// Whose cursor.
         agent: AgentId,

@@ -42,7 +42,9 @@ pub enum OutboxError {
     #[error("cannot publish the outbox: {0}; it is sent again from its first entry")]
     Refused(#[from] PublishError),
     /// What a refusal named cannot be read, for good.
-    #[error("cannot read what the outbox conflicts with: {0}; it is sent again from its first entry")]
+    #[error(
+        "cannot read what the outbox conflicts with: {0}; it is sent again from its first entry"
+    )]
     Unreadable(#[from] ReadError),
     /// Something in an entry cannot be encoded.
     #[error("cannot encode an entry of the outbox: {0}; run the version of tetrarch that wrote it")]

@@ -75,9 +75,7 @@ impl Durability {
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {
-            Self::Process => {
-                Some("a power cut may lose the last second of acknowledged writes")
-            }
+            Self::Process => Some("a power cut may lose the last second of acknowledged writes"),
             Self::Power => None,
         }
     }

@@ -97,9 +97,8 @@ impl Context {
         let dir = &self.config.bus.data_dir;
         if let (Some(url), false) = (&self.config.bus.url, Authority::is_kept(dir)) {
             let what = format!("no credential for {url}: {} holds no keys", dir.display());
-            return Err(CliError::new(Code::Usage, what).hint(
-                "name your credential file with --credentials or bus.credentials",
-            ));
+            return Err(CliError::new(Code::Usage, what)
+                .hint("name your credential file with --credentials or bus.credentials"));
         }
         let authority = self.authority()?;
         authority.mint(party).map_err(|error| CliError::new(Code::Failed, error.to_string()))

@@ -141,8 +141,7 @@ fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
         if piped { Box::new(stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        let what =
-            format!("{name} has more than {FILE_BYTES_MAX} bytes, which is the limit");
+        let what = format!("{name} has more than {FILE_BYTES_MAX} bytes, which is the limit");
         return Err(CliError::new(Code::Usage, what).hint("store long texts as artifacts"));
     }
     String::from_utf8(bytes).map_err(|error| {

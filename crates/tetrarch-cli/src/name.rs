@@ -333,7 +333,8 @@ fn unnamed_goal<'c>(text: &str, goals: &'c [Candidate]) -> Result<&'c Candidate,
         several => {
             let what = format!("{text} is ambiguous; open goals:\n{}", listed(several));
             let first = several.first().map_or("", |goal| goal.id.as_str());
-            Err(CliError::new(Code::Usage, what).hint(format!("name the goal too, such as {first}/{text}")))
+            Err(CliError::new(Code::Usage, what)
+                .hint(format!("name the goal too, such as {first}/{text}")))
         }
     }
 }

@@ -230,7 +230,10 @@ fn admit_one(
     let deadline = check_wall(parent, wish.wall, now)?;
     let takes_place = wish.role.takes_slot();
     let host = freest(hosts, &wish.placement, takes_place).ok_or_else(|| {
-        denial(DenialReason::NoHostAvailable, "no active host with free capacity satisfies the placement")
+        denial(
+            DenialReason::NoHostAvailable,
+            "no active host with free capacity satisfies the placement",
+        )
     })?;
     host.load += u32::from(takes_place);
     parent.account.reserve(budget);

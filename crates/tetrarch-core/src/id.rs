@@ -64,7 +64,9 @@ pub enum IdError {
         position: usize,
     },
     /// Not a ULID.
-    #[error("{what} is not a ULID: {text:?} (expected 26 characters of Crockford base32, position {position})")]
+    #[error(
+        "{what} is not a ULID: {text:?} (expected 26 characters of Crockford base32, position {position})"
+    )]
     Ulid {
         /// Which part is wrong.
         what: &'static str,

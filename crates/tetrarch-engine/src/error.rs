@@ -38,7 +38,9 @@ pub enum EngineError {
     #[error(transparent)]
     Planner(#[from] BadPlanner),
     /// Another owner took over.
-    #[error("deposed: an owner with the higher epoch {epoch} writes the ledger; this process stands by")]
+    #[error(
+        "deposed: an owner with the higher epoch {epoch} writes the ledger; this process stands by"
+    )]
     Deposed {
         /// The other's epoch.
         epoch: u64,
@@ -68,7 +70,9 @@ pub enum EngineError {
         reason: String,
     },
     /// A human accepted another ledger than the one that is there.
-    #[error("cannot accept the ledger through {accepted}: its last sequence is {last}; check it again")]
+    #[error(
+        "cannot accept the ledger through {accepted}: its last sequence is {last}; check it again"
+    )]
     NotThat {
         /// Its last sequence.
         last: u64,
@@ -90,7 +94,9 @@ pub enum EngineError {
         refusal: Refusal,
     },
     /// Nobody answered a join.
-    #[error("operation {0} was not answered within {1} s; check that the owner runs (`tetrarch status`), or start one with `tetrarch serve --global`")]
+    #[error(
+        "operation {0} was not answered within {1} s; check that the owner runs (`tetrarch status`), or start one with `tetrarch serve --global`"
+    )]
     Unanswered(&'static str, u64),
     /// An actor could not be started.
     #[error("cannot start actor {0}: {1}")]

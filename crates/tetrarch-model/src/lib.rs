@@ -73,7 +73,9 @@ impl Address {
 #[derive(Debug, thiserror::Error)]
 pub enum BadAddress {
     /// There is no key where it is said to be.
-    #[error("cannot read the key of keyFrom ({from}): {cause}; set it for the process that calls the model")]
+    #[error(
+        "cannot read the key of keyFrom ({from}): {cause}; set it for the process that calls the model"
+    )]
     NoKey {
         /// Where it is said to be.
         from: String,
@@ -81,9 +83,7 @@ pub enum BadAddress {
         cause: NoKey,
     },
     /// The key is named in a way that there is not.
-    #[error(
-        "keyFrom is {from}; allowed: env:NAME or credential:NAME, never the key itself"
-    )]
+    #[error("keyFrom is {from}; allowed: env:NAME or credential:NAME, never the key itself")]
     KeyFrom {
         /// What was written.
         from: String,

@@ -25,7 +25,9 @@ const ENTRIES_MAX: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoPlaces {
     /// The home cannot be made.
-    #[error("cannot create the home of the run at {path}: {cause}; free space and let the host's user write there")]
+    #[error(
+        "cannot create the home of the run at {path}: {cause}; free space and let the host's user write there"
+    )]
     Home { path: PathBuf, cause: io::Error },
     /// The profile gives what the host keeps to itself.
     #[error(

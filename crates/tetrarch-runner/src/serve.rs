@@ -282,7 +282,9 @@ impl Desk {
         let why = match self.runs.get(&run).map(|reins| reins.verbs.try_send(command)) {
             Some(Ok(())) => return,
             Some(Err(TrySendError::Full(_))) => "too many verbs wait for the run",
-            Some(Err(TrySendError::Closed(_))) => "its runner does not support verbs, or the run is ending",
+            Some(Err(TrySendError::Closed(_))) => {
+                "its runner does not support verbs, or the run is ending"
+            }
             None => "it has ended",
         };
         let refused = RunnerEvent::Receipt { id, stage: Stage::Refused, why: why.to_owned() };

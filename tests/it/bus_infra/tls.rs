@@ -189,7 +189,9 @@ async fn a_server_that_asks_for_certificates_takes_only_clients_that_have_one() 
         Bus::connect(&ConnectOptions { credentials: named.credentials, ..options }).await
     };
     with(Some(mine)).await.unwrap();
-    for (refused, why) in [(None, "requires a client certificate"), (Some(strange), "refused the client certificate")] {
+    for (refused, why) in
+        [(None, "requires a client certificate"), (Some(strange), "refused the client certificate")]
+    {
         let error = with(refused).await.unwrap_err();
         let ConnectError::Tls { reason, next, .. } = &error else { panic!("{error}") };
         assert!(reason.contains(why) && next.contains("bus.tls_cert"), "{error}");

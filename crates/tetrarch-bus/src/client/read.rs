@@ -157,7 +157,10 @@ impl Bus {
     pub async fn stream_last_seq(&self, stream: &str) -> Result<u64, ReadError> {
         let info = self.info(stream).await?;
         info.pointer("/state/last_seq").and_then(Value::as_u64).ok_or_else(|| {
-            ReadError::Malformed { what: stream.to_owned(), reason: "the last sequence is missing".to_owned() }
+            ReadError::Malformed {
+                what: stream.to_owned(),
+                reason: "the last sequence is missing".to_owned(),
+            }
         })
     }
 
@@ -168,7 +171,10 @@ impl Bus {
     pub async fn stream_created(&self, stream: &str) -> Result<String, ReadError> {
         let info = self.info(stream).await?;
         info.get("created").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| {
-            ReadError::Malformed { what: stream.to_owned(), reason: "the creation time is missing".to_owned() }
+            ReadError::Malformed {
+                what: stream.to_owned(),
+                reason: "the creation time is missing".to_owned(),
+            }
         })
     }
 
@@ -356,10 +362,7 @@ async fn collect(stream: &str, answers: &mut Subscriber) -> Result<Vec<RawMessag
 }
 
 fn gone(what: &str) -> ReadError {
-    ReadError::Unanswered {
-        what: what.to_owned(),
-        reason: "the connection was lost".to_owned(),
-    }
+    ReadError::Unanswered { what: what.to_owned(), reason: "the connection was lost".to_owned() }
 }
 
 fn not_allowed(what: &str) -> ReadError {

@@ -56,9 +56,7 @@ pub enum CodecError {
         max: usize,
     },
     /// Written by a version that this one cannot read without loss.
-    #[error(
-        "{what} needs schema version {needs}, this node reads {reads}; update this node"
-    )]
+    #[error("{what} needs schema version {needs}, this node reads {reads}; update this node")]
     TooNew {
         /// What.
         what: String,

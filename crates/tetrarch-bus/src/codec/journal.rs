@@ -40,9 +40,9 @@ pub fn encode_journal(entry: &JournalEntry) -> Result<Vec<u8>, CodecError> {
 pub fn decode_journal(payload: &[u8]) -> Result<JournalEntry, CodecError> {
     within("journal entry", payload.len(), JOURNAL_ENTRY_BYTES_MAX)?;
     let entry: pb::JournalEntry = json::read("JournalEntry", payload, Unknown::Ignored)?;
-    let event = entry.event.ok_or_else(|| {
-        CodecError::field("event", "no known entry was found; give exactly one")
-    })?;
+    let event = entry
+        .event
+        .ok_or_else(|| CodecError::field("event", "no known entry was found; give exactly one"))?;
     Ok(JournalEntry {
         run: read::text("run", &entry.run)?,
         agent: read::text("agent", &entry.agent)?,

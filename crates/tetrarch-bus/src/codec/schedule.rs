@@ -45,7 +45,9 @@ fn deed(
             Ok(Deed::Mail { to: read::text("mail.to", &mail.to)?, text: mail.text })
         }
         (None, None) => Err(CodecError::Missing { field: "goal or mail".to_owned() }),
-        (Some(_), Some(_)) => Err(CodecError::field("mail", "is given together with a goal; give one of them")),
+        (Some(_), Some(_)) => {
+            Err(CodecError::field("mail", "is given together with a goal; give one of them"))
+        }
     }
 }
 
@@ -60,7 +62,9 @@ fn rhythm(cron: String, zone: String, every: Option<Millis>) -> Result<Rhythm, C
         }
         (None, Some(every)) => Ok(Rhythm::Every(every)),
         (None, None) => Err(CodecError::Missing { field: "cron or every".to_owned() }),
-        (Some(_), Some(_)) => Err(CodecError::field("every", "is given together with cron; give one of them")),
+        (Some(_), Some(_)) => {
+            Err(CodecError::field("every", "is given together with cron; give one of them"))
+        }
     }
 }
 

@@ -101,7 +101,9 @@ fn tools(field: &str, names: Vec<String>, none: bool) -> Result<Option<Tools>, C
         (true, true) => Ok(Some(Tools::default())),
         (true, false) => Ok(None),
         (false, false) => Ok(Some(names.into_iter().collect())),
-        (false, true) => Err(CodecError::field(field, "is given although noTools is true; give one")),
+        (false, true) => {
+            Err(CodecError::field(field, "is given although noTools is true; give one"))
+        }
     }
 }
 

@@ -21,7 +21,9 @@ pub enum ClaimsError {
     #[error(transparent)]
     Creds(#[from] CredsError),
     /// No server is there.
-    #[error("cannot send revocations: no nats-server answers at {url}: {reason}; they take effect when it starts")]
+    #[error(
+        "cannot send revocations: no nats-server answers at {url}: {reason}; they take effect when it starts"
+    )]
     Unreachable {
         /// Where it was looked for.
         url: String,

@@ -243,9 +243,7 @@ async fn export(context: &Context, file: &Path, filter: &Filter) -> Result<(), C
     tell_waiting(context)?;
     let written = OpenOptions::new().write(true).create_new(true).open(file);
     written.and_then(|mut to| to.write_all(text.as_bytes()).and_then(|()| to.sync_all())).map_err(
-        |error| {
-            CliError::new(Code::Failed, format!("cannot write {}: {error}", file.display()))
-        },
+        |error| CliError::new(Code::Failed, format!("cannot write {}: {error}", file.display())),
     )?;
     let said = json!({"file": file, "entries": entries, "head": head});
     let line = format!(
@@ -257,9 +255,8 @@ async fn export(context: &Context, file: &Path, filter: &Filter) -> Result<(), C
 
 async fn check(context: &Context, file: &Path, head: Option<&str>) -> Result<(), CliError> {
     let shown = file.display();
-    let bytes = std::fs::read(file).map_err(|error| {
-        CliError::new(Code::NotFound, format!("cannot read {shown}: {error}"))
-    })?;
+    let bytes = std::fs::read(file)
+        .map_err(|error| CliError::new(Code::NotFound, format!("cannot read {shown}: {error}")))?;
     let broken = |broken: Broken| {
         CliError::new(Code::Failed, format!("{shown} is not a valid export: {broken}"))
             .hint("the lines before it are valid")

@@ -275,11 +275,8 @@ pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<(), 
     let change = match id {
         Decidable::Draft(draft) => {
             if digest.is_some() {
-                let what = format!(
-                    "{draft} has no digest: a draft never changes"
-                );
-                return Err(CliError::new(Code::Usage, what)
-                    .hint("omit --digest"));
+                let what = format!("{draft} has no digest: a draft never changes");
+                return Err(CliError::new(Code::Usage, what).hint("omit --digest"));
             }
             return drafts::verdict(context, &desk, draft, reason, DraftVerdict::Approve).await;
         }

@@ -165,7 +165,8 @@ async fn issue(
     if let Some(held) = held.filter(|held| held.standing == Standing::Valid) {
         let other = terms.role.is_some_and(|role| Role::Human(role) != held.role);
         if terms.expires.is_some() || other {
-            let what = format!("{party} already has a valid credential of the role {}", role_of(&held));
+            let what =
+                format!("{party} already has a valid credential of the role {}", role_of(&held));
             let options = terms.options();
             let hint = format!("`tetrarch creds rotate {party}{options}` replaces it");
             return Err(CliError::new(Code::Conflict, what).hint(hint));

@@ -48,7 +48,9 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
     }
     let Some(pid) = holder(context)? else {
         let value = json!({"stopped": false, "dataDir": dir.display().to_string()});
-        output::record(context.output, &value, || format!("nothing is running in {}\n", dir.display()))?;
+        output::record(context.output, &value, || {
+            format!("nothing is running in {}\n", dir.display())
+        })?;
         return Ok(());
     };
     let unknown =

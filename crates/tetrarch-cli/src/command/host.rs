@@ -275,11 +275,8 @@ fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
     let data_dir = &context.config.bus.data_dir;
     Instance::kept(data_dir, &format!("host-{name}"))?.ok_or_else(|| {
         let dir = data_dir.display();
-        CliError::new(
-            Code::Conflict,
-            format!("another process runs HO@{name} with {dir}"),
-        )
-        .hint("use another --name, or stop the other process")
+        CliError::new(Code::Conflict, format!("another process runs HO@{name} with {dir}"))
+            .hint("use another --name, or stop the other process")
     })
 }
 

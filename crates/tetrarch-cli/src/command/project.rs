@@ -112,7 +112,8 @@ pub(crate) fn mode(text: &str) -> Result<Mode, UnknownMode> {
 
 /// Dollars as millionths of one, without a detour through floating point.
 pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
-    let wrong = || format!("{text:?} is not an amount; allowed: dollars with at most 6 decimals, 2.50");
+    let wrong =
+        || format!("{text:?} is not an amount; allowed: dollars with at most 6 decimals, 2.50");
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || decimals.len() > 6 || !digits(whole) || !digits(decimals) {

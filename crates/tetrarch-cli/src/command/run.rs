@@ -150,9 +150,8 @@ async fn detached(
 ) -> Result<(), CliError> {
     let Some(desk) = fleet::running(context).await? else {
         let what = "no fleet is running that continues after this command";
-        return Err(CliError::new(Code::BusUnreachable, what).hint(
-            "start one with `tetrarch up` in another terminal, then repeat the command",
-        ));
+        return Err(CliError::new(Code::BusUnreachable, what)
+            .hint("start one with `tetrarch up` in another terminal, then repeat the command"));
     };
     prepared.warn_of_here(&desk);
     create_project(&desk, &prepared.plan, project).await?;
@@ -262,7 +261,8 @@ async fn follow(
             ("stuck", Err(stuck(context, epic, is_own, &list, &present)))
         }
         Ending::Interrupted => {
-            let shown = format!("a running fleet continues the goal; see `tetrarch plan show {epic}`");
+            let shown =
+                format!("a running fleet continues the goal; see `tetrarch plan show {epic}`");
             let interrupted = CliError::new(Code::Interrupted, "interrupted");
             ("interrupted", Err(interrupted.hint(shown)))
         }

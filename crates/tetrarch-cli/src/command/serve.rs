@@ -37,8 +37,9 @@ pub(crate) struct ServeArgs {
 /// The owner's.
 pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliError> {
     if !args.global {
-        return Err(CliError::new(Code::Usage, "--global is required")
-            .hint("tetrarch serve --global"));
+        return Err(
+            CliError::new(Code::Usage, "--global is required").hint("tetrarch serve --global")
+        );
     }
     let bus = context.connect(&Party::Control, "owner").await?;
     let kept = Instance::kept(&context.config.bus.data_dir, "global")?;

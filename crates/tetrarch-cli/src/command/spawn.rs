@@ -74,7 +74,8 @@ pub(crate) struct SpawnArgs {
 }
 
 fn role(text: &str) -> Result<Role, String> {
-    let roles = || format!("{text:?} is not a role of sub-agents; allowed: specialist, reviewer, worker");
+    let roles =
+        || format!("{text:?} is not a role of sub-agents; allowed: specialist, reviewer, worker");
     Role::parse(text).filter(|role| role.takes_slot()).ok_or_else(roles)
 }
 
@@ -96,10 +97,7 @@ pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliErr
     let subject = Subject::SpawnRequest { epic, node, from: desk.human.clone(), via: None };
     let mail = desk.request(&subject, id, payload, None).await?;
     let MailBody::SpawnAnswer(answer) = mail else {
-        return Err(CliError::new(
-            Code::Failed,
-            "the answer is not an answer to a spawn request",
-        ));
+        return Err(CliError::new(Code::Failed, "the answer is not an answer to a spawn request"));
     };
     if !answer.spawned.is_empty() {
         output::record(context.output, &value(&answer), || sheet(&answer))?;

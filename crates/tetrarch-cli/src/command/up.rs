@@ -107,7 +107,8 @@ impl BeyondArgs {
             (None, _) => None,
             (Some(ca), Some(own)) => Some(Clients { ca: ca.clone(), identity: own.clone() }),
             (Some(_), None) => {
-                let what = "--client-ca requires a certificate for the processes on this machine too";
+                let what =
+                    "--client-ca requires a certificate for the processes on this machine too";
                 return usage(what, "name one issued by that CA with bus.tls_cert and bus.tls_key");
             }
         };

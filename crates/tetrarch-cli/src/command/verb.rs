@@ -167,7 +167,10 @@ async fn ask(context: &Context, op: VerbOp, waiting: Waiting) -> Result<(), CliE
         return seen;
     }
     let stage = told.last.map_or("no receipt yet", Stage::as_str);
-    let what = format!("it is {stage}; no further receipt came within {}", duration::print(waiting.timeout));
+    let what = format!(
+        "it is {stage}; no further receipt came within {}",
+        duration::print(waiting.timeout)
+    );
     let hint = format!(
         "a program that never confirms stays at delivered; see `tetrarch describe {agent}`"
     );

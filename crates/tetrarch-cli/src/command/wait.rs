@@ -215,8 +215,9 @@ async fn until(bus: &Bus, name: &str, awaited: &Awaited, wanted: &str) -> Result
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
     loop {
         let Some(stand) = awaited.stands(&snapshot) else {
-            return Err(CliError::new(Code::NotFound, format!("{name} was not found"))
-                .hint("list goals with `tetrarch get goals`, and runs, agents and nodes likewise"));
+            return Err(CliError::new(Code::NotFound, format!("{name} was not found")).hint(
+                "list goals with `tetrarch get goals`, and runs, agents and nodes likewise",
+            ));
         };
         if stand.state == wanted {
             return Ok(());

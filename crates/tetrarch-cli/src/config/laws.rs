@@ -51,7 +51,12 @@ pub(super) fn check(settings: &Settings, faults: &mut Faults) {
     ];
     for (least, most) in ordered {
         if settings.span(least) > settings.span(most) {
-            faults.add(broken(settings, least, most, "the first must not be longer than the second"));
+            faults.add(broken(
+                settings,
+                least,
+                most,
+                "the first must not be longer than the second",
+            ));
         }
     }
     if settings.flag("planner.enabled") {
@@ -62,8 +67,7 @@ pub(super) fn check(settings: &Settings, faults: &mut Faults) {
         }
         let elsewhere = settings.text("planner.base_url").is_some();
         if settings.text("planner.key_from").is_none() && !elsewhere {
-            let why =
-                "the provider's address requires a key; only your own server may need none";
+            let why = "the provider's address requires a key; only your own server may need none";
             faults.add(broken(settings, "planner.key_from", "planner.base_url", why));
         }
     }

@@ -167,8 +167,7 @@ impl File<'_> {
                 self.walk(&name, inner, sets, faults);
             } else {
                 let allowed = below(&name).join(", ");
-                let what =
-                    format!("{from}: {name} is a table, not a value; its keys: {allowed}");
+                let what = format!("{from}: {name} is a table, not a value; its keys: {allowed}");
                 faults.add(what);
             }
         }

@@ -262,7 +262,10 @@ fn the_later_layer_wins_and_says_so() {
     assert_eq!(from("overseer.enabled"), pair("true", "default"));
     assert_eq!(settings.files().len(), 2);
     let idle = settings.advice().join("\n");
-    assert!(idle.contains("overseer.allow_agents is set, but overseer.allow_cross_agent"), "{idle}");
+    assert!(
+        idle.contains("overseer.allow_agents is set, but overseer.allow_cross_agent"),
+        "{idle}"
+    );
 }
 
 #[test]
@@ -322,10 +325,16 @@ fn what_is_wrong_in_a_file_is_named_with_its_line() {
         ("[bus]\ncredentials = ''", "allowed: a path"),
         ("[people]\napprovals = 0", "allowed: a whole number from 1 to 10"),
         ("[people]\napprovals = 11", "allowed: a whole number from 1 to 10"),
-        ("[people]\napprovals_of = { shop = \"0\" }", "shop is not a project; allowed: <project>=<1 to 10>"),
+        (
+            "[people]\napprovals_of = { shop = \"0\" }",
+            "shop is not a project; allowed: <project>=<1 to 10>",
+        ),
         ("[people]\napprovals_of = { shop = \"two\" }", "shop is none"),
         ("[people]\napprovers = ['a b']", "people.approvers"),
-        ("[people]\napprovals = 2\napprovers = ['ada', 'ada']", "as many people as required approvals"),
+        (
+            "[people]\napprovals = 2\napprovers = ['ada', 'ada']",
+            "as many people as required approvals",
+        ),
         (
             "[people]\napprovals_of = { shop = \"3\" }\napprovers = ['ada', 'ben']",
             "as many people as required approvals",

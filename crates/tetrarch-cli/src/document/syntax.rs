@@ -32,10 +32,7 @@ const KINDS: &[(&[&str], &str)] = &[
         "this alias (*name) has no anchor (&name) above it; quote a text that begins with *",
     ),
     (&["quoted", "quote"], QUOTE),
-    (
-        &["escape"],
-        "unknown escape after a backslash in a double-quoted text; use single quotes",
-    ),
+    (&["escape"], "unknown escape after a backslash in a double-quoted text; use single quotes"),
     (
         &["bracket", "flow", "',' or"],
         "a bracket or brace is not closed, or a comma is missing; quote texts that hold [ ] { } or ,",

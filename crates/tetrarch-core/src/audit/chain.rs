@@ -112,7 +112,9 @@ pub fn verify(bytes: &[u8]) -> Result<Verified, Broken> {
                 let Some(header) = header else { break };
                 return Ok(Verified { header, entries, head: chain.head() });
             }
-            (kind, _) => return Err(broken(format!("a line of kind {kind:?} is not allowed here"))),
+            (kind, _) => {
+                return Err(broken(format!("a line of kind {kind:?} is not allowed here")));
+            }
         }
         chain = Chain { lines: number, head: Some(sha256_hex(line)) };
         rest = after;

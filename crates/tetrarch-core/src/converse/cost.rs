@@ -96,9 +96,9 @@ fn price_of(name: &str, value: &Value) -> Result<Price, String> {
     }
     let whole = |key: &str| {
         let given = keys.get(key).map(|value| {
-            value
-                .as_u64()
-                .ok_or_else(|| format!("models.{name}.{key} is not a whole number of micro-dollars"))
+            value.as_u64().ok_or_else(|| {
+                format!("models.{name}.{key} is not a whole number of micro-dollars")
+            })
         });
         given.transpose()
     };
@@ -149,7 +149,10 @@ mod tests {
             (json!({"models": {}, "model": 1}), "unknown key model"),
             (json!({"models": {"m": 1}}), "models.m is not a mapping"),
             (json!({"models": {"m": {"input": 1}}}), "models.m.output is missing"),
-            (json!({"models": {"m": {"input": 1.5, "output": 1}}}), "models.m.input is not a whole"),
+            (
+                json!({"models": {"m": {"input": 1.5, "output": 1}}}),
+                "models.m.input is not a whole",
+            ),
             (
                 json!({"models": {"m": {"input": 1, "output": 1, "x": 1}}}),
                 "models.m: unknown key x",

@@ -111,7 +111,9 @@ impl Hosted {
     fn unfit(&self, verb: Verb) -> Option<String> {
         let ending = self.exit.is_some() || self.result.is_some() || self.killed || self.rotating;
         match self.phase {
-            Phase::Claiming | Phase::Starting => return Some("its program is not running".to_owned()),
+            Phase::Claiming | Phase::Starting => {
+                return Some("its program is not running".to_owned());
+            }
             Phase::Ending | Phase::Over => return Some("it is ending".to_owned()),
             Phase::Running if ending => return Some("it is ending".to_owned()),
             Phase::Running => {}

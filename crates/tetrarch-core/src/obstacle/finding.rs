@@ -134,7 +134,8 @@ impl<'r> Finder<'r> {
         let Some(orchestrator) =
             self.records.agents.get(&id).filter(|it| it.liveness != Liveness::Terminated)
         else {
-            let what = format!("{id} has ended: no agent is started for the work of {}", leaf.project);
+            let what =
+                format!("{id} has ended: no agent is started for the work of {}", leaf.project);
             let remedies = vec![Remedy::CancelGoal(leaf.epic)];
             return self.note(
                 Kind::OrchestratorEnded,
@@ -184,8 +185,7 @@ impl<'r> Finder<'r> {
         let mode = self.records.projects.get(leaf.project).map(|project| project.mode);
         let cap = mode.unwrap_or_default().cap();
         if cap == 0 {
-            let what =
-                format!("project {} has mode solo, which starts no agents", leaf.project);
+            let what = format!("project {} has mode solo, which starts no agents", leaf.project);
             let subject = Subject::Project(leaf.project.clone());
             let remedies = vec![Remedy::Delegate(leaf.project.clone())];
             return self.note(Kind::NoSlots, subject, None, what, remedies, on);
@@ -268,7 +268,8 @@ impl<'r> Finder<'r> {
         let Some(agent) = agent else { return };
         let on = Some((leaf.epic, leaf.state.id));
         if let Some(by) = &agent.verbs.paused_by {
-            let what = format!("{} is paused by {by}: {} does not continue", agent.id, leaf.state.id);
+            let what =
+                format!("{} is paused by {by}: {} does not continue", agent.id, leaf.state.id);
             let remedies = vec![Remedy::ResumeAgent(agent.id.clone())];
             self.note(
                 Kind::AgentPaused,

@@ -1,4 +1,4 @@
-//! Status updates: the `overseerUpdate` that an agent answers a status request with (seed 2; spec 05,
+//! Status updates: the `overseerUpdate` that an agent answers a status request with (spec 05,
 //! Status updates). Reading only: strict about what is there, silent about what is not, and nothing
 //! is ever guessed from prose.
 
@@ -83,7 +83,9 @@ pub enum UpdateError {
         what: String,
     },
     /// A text or list beyond its bound (spec 05, Bounds).
-    #[error("{KEY}.{field}: {size} exceeds the limit of {max}; shorten it, and store the rest as an artifact")]
+    #[error(
+        "{KEY}.{field}: {size} exceeds the limit of {max}; shorten it, and store the rest as an artifact"
+    )]
     TooLarge {
         /// Which.
         field: &'static str,
@@ -212,7 +214,10 @@ fn text(field: &'static str, value: &Value, max: usize) -> Result<String, Update
 
 fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError> {
     let Some(list) = value.as_array() else {
-        return Err(UpdateError::Field { field, what: format!("{value} is not a list of strings") });
+        return Err(UpdateError::Field {
+            field,
+            what: format!("{value} is not a list of strings"),
+        });
     };
     if list.len() > LIST_MAX {
         return Err(UpdateError::TooLarge { field, size: list.len(), max: LIST_MAX });

@@ -150,8 +150,7 @@ pub(super) fn operate(
     let detail = match op {
         GateOp::Decide { verdict: GateVerdict::Approve { digest }, reason, .. } => {
             if !policy.approvals.may(by) {
-                let detail =
-                    format!("{by} is not an approver (people.approvers)");
+                let detail = format!("{by} is not an approver (people.approvers)");
                 return Err(Refusal::new(ErrorCode::Unauthorized, detail));
             }
             approve(draft, change, by, digest, reason)?
@@ -184,12 +183,8 @@ fn over(draft: &Draft<'_>, change: &Change) -> Option<Refusal> {
         return Some(conflict(format!("{id} is {status}: {reason}")));
     }
     let late = draft.now >= change.until && !status.is_terminal();
-    let waited = || {
-        format!(
-            "{id} has expired and cannot be approved or applied; {}",
-            stays(change)
-        )
-    };
+    let waited =
+        || format!("{id} has expired and cannot be approved or applied; {}", stays(change));
     (late && *status != ChangeStatus::Applying).then(|| conflict(waited()))
 }
 
@@ -328,9 +323,7 @@ pub(super) fn expire_due(draft: &mut Draft<'_>) {
     for change in due {
         let why = match change.status {
             ChangeStatus::Approved => "it was approved but not applied in time",
-            ChangeStatus::Applying => {
-                "its host was ordered to merge it but did not report in time"
-            }
+            ChangeStatus::Applying => "its host was ordered to merge it but did not report in time",
             ChangeStatus::Proposed | ChangeStatus::Conflicted
                 if change.given().next().is_some() =>
             {

@@ -70,7 +70,11 @@ pub(super) fn operate(
             let (data, kept) = within_answer(wanted.iter().take(most).map(|it| shown(it)));
             let detail = match wanted.get(..kept) {
                 Some([.., last]) if kept < wanted.len() => {
-                    format!("{} more are not listed; continue with after {}", wanted.len() - kept, last.id)
+                    format!(
+                        "{} more are not listed; continue with after {}",
+                        wanted.len() - kept,
+                        last.id
+                    )
                 }
                 Some(_) | None => String::new(),
             };

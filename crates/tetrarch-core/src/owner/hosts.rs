@@ -90,7 +90,9 @@ pub(super) fn forget(draft: &mut Draft<'_>, id: &AgentId, why: &str) -> Result<(
     }
     if let Some(agent) = draft.base().placed_on(name).next() {
         let count = draft.base().placed_on(name).count();
-        let detail = format!("agents are placed on {name} ({count}), such as {agent}; wait until they moved, or retire them");
+        let detail = format!(
+            "agents are placed on {name} ({count}), such as {agent}; wait until they moved, or retire them"
+        );
         return refused(ErrorCode::Conflict, detail);
     }
     sessions::move_session(draft, id, Liveness::Terminated, why);

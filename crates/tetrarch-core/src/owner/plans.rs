@@ -107,7 +107,8 @@ pub(super) fn block_ready(
     blocker: &Blocker,
 ) -> Result<(), Refusal> {
     let goal = draft.base().goals.get(&epic);
-    let goal = goal.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("goal {epic} was not found")))?;
+    let goal = goal
+        .ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("goal {epic} was not found")))?;
     if request.sender.from.agent().is_some() {
         let sender = super::current(draft, &request.sender)?;
         if sender.id != AgentId::Po(goal.project.clone()) {

@@ -65,10 +65,7 @@ fn goes_on(draft: &Draft<'_>, agent: &Agent) -> Result<(), Refusal> {
     let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
     let Some(run) = run else { return Ok(()) };
     if run.cancel_kept || run.state == RunState::Cancelling {
-        let detail = format!(
-            "the run of {} is ending; a raise comes too late",
-            agent.id
-        );
+        let detail = format!("the run of {} is ending; a raise comes too late", agent.id);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     Ok(())

@@ -29,7 +29,9 @@ pub(super) fn replace(
         if agent.epoch > 1 {
             return Ok(so_far(draft, id));
         }
-        let detail = format!("{session} is not a session of {id}; `tetrarch describe {id}` shows its session");
+        let detail = format!(
+            "{session} is not a session of {id}; `tetrarch describe {id}` shows its session"
+        );
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     if agent.liveness == Liveness::Terminated {
@@ -90,7 +92,8 @@ pub(super) fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> R
         }
         next = above(ancestor);
     }
-    let detail = format!("{sender} is not an ancestor of {id}; only its parent or a human may request this");
+    let detail =
+        format!("{sender} is not an ancestor of {id}; only its parent or a human may request this");
     Err(Refusal::new(ErrorCode::Unauthorized, detail))
 }
 

@@ -83,7 +83,9 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
         return draft.finish();
     }
     if records.decisions.len() >= DECISIONS_MAX {
-        let detail = format!("the limit of {DECISIONS_MAX} remembered decisions is reached; try again later");
+        let detail = format!(
+            "the limit of {DECISIONS_MAX} remembered decisions is reached; try again later"
+        );
         refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
         return draft.finish();
     }

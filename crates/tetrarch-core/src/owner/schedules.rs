@@ -131,7 +131,8 @@ const EXPRESSION_BYTES_MAX: usize = 256;
 
 fn may_give(draft: &Draft<'_>, from: &Principal, project: &ProjectName) -> Result<(), Refusal> {
     if draft.base().projects.get(project).is_none_or(|known| known.retired) {
-        let detail = format!("project {project} was not found; create it with operation `project.create`");
+        let detail =
+            format!("project {project} was not found; create it with operation `project.create`");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     let own = |agent: &AgentId| *agent == AgentId::Go || *agent == AgentId::Po(project.clone());

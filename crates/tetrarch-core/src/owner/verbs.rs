@@ -119,11 +119,15 @@ fn standing(agent: &Agent, verb: Verb, state: RunState) -> Result<(), Refusal> {
                     Some(ending) => format!("its session is to end: {}", ending.reason),
                     None => "no host runs it now".to_owned(),
                 };
-                return conflict(format!("{id} cannot be reached: {detail}; try again when it runs"));
+                return conflict(format!(
+                    "{id} cannot be reached: {detail}; try again when it runs"
+                ));
             }
             if !verb.fits(state) {
                 let word = verb.as_str();
-                return conflict(format!("the run of {id} is {state}; {word} is not possible in this state"));
+                return conflict(format!(
+                    "the run of {id} is {state}; {word} is not possible in this state"
+                ));
             }
         }
     }

@@ -99,7 +99,9 @@ async fn read(bus: &Bus, journals: Vec<JournalName>) -> Diagnosed {
                     known.diagnoses.insert(run, diagnose(&events));
                     known.words.insert(run, last_words(&events));
                 }
-                Err(error) => tracing::warn!(%run, %error, "reading the journal of a stalled run failed; classifying without it"),
+                Err(error) => {
+                    tracing::warn!(%run, %error, "reading the journal of a stalled run failed; classifying without it")
+                }
             }
         }
     };

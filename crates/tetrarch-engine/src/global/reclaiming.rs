@@ -36,7 +36,9 @@ pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
                         return;
                     }
                 }
-                Err(error) => tracing::warn!(%error, "reading the streams failed; trying again later"),
+                Err(error) => {
+                    tracing::warn!(%error, "reading the streams failed; trying again later")
+                }
             }
         }
     })

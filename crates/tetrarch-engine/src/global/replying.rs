@@ -32,7 +32,10 @@ impl Replying {
             return;
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            tracing::warn!(count = answers.len(), "answers are dropped: the bus does not accept them");
+            tracing::warn!(
+                count = answers.len(),
+                "answers are dropped: the bus does not accept them"
+            );
             return;
         };
         let (bus, epoch) = (self.bus.clone(), self.epoch);

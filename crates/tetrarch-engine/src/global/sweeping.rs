@@ -271,7 +271,12 @@ impl Sweeping {
                     self.found(who, epoch, Silence::Long { missed });
                 }
                 Proposal::MassSilence { silent, active, hosts } => {
-                    tracing::error!(silent, active, hosts, "mass silence: no agent is declared offline");
+                    tracing::error!(
+                        silent,
+                        active,
+                        hosts,
+                        "mass silence: no agent is declared offline"
+                    );
                     self.tell_owner(Input::MassSilence { silent, active });
                 }
             }

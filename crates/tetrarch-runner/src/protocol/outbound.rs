@@ -319,7 +319,10 @@ fn usage(fields: &UsageFields) -> Result<Usage, String> {
 fn call(fields: CallFields) -> Result<(String, Spend), String> {
     let CallFields { call, tokens, cost_usd, turns } = fields;
     if call.is_empty() || call.len() > CALL_NAME_BYTES_MAX {
-        return Err(format!("`call` has {} bytes; allowed: 1 to {CALL_NAME_BYTES_MAX}", call.len()));
+        return Err(format!(
+            "`call` has {} bytes; allowed: 1 to {CALL_NAME_BYTES_MAX}",
+            call.len()
+        ));
     }
     // A part of a millionth is a millionth: what is set aside is never less than it may cost.
     let cost_micro = (micro(cost_usd)? - 1e-3).ceil() as u64;

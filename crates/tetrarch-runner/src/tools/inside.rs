@@ -54,7 +54,9 @@ pub(super) enum NoWorkspace {
     #[error("cannot open the workspace {path}: {cause}; create it for the host's user")]
     Unopened { path: PathBuf, cause: io::Error },
     /// The kernel is too old.
-    #[error("the kernel has no openat2, which keeps tools inside the workspace; use Linux 5.6 or later")]
+    #[error(
+        "the kernel has no openat2, which keeps tools inside the workspace; use Linux 5.6 or later"
+    )]
     Kernel,
     /// A scope path is no pattern.
     #[error("the scope path `{entry}` is not a valid pattern: {cause}; correct it in the brief")]

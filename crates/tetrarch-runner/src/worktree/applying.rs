@@ -154,7 +154,8 @@ impl Worktrees {
         let moved = there.says(&["read-tree", "-m", "-u", old, new]).await?;
         if moved.code != 0 {
             unlock(landing);
-            let reason = format!("the files in {} cannot be updated: {}", top.display(), moved.error);
+            let reason =
+                format!("the files in {} cannot be updated: {}", top.display(), moved.error);
             return Ok(Err(conflicted(Vec::new(), reason)));
         }
         Ok(Ok(()))

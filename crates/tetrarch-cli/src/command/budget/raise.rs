@@ -49,7 +49,8 @@ pub(crate) struct RaiseArgs {
 
 /// A number, with k or M for thousands or millions, with or without a plus before it.
 fn amount(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not an amount; allowed: 1500, 50k, 2M, with or without a +");
+    let wrong =
+        || format!("{text:?} is not an amount; allowed: 1500, 50k, 2M, with or without a +");
     let digits = text.strip_prefix('+').unwrap_or(text);
     let (digits, unit) = match digits.as_bytes().last() {
         Some(b'k') => (digits.strip_suffix('k').unwrap_or(digits), 1_000),

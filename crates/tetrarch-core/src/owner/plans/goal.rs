@@ -61,7 +61,8 @@ pub(in crate::owner) fn may_give(
     let po = AgentId::Po(project.clone());
     let known = draft.base().projects.get(project).filter(|project| !project.retired);
     if known.is_none() || draft.agent(&po).is_none() {
-        let detail = format!("project {project} was not found; create it with operation `project.create`");
+        let detail =
+            format!("project {project} was not found; create it with operation `project.create`");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     if owner.agent().is_some_and(|agent| *agent != po && *agent != AgentId::Go) {

@@ -205,7 +205,11 @@ fn every_code_is_given_with_what_it_is_about() {
     let reply = fleet.refuses(&go(), late, ErrorCode::Conflict);
     let now = fleet.version(epic);
     assert_eq!(reply.version, Some(now));
-    assert!(reply.detail.contains(&format!("T1.1 was started in version {now}")), "{}", reply.detail);
+    assert!(
+        reply.detail.contains(&format!("T1.1 was started in version {now}")),
+        "{}",
+        reply.detail
+    );
     let reply = fleet.refuses(&go(), PlanOp::Merge(wanted(epic, now, merge)), ErrorCode::Conflict);
     assert!(reply.detail.contains(&worker.to_string()), "{}", reply.detail);
     let PlanOp::Add(silent) = add(epic, "P1", json!({})) else { panic!() };

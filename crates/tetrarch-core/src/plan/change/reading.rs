@@ -83,7 +83,9 @@ fn whole(
 fn split(present: &Present<'_>, node: NodeId, subtasks: &[NewNode]) -> Result<Edit, ChangeError> {
     let task = known(present, node)?.recovery;
     if node.tier() != Tier::Task {
-        return Err(ChangeError::invalid(format!("{node} is not a task; only tasks have subtasks")));
+        return Err(ChangeError::invalid(format!(
+            "{node} is not a task; only tasks have subtasks"
+        )));
     }
     if !graph::is_leaf(present.nodes, node) {
         // Whoever saw it without subtasks has to look again; nobody else asks for this.
@@ -122,7 +124,9 @@ fn named(
     for new in nodes {
         let id = match new.id {
             Some(id) if id.parent() != Some(parent) => {
-                return Err(ChangeError::invalid(format!("{id} is not a valid id for a node of {parent}")));
+                return Err(ChangeError::invalid(format!(
+                    "{id} is not a valid id for a node of {parent}"
+                )));
             }
             Some(id) if present.nodes.contains_key(&id) => {
                 let taken = format!("{id} was already used; ids are never reused, choose another");

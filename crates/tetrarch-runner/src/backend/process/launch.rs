@@ -51,7 +51,9 @@ pub(crate) enum LaunchError {
     #[error("cannot start `{program}`: {cause}; check the host's limits and `argv`")]
     Spawn { program: String, cause: io::Error },
     /// The workspace is not there or cannot be made.
-    #[error("cannot use workspace {path}: {cause}; create it for the host's user, or leave `workspace` empty")]
+    #[error(
+        "cannot use workspace {path}: {cause}; create it for the host's user, or leave `workspace` empty"
+    )]
     Workspace { path: PathBuf, cause: io::Error },
     /// A relative workspace leaves the directory it is relative to.
     #[error("workspace {path} is outside the host's work directory; remove the `..`")]

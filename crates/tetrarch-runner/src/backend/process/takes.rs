@@ -95,7 +95,9 @@ impl Takes {
             Verb::Resume => Deed::Refuse(id, "it does not stop".to_owned()),
             Verb::Steer | Verb::Interrupt => match &self.declared {
                 Some(verbs) if verbs.contains(&verb) => Deed::Tell(command.clone()),
-                Some(_) => Deed::Refuse(id, format!("its program does not support {}", verb.as_str())),
+                Some(_) => {
+                    Deed::Refuse(id, format!("its program does not support {}", verb.as_str()))
+                }
                 None if now < self.until => return None,
                 None => Deed::Refuse(
                     id,

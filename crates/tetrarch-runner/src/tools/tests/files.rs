@@ -113,7 +113,9 @@ async fn files_are_listed_by_directory_and_by_pattern() {
     let python = json!({"path": "src/deep", "pattern": "*.py", "ignored": true});
     assert_eq!(list(python).await, "src/deep/d.py\n");
     assert!(bench.error("list_files", json!({"path": "b.rs"})).await.contains("Not a directory"));
-    assert!(bench.error("list_files", json!({"pattern": "["})).await.contains("is not a valid glob"));
+    assert!(
+        bench.error("list_files", json!({"pattern": "["})).await.contains("is not a valid glob")
+    );
     for number in 0..=1000 {
         bench.put(&format!("many/{number:04}"), "");
     }
