@@ -168,7 +168,7 @@ fn addable(args: &AddArgs) -> Result<ProjectName, CliError> {
         }
         AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
             let what = format!("{name} cannot be added: sub-agents are created by spawn requests");
-            return refused(what, "request one with `tetrarch spawn`");
+            return refused(what, "request one, see `tetrarch spawn --help`");
         }
     };
     if !external {

@@ -64,7 +64,7 @@ enum HostCommand {
     List(Filter),
     /// Issue the credential for a host on another machine.
     #[command(
-        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable only by the user that runs the host. Name it there with\n--credentials or bus.credentials, and the bus with --url or bus.url. For a bus that `tetrarch up --listen`\nstarted, copy tls/ca.pem of its data directory too and name it with --tls-ca or bus.tls_ca. Keep the\ncredential secret: its holder can act as that host."
+        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable only by the user that runs the host. Name it there with\n--credentials or bus.credentials, and the bus with --url or bus.url. For a bus that `tetrarch up` started\nwith --listen, copy tls/ca.pem of its data directory too and name it with --tls-ca or bus.tls_ca. Keep the\ncredential secret: its holder can act as that host."
     )]
     Credential {
         /// The host.

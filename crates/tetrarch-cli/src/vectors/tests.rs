@@ -77,7 +77,7 @@ fn a_case_that_cannot_be_run_fails_and_says_why() {
     };
     let queued = json!({"to": "queued"});
     for (line, expected) in [
-        ("{".to_owned(), "no JSON object"),
+        ("{".to_owned(), "not a JSON object"),
         ("[]".to_owned(), "case: unknown value []"),
         (r#"{"id":"x","machine":"node","then":{},"than":{}}"#.to_owned(), "case.than: unknown key"),
         (

@@ -38,7 +38,7 @@ fn a_change_carries_its_plan_and_what_is_wrong_with_it_is_the_owners_to_say() {
         (json!({"baseVersion": null}), "baseVersion is missing"),
         (json!({"plan": null}), "plan is missing"),
         (json!({"mode": "perhaps"}), "mode: unknown word"),
-        (json!({"draft": format!("drf_{U}")}), "draft: only a draft takes"),
+        (json!({"draft": format!("drf_{U}")}), "draft: only a draft can replace"),
     ] {
         let error = complaint(subject, &body(fields));
         assert!(error.starts_with(words), "{error}");
