@@ -68,7 +68,7 @@ pub(crate) fn command_line() -> clap::Command {
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict, 6 bus unreachable, 130 interrupted."
+    after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict, 6 bus unreachable, 130\ninterrupted."
 )]
 pub(crate) struct Args {
     /// Options of every command.

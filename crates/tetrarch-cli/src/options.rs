@@ -6,14 +6,6 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 /// Options of every command.
-    #[command(flatten)]
-    pub(crate) global: GlobalArgs,
-    /// The command.
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-/// Options of every command.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {

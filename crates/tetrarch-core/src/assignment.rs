@@ -138,7 +138,7 @@ pub struct Assignment {
     pub refused: Vec<BusTime>,
 }
 
-/// Liveness and recovery of an assignment (spec 05, The tick; seed 2, Assignments).
+/// Liveness and recovery of an assignment (spec 05, The tick).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
     /// What was sent last; none in records of before dispatches were.

@@ -1,4 +1,4 @@
-//! Crystallizations: what whoever goes on from a place needs to know (seed 2, Persistence; spec 05,
+//! Crystallizations: what whoever goes on from a place needs to know (spec 05,
 //! Records). A subtask, a task, a phase and a goal have one each, the latest; what it was before stands
 //! in the ledger.
 
@@ -41,7 +41,7 @@ impl References {
     }
 }
 
-/// What was said of the work, in the fields of seed 2.
+/// What was said of the work, in the fields of a handoff (spec 05, Records).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Handoff {
     /// What happened.

@@ -90,13 +90,13 @@ impl Rung {
         }
     }
 
-    /// What a recovery policy calls it (seed 2).
+    /// What a recovery policy calls it (spec 05, The table of rungs).
     #[must_use]
     pub fn as_policy(self) -> &'static str {
         if self == Self::Resend { "resend_last" } else { self.as_str() }
     }
 
-    /// Reads the word; `resend_last` is what a recovery policy calls it (seed 2).
+    /// Reads the word; `resend_last` is what a recovery policy calls it (spec 05, The table of rungs).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let named = || Self::ALL.into_iter().find(|rung| rung.as_str() == text);

@@ -1,4 +1,4 @@
-//! How urgent goals and work are (seed 2): what people say of it, and what the overseer says, kept
+//! How urgent goals and work are (spec 05, Insights): what people say of it, and what the overseer says, kept
 //! apart. Which node that puts first is in `plan::advice`.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::words::words;
 
 /// The highest priority.
 const HIGHEST: u8 = 100;
-/// The words for some of the numbers (seed 2, Goal record).
+/// The words for some of the numbers (spec 05, Records).
 const WORDS: [(&str, u8); 4] = [("low", 25), ("normal", 50), ("high", 75), ("urgent", 100)];
 
 /// Why something is no priority.

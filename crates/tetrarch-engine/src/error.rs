@@ -50,7 +50,7 @@ pub enum EngineError {
     LeaseLost(String),
     /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
     #[error(
-        "the ledger is not the one that was written to: {lost} (remembered by {keeper}); restore the stream LEDGER from a backup, or accept it with `tetrarch doctor --accept-ledger <last sequence>`"
+        "the ledger is not the one that was written to: {lost} (remembered by {keeper}); restore the stream LEDGER from a backup, or accept it with `tetrarch doctor --accept-ledger <sequence>`, its last one"
     )]
     Amnesia {
         /// Who remembers it otherwise.
@@ -60,7 +60,7 @@ pub enum EngineError {
     },
     /// What the data directory remembers of the ledger cannot be read or written.
     #[error(
-        "cannot check the ledger: {} cannot be used: {reason}; restore it, or check the ledger and accept it with `tetrarch doctor --accept-ledger <last sequence>`",
+        "cannot check the ledger: {} cannot be used: {reason}; restore it, or check the ledger and accept it with `tetrarch doctor --accept-ledger <sequence>`, its last one",
         path.display()
     )]
     Memory {

@@ -86,7 +86,7 @@ fn told(error: &TlsError, ca: Option<&Path>) -> (String, &'static str) {
         } else {
             error.to_string()
         };
-        let next = "for a server on this machine, use nats:// without --tls-ca; for another machine, start the bus with `tetrarch up --listen`, which creates certificates";
+        let next = "for a server on this machine, use nats:// without --tls-ca; for another machine, start the bus with `tetrarch up` and --listen, which creates certificates";
         return (reason, next);
     };
     match (why, ca) {
@@ -107,7 +107,7 @@ fn told(error: &TlsError, ca: Option<&Path>) -> (String, &'static str) {
         }
         (NotValidForName | NotValidForNameContext { .. }, _) => (
             format!("the certificate is for another name ({why})"),
-            "use a name of the certificate, or add this name with `tetrarch up --tls-name`",
+            "use a name of the certificate, or start `tetrarch up` with this name as another --tls-name",
         ),
         (why, _) => (why.to_string(), "the server's log may say more"),
     }

@@ -80,9 +80,9 @@ count towards restart intensity. While no host can take the agent, it stays offl
 Exit codes: 3 agent or session not found; 5 the agent has ended or is being stopped.";
 
 const ROTATE_HELP: &str = "\
-The program reads a `rotate` line and has the time of `runs.drain` (default 30s) to write a checkpoint
-and end; then its processes are killed. A program that sends its result instead has finished. The
-protocol is described in docs/stdio-protocol.md.
+The program reads a `rotate` line and has the time of `runs.drain` (default 30s) to write a
+checkpoint and end; then its processes are killed. A program that sends its result instead has
+finished. The protocol is described in docs/stdio-protocol.md.
 
 Exit codes: 3 agent not found; 5 the agent has no working session.";
 
@@ -170,7 +170,7 @@ fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
         }
         AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
             let what = format!("{name} cannot be added: sub-agents are created by spawn requests");
-            return refused(what, "request one with `tetrarch spawn`");
+            return refused(what, "request one, see `tetrarch spawn --help`");
         }
     };
     if !external {

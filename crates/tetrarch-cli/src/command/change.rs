@@ -62,9 +62,9 @@ Examples:
   tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --digest 3fb9...e1 --apply
   tetrarch approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-An approval covers exactly the digest that was shown. It is valid for one day and used once. A change
-is merged by `tetrarch apply` after as many approvals as people.approvals requires. A plan draft is
-applied at once.
+An approval covers exactly the digest that was shown. It is valid for one day and used once. A
+change is merged by `tetrarch apply` after as many approvals as people.approvals requires. A plan
+draft is applied at once.
 
 Exit codes: 5 the change or the plan has changed since.")]
 pub(crate) struct ChangeApproveArgs {
@@ -77,7 +77,7 @@ pub(crate) struct ChangeApproveArgs {
     #[arg(long)]
     apply: bool,
     /// A note, for the ledger.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 

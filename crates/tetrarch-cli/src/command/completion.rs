@@ -28,8 +28,8 @@ Examples:
   source <(tetrarch completion zsh)                   # in ~/.zshrc
   tetrarch completion fish | source                   # in ~/.config/fish/config.fish
 
-The script completes commands, options and names: goals, agents, runs, questions, changes. Names come
-from the running fleet; without one, only commands and options are completed.")]
+The script completes commands, options and names: goals, agents, runs, questions, changes. Names
+come from the running fleet; without one, only commands and options are completed.")]
 pub(crate) struct CompletionArgs {
     /// The shell.
     #[arg(value_enum)]

@@ -56,8 +56,8 @@ pub(crate) enum CredsCommand {
 }
 
 const HELP: &str = "\
-A credential is a file of mode 0600 in the data directory. Give it to its owner. It is valid for 90 days
-by default. `tetrarch up` renews the credentials of this machine after half of that time.
+A credential is a file of mode 0600 in the data directory. Give it to its owner. It is valid for
+90 days by default. `tetrarch up` renews the credentials of this machine after half of that time.
 
 Roles of people, each including the one before:
   viewer    reads

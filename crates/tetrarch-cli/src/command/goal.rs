@@ -27,8 +27,8 @@ Examples:
   tetrarch goal priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC high
   tetrarch goal cancel site --yes           # the only open goal of the project site
 
-A paused goal starts no new work; running work goes on. A cancelled goal stops its running programs.
-`tetrarch run` creates a goal and follows it to its end.")]
+A paused goal starts no new work; running work goes on. A cancelled goal stops its running
+programs. `tetrarch run` creates a goal and follows it to its end.")]
 pub(crate) enum GoalCommand {
     /// Create a goal in a project.
     Create(GoalCreateArgs),
@@ -62,7 +62,7 @@ pub(crate) enum GoalCommand {
         #[arg(value_parser = priority)]
         priority: PriorityChange,
         /// The reason.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
     },
 }
@@ -101,7 +101,7 @@ pub(crate) struct GoalMoveArgs {
     /// The goal.
     epic: EpicId,
     /// The reason.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 

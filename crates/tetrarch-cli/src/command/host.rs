@@ -66,7 +66,7 @@ enum HostCommand {
     List(ListFilter),
     /// Issue the credential for a host on another machine.
     #[command(
-        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable only by the user that runs the host. Name it there with\n--credentials or bus.credentials, and the bus with --url or bus.url. For a bus that `tetrarch up --listen`\nstarted, copy tls/ca.pem of its data directory too and name it with --tls-ca or bus.tls_ca. Keep the\ncredential secret: its holder can act as that host."
+        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable only by the user that runs the host. Name it there with\n--credentials or bus.credentials, and the bus with --url or bus.url. For a bus that `tetrarch up`\nstarted with --listen, copy tls/ca.pem of its data directory too and name it with --tls-ca or\nbus.tls_ca. Keep the credential secret: its holder can act as that host."
     )]
     Credential {
         /// The host.
@@ -81,7 +81,7 @@ enum HostCommand {
         #[arg(long)]
         undo: bool,
         /// The reason, for the ledger.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         /// Do not ask for confirmation.
         #[command(flatten)]
@@ -93,7 +93,7 @@ enum HostCommand {
         /// The host.
         name: HostName,
         /// The reason, for the ledger.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         /// Do not ask for confirmation.
         #[command(flatten)]
@@ -105,8 +105,8 @@ const FORGET_HELP: &str = "\
 Examples:
   tetrarch host forget build-2 --reason 'sold' --yes
 
-The host must be offline and have no agents. Its worktrees stay on its disk. Revoke its credential with
-`tetrarch creds revoke HO@build-2`. A host that joins under this name later is a new host.
+The host must be offline and have no agents. Its worktrees stay on its disk. Revoke its credential
+with `tetrarch creds revoke HO@build-2`. A host that joins under this name later is a new host.
 
 Exit codes: 3 host not found; 5 the host is alive or has agents.";
 

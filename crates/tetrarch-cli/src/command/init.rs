@@ -14,8 +14,8 @@ Examples:
   tetrarch init
   tetrarch init release.yaml
 
-The plan builds and tests the current directory (Makefile, Cargo, npm and Python are recognised), reviews
-by exit code and ends with a report by a specialist. Comments explain every line.")]
+The plan builds and tests the current directory (Makefile, Cargo, npm and Python are recognised),
+reviews by exit code and ends with a report by a specialist. Comments explain every line.")]
 pub(crate) struct InitArgs {
     /// The file to write; an existing file is not changed.
     #[arg(default_value = "plan.yaml")]

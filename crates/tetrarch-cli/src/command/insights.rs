@@ -17,8 +17,9 @@ use crate::snapshot::{StateSnapshot, no_plan_of};
 /// Arguments of `insights`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The critical path is the longest chain of work, in order. HOLDS UP is the number of unfinished nodes
-that wait for a node, directly or indirectly. RANK is the PageRank of a node; all ranks add up to 1.
+The critical path is the longest chain of work, in order. HOLDS UP is the number of unfinished
+nodes that wait for a node, directly or indirectly. RANK is the PageRank of a node; all ranks add
+up to 1.
 
 Examples:
   tetrarch insights goal_01JD8Z5W6T4QK3M9X2V7B1N0AC

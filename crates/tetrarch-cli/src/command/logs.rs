@@ -38,7 +38,8 @@ Examples:
   tetrarch logs @last/T1.2 --tail 20
   tetrarch logs 9f86d0...0a08                        # a forgotten run, by its archive
 
-The journal of an ended run is kept as an artifact for 30 days. `tetrarch describe <run>` shows its name.")]
+The journal of an ended run is kept as an artifact for 30 days. `tetrarch describe <run>` shows
+its name.")]
 pub(crate) struct LogsArgs {
     /// An agent, a run, a node (T1.2 or <goal>/T1.2), or the artifact of a journal.
     name: Journal,

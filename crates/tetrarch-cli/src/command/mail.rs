@@ -372,7 +372,7 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Resul
             .hint("list them with `tetrarch mail list`"));
     }
     if chosen.is_empty() {
-        return Err(CliError::new(Code::NotFound, "there is no mail"));
+        return Err(CliError::new(Code::NotFound, "no mail was found"));
     }
     let values = Value::Array(chosen.iter().map(|message| value(message)).collect());
     output::record(context.output, &values, || {

@@ -44,9 +44,9 @@ Examples:
   tetrarch plan provenance goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
 A change is made for a base version of the plan: the current one, or the one given with --base.
-Unrelated changes since then are kept. A conflicting change is refused with exit code 5; `plan diff`
-shows what came between. Work that is done or in progress is not changed. Ids are never reused:
-removed nodes stay in the plan as cancelled.")]
+Unrelated changes since then are kept. A conflicting change is refused with exit code 5; `plan
+diff` shows what came between. Work that is done or in progress is not changed. Ids are never
+reused: removed nodes stay in the plan as cancelled.")]
 pub(crate) enum PlanCommand {
     /// Show the current plan.
     Show {

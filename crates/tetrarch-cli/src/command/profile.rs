@@ -41,8 +41,8 @@ A profile file (YAML, TOML or JSON):
   passEnv = [\"MY_API_KEY\"]
   wall = \"30m\"
 
-A task without a profile uses the profile `default`. The model of a profile `orchestrator` plans the
-project's goals and reviews its results (docs/planner.md).")]
+A task without a profile uses the profile `default`. The model of a profile `orchestrator` plans
+the project's goals and reviews its results (docs/planner.md).")]
 pub(crate) enum ProfileCommand {
     /// List profiles.
     List {

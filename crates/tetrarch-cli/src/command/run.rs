@@ -50,7 +50,7 @@ const NEXT_LINE: &str = "\n        ";
 /// Runs a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about' --profiles profiles.yaml\n  tetrarch run plan.yaml --detach          # on the running fleet; then tetrarch attach @last\n\nA goal without a plan is planned by the configured planner ([planner]); without a planner it becomes one task.\nWork that no profile can do is refused before anything starts.\n\nExit codes: 0 goal completed; 1 unfinished work remains that nothing can continue."
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about' --profiles profiles.yaml\n  tetrarch run plan.yaml --detach          # on the running fleet; then tetrarch attach @last\n\nA goal without a plan is planned by the configured planner ([planner]); without a planner it\nbecomes one task. Work that no profile can do is refused before anything starts.\n\nExit codes: 0 goal completed; 1 unfinished work remains that nothing can continue."
 )]
 pub(crate) struct RunArgs {
     /// The plan file: YAML, TOML or JSON; `-` reads YAML or JSON from standard input.

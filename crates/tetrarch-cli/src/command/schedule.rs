@@ -28,8 +28,8 @@ Examples:
   tetrarch schedule list
   tetrarch schedule delete sch_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-A time that daylight saving skips is due right after the skip; a time that occurs twice is due the first
-time. Firings that were missed while nothing ran start once.")]
+A time that daylight saving skips is due right after the skip; a time that occurs twice is due the
+first time. Firings that were missed while nothing ran start once.")]
 pub(crate) enum ScheduleCommand {
     /// Create a schedule for a goal or mail.
     Create(Box<ScheduleCreateArgs>),

@@ -54,7 +54,7 @@ pub(crate) struct SpawnArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=i64::try_from(SUBAGENTS_PER_REQUEST_MAX).unwrap_or(i64::MAX)))]
     count: u8,
     /// A label for people.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     label: String,
     /// The allowed tools, separated by commas [default: the profile's].
     #[arg(long, value_delimiter = ',')]

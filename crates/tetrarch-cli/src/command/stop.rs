@@ -31,8 +31,8 @@ Examples:
   tetrarch stop W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'wrong branch'
   tetrarch stop PO-demo
 
-The agent's descendants stop first. Each agent has the time of runs.drain (default 30s) to reach a safe
-point; then its processes are killed.
+The agent's descendants stop first. Each agent has the time of runs.drain (default 30s) to reach a
+safe point; then its processes are killed.
 
 Exit codes: 3 agent not found; 5 the agent has already ended.")]
 pub(crate) struct StopArgs {

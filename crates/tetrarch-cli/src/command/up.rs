@@ -39,7 +39,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(3600);
 /// Runs the bus, the owner and a host on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222\n  tetrarch up --listen 0.0.0.0:4222 --tls-name bus.example.org\n\nWithout --listen, the bus accepts only connections from this machine, without TLS. With --listen, hosts and\nagents on other machines need a credential and the file tls/ca.pem of the data directory; see\n`tetrarch host credential --help`."
+    after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222\n  tetrarch up --listen 0.0.0.0:4222 --tls-name bus.example.org\n\nWithout --listen, the bus accepts only connections from this machine, without TLS. With --listen,\nhosts and agents on other machines need a credential and the file tls/ca.pem of the data\ndirectory; see `tetrarch host credential --help`."
 )]
 pub(crate) struct UpArgs {
     /// The loopback port of the bus [default: a free port].

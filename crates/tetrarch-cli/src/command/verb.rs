@@ -54,10 +54,10 @@ Examples:
   tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'use metres, not feet'
   tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'go on with part two' --wait delivered
 
-The text is put before the agent's next step; the current step is not interrupted. One line is printed
-for each receipt: queued (committed), delivered (the program received it), effective (the program took
-it in). A program that does not support steering refuses it. A program that never confirms it stays at
-delivered.
+The text is put before the agent's next step; the current step is not interrupted. One line is
+printed for each receipt: queued (committed), delivered (the program received it), effective (the
+program took it in). A program that does not support steering refuses it. A program that never
+confirms it stays at delivered.
 
 Exit codes: 3 agent not found; 5 the agent has no run that can take it.")]
 pub(crate) struct SteerArgs {
@@ -77,8 +77,8 @@ Examples:
   tetrarch interrupt W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it is on the wrong branch'
   tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'on main, please'
 
-The current turn is aborted; session, context and finished work are kept. The run then waits for a steer
-or an answer.
+The current turn is aborted; session, context and finished work are kept. The run then waits for a
+steer or an answer.
 
 Exit codes: 3 agent not found; 5 the agent is not working.")]
 pub(crate) struct InterruptArgs {
@@ -99,8 +99,8 @@ Examples:
   tetrarch pause W:01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch resume W:01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-All processes of a paused run are frozen, unless the program pauses by itself. Its wall clock stops too.
-Its sub-agents go on. A replacement of a paused agent starts paused.
+All processes of a paused run are frozen, unless the program pauses by itself. Its wall clock
+stops too. Its sub-agents go on. A replacement of a paused agent starts paused.
 
 Exit codes: 3 agent not found; 5 the agent is not working, already paused, or not paused.")]
 pub(crate) struct PauseArgs {

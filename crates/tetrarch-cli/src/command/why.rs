@@ -34,8 +34,8 @@ Examples:
   tetrarch why goal_01JD8Z5W6T4QK3M9X2V7B1N0AC/T1.2
   tetrarch why HO@box --last 5 -o json
 
-The last line is the latest cause. Each line names its ledger sequence; `tetrarch events --since SEQ`
-shows the events around it.")]
+The last line is the latest cause. Each line names its ledger sequence; `tetrarch events --since
+SEQ` shows the events around it.")]
 pub(crate) struct WhyArgs {
     /// An agent, a run, an assignment, or a node as <goal>/<node>.
     #[arg(value_name = "THING")]

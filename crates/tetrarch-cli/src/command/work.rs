@@ -51,7 +51,7 @@ pub(crate) enum WorkCommand {
         #[arg(long)]
         reason: String,
         /// What is needed to unblock it.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         needs: String,
     },
     /// Unblock a work item and try it again.
@@ -60,7 +60,7 @@ pub(crate) enum WorkCommand {
         #[command(flatten)]
         node: NodeArgs,
         /// A note for the next agent.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
     },
     /// Set the priority of work items.
@@ -71,7 +71,7 @@ pub(crate) enum WorkCommand {
         #[arg(required = true, value_name = "NODE=PRIORITY", value_parser = pair)]
         priorities: Vec<(NodeId, Option<Priority>)>,
         /// The reason.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
     },
 }
@@ -102,7 +102,7 @@ pub(crate) struct DoneArgs {
     #[arg(long)]
     reason: String,
     /// The result, for the agents that continue.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     summary: String,
     /// A file that was written or changed; repeatable.
     #[arg(long = "file", value_name = "PATH")]

@@ -1,4 +1,4 @@
-//! Status updates: the `overseerUpdate` that an agent answers a status request with (seed 2; spec 05,
+//! Status updates: the `overseerUpdate` that an agent answers a status request with (spec 05,
 //! Status updates). Reading only: strict about what is there, silent about what is not, and nothing
 //! is ever guessed from prose.
 

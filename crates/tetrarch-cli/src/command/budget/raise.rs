@@ -17,16 +17,16 @@ use crate::output;
 /// Arguments of `budget raise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Amounts are added to the grant: two raises by 50k add 100k. A raise of a child is taken from the free
-amount of its parent; a project's grant comes from nowhere else. A raise must arrive before the grant
-is used up. It cannot hold up a run that is ending.
+Amounts are added to the grant: two raises by 50k add 100k. A raise of a child is taken from the
+free amount of its parent; a project's grant comes from nowhere else. A raise must arrive before
+the grant is used up. It cannot hold up a run that is ending.
 
 Examples:
   tetrarch budget raise W:01JD8Z5W6T4QK3M9X2V7B1N0AC --tokens +50k --cost-usd +1.50
   tetrarch budget raise PO-demo --tokens 2M --turns 100 --reason 'the second half'
 
-Exit codes: 3 agent not found; 5 the agent or its run is ending, or an agent above it has not enough
-free (the error names the agent to raise first).")]
+Exit codes: 3 agent not found; 5 the agent or its run is ending, or an agent above it has not
+enough free (the error names the agent to raise first).")]
 pub(crate) struct RaiseArgs {
     /// The agent.
     agent: AgentId,
@@ -40,7 +40,7 @@ pub(crate) struct RaiseArgs {
     #[arg(long, value_parser = amount)]
     turns: Option<u64>,
     /// The reason, for the ledger and the agent.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
     /// Retry a raise whose answer was lost, under the same id. It is applied once.
     #[arg(long)]

@@ -96,7 +96,7 @@ pub(super) fn tls_check(urls: &[String], speaks: bool, ca: Option<&Path>) -> Doc
         ),
         (false, false, true) => DoctorCheck::ok(
             name,
-            "none; loopback does not need TLS, and `tetrarch up --listen` uses it for other machines",
+            "none, which loopback does not need; for other machines, `tetrarch up` has --listen",
         ),
         (false, false, false) => DoctorCheck::warn(
             name,

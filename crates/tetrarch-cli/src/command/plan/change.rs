@@ -42,8 +42,8 @@ pub(crate) struct ProposeArgs {
 /// Arguments of `plan apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Only the phases and the output of the file are used; set profiles with `tetrarch profile apply`. Nodes
-that are not in the file are cancelled, except those that are done.
+Only the phases and the output of the file are used; set profiles with `tetrarch profile apply`.
+Nodes that are not in the file are cancelled, except those that are done.
 
 Examples:
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
@@ -112,8 +112,8 @@ pub(crate) struct PlanAddArgs {
 /// Arguments of `plan split`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file is a list of subtasks in the format of a plan file. Subtasks without an id get the next ones.
-A task in progress cannot be split; stop its agent first.
+The file is a list of subtasks in the format of a plan file. Subtasks without an id get the next
+ones. A task in progress cannot be split; stop its agent first.
 
 Examples:
   tetrarch plan split goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 parts.yaml --reason 'too much for one'")]
@@ -146,10 +146,10 @@ pub(crate) struct PlanMergeArgs {
     #[arg(required = true, num_args = 2..)]
     nodes: Vec<NodeId>,
     /// The new name [default: name of the first].
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// The new objective [default: the objectives of all].
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     objective: String,
     #[command(flatten)]
     change_args: PlanChangeArgs,

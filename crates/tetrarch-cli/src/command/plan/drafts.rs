@@ -39,7 +39,7 @@ pub(crate) struct DraftApproveArgs {
     /// The draft's id, as shown by `tetrarch plan drafts`.
     draft: DraftId,
     /// A note for the author.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 
