@@ -31,16 +31,16 @@ pub(crate) struct GlobalArgs {
     #[arg(long = "as", global = true, value_name = "HUMAN")]
     pub(crate) human: Option<String>,
     /// The output format.
-    #[arg(short, long, global = true, value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
+    #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]
+    pub(crate) output: OutputFormat,
     /// The log filter, such as `info` or `tetrarch_engine=debug`.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
 }
 
-/// Output formats.
+/// OutputFormat formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     /// A table.
     Table,
     /// A table with all columns.
