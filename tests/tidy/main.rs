@@ -6,6 +6,7 @@ mod arrows;
 mod citations;
 mod conventions;
 mod documents;
+mod figures;
 mod form;
 mod names;
 mod offence;
