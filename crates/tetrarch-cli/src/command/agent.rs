@@ -69,7 +69,7 @@ pub(crate) enum AgentCommand {
         reason: String,
         /// Retire it without asking.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
 }
 
@@ -129,8 +129,8 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
             let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
         }
-        AgentCommand::Retire { name, reason, sure } => {
-            sure.to(&format!("retire {name} and all below it for good"))?;
+        AgentCommand::Retire { name, reason, confirm } => {
+            confirm.to(&format!("retire {name} and all below it for good"))?;
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name.clone(), reason };
             let reply = context.client().await?.operate(&op).await?;
