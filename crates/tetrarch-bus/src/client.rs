@@ -2,10 +2,10 @@
 //! reads everything else is built from. It decides nothing about what it carries, and no caller
 //! may act on a read alone (spec 02, Client rules).
 
-mod doubt;
 mod login;
 mod publish;
 mod purge;
+mod quorum;
 mod read;
 mod text;
 pub(crate) mod tls;
@@ -29,8 +29,8 @@ use crate::server::{MIN_VERSION, Version};
 use crate::subject::pattern;
 use crate::subject::pattern::policy::{BusAccount, CredentialRole};
 
-use doubt::{QuorumWatch, ServerRotation};
 use login::{sign_in, signed_in};
+use quorum::{QuorumWatch, ServerRotation};
 
 pub use publish::PendingAck;
 pub use read::RawMessage;
@@ -111,7 +111,7 @@ pub struct Bus {
     losses: watch::Sender<u64>,
     /// Servers that were named; it may have been told of more.
     servers: usize,
-    doubt: Arc<QuorumWatch>,
+    quorum: Arc<QuorumWatch>,
 }
 
 impl Bus {
@@ -162,8 +162,8 @@ impl Bus {
             .backpressure_on_inflight(true)
             .api_prefix(api.clone())
             .build(client.clone());
-        let (servers, doubt) = (options.urls.len(), Arc::default());
-        let bus = Self { client, js, api, role, notices, losses, servers, doubt };
+        let (servers, quorum) = (options.urls.len(), Arc::default());
+        let bus = Self { client, js, api, role, notices, losses, servers, quorum };
         tokio::select! {
             proven = bus.prove(&url) => proven?,
             trouble = credential_trouble(&mut heard) => return Err(match trouble {

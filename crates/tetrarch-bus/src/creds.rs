@@ -260,20 +260,20 @@ impl Authority {
     ///
     /// # Errors
     /// An agent that may not be external, or a file that cannot be written.
-    pub fn mint(&self, party: &CredentialHolder) -> Result<PathBuf, CredsError> {
-        party.check()?;
-        let path = self.creds_dir.join(party.file_name());
-        let name = party.user_name();
-        match self.credential(party)? {
+    pub fn mint(&self, holder: &CredentialHolder) -> Result<PathBuf, CredsError> {
+        holder.check()?;
+        let path = self.creds_dir.join(holder.file_name());
+        let name = holder.user_name();
+        match self.credential(holder)? {
             Some(held) if held.standing == CredentialStatus::Valid && held.name == name => {}
             Some(held)
                 if held.standing == CredentialStatus::Revoked
-                    && *party != CredentialHolder::Control =>
+                    && *holder != CredentialHolder::Control =>
             {
-                return Err(CredsError::Over { name: party.to_string() });
+                return Err(CredsError::Over { name: holder.to_string() });
             }
             held => {
-                let role = role_of(party, held.as_ref(), None)?;
+                let role = role_of(holder, held.as_ref(), None)?;
                 let user = KeyPair::new_user();
                 self.write("creds.issue", &path, (role, &name), (user, LIFETIME))?;
             }
@@ -361,15 +361,15 @@ impl Authority {
 
 /// The role of a party's next credential: the one that is said, else the one that it has.
 fn role_of(
-    party: &CredentialHolder,
+    holder: &CredentialHolder,
     held: Option<&Credential>,
     said: Option<Person>,
 ) -> Result<CredentialRole, CredsError> {
-    match (party, said, held.map(|held| held.role)) {
+    match (holder, said, held.map(|held| held.role)) {
         (CredentialHolder::Human(_), Some(person), _) => Ok(CredentialRole::Human(person)),
-        (_, Some(_), _) => Err(CredsError::NoPerson { name: party.to_string() }),
+        (_, Some(_), _) => Err(CredsError::NoPerson { name: holder.to_string() }),
         (CredentialHolder::Human(_), None, Some(role @ CredentialRole::Human(_))) => Ok(role),
-        (_, None, _) => Ok(party.role()),
+        (_, None, _) => Ok(holder.role()),
     }
 }
 
@@ -474,11 +474,11 @@ mod tests {
     fn credential_for_another_account_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        let party = CredentialHolder::Human(HumanName::new("ada").unwrap());
-        let (signer, user) = (authority.signer(party.role()).unwrap(), KeyPair::new_user());
+        let holder = CredentialHolder::Human(HumanName::new("ada").unwrap());
+        let (signer, user) = (authority.signer(holder.role()).unwrap(), KeyPair::new_user());
         let (keys, name) = ((signer, &authority.control), "ada");
-        let old = jwt::user(party.role(), keys, &user, name, LIFETIME).unwrap();
-        let path = authority.creds_dir.join(party.file_name());
+        let old = jwt::user(holder.role(), keys, &user, name, LIFETIME).unwrap();
+        let path = authority.creds_dir.join(holder.file_name());
         std::fs::write(&path, credential_text(&old, &user.seed().unwrap())).unwrap();
         std::fs::write(authority.creds_dir.join("notes.txt"), [0xff]).unwrap();
         authority.trusted().unwrap();
@@ -507,8 +507,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         for agent in ["GO", "HO@h1"] {
-            let party = CredentialHolder::External(agent.parse().unwrap());
-            assert!(matches!(authority.mint(&party), Err(CredsError::NotExternal { .. })));
+            let holder = CredentialHolder::External(agent.parse().unwrap());
+            assert!(matches!(authority.mint(&holder), Err(CredsError::NotExternal { .. })));
         }
     }
 }

@@ -186,18 +186,18 @@ pub struct StateRepair {
 ///
 /// # Errors
 /// See [`OutboxError`].
-pub async fn mend(
+pub async fn repair(
     bus: &Bus,
-    mends: Vec<StateRepair>,
+    repairs: Vec<StateRepair>,
     through: u64,
     revisions: &mut Revisions,
 ) -> Result<(), OutboxError> {
-    let stored: Vec<(String, Option<u64>)> = stream::iter(mends.into_iter().map(|mend| {
-        let expect = revisions.get(&mend.subject).copied().unwrap_or(0);
+    let stored: Vec<(String, Option<u64>)> = stream::iter(repairs.into_iter().map(|repair| {
+        let expect = revisions.get(&repair.subject).copied().unwrap_or(0);
         let bus = bus.clone();
         async move {
-            let StateRepair { subject, known } = mend;
-            let stored = image::mend(&bus, &subject, known.as_ref(), through, expect).await?;
+            let StateRepair { subject, known } = repair;
+            let stored = image::repair(&bus, &subject, known.as_ref(), through, expect).await?;
             Ok::<_, OutboxError>((subject, stored.filter(|_| known.is_some())))
         }
     }))

@@ -90,7 +90,7 @@ impl Context {
     ///
     /// # Errors
     /// It cannot be made; or another bus is meant, and this installation has no keys.
-    pub(crate) fn credentials(&self, party: &CredentialHolder) -> Result<PathBuf, CliError> {
+    pub(crate) fn credentials(&self, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
         if let Some(file) = &self.config.bus.credentials {
             return Ok(file.clone());
         }
@@ -101,7 +101,7 @@ impl Context {
                 .hint("name your credential file with --credentials or bus.credentials"));
         }
         let authority = self.authority()?;
-        authority.mint(party).map_err(|error| CliError::new(Code::Failed, error.to_string()))
+        authority.mint(holder).map_err(|error| CliError::new(Code::Failed, error.to_string()))
     }
 
     /// The keys of this installation.
@@ -127,12 +127,12 @@ impl Context {
     /// The bus does not answer or refuses the credential.
     pub(crate) async fn connect(
         &self,
-        party: &CredentialHolder,
+        holder: &CredentialHolder,
         name: &str,
     ) -> Result<Bus, CliError> {
         let options = ConnectOptions {
             urls: self.urls()?,
-            credentials: Some(self.credentials(party)?),
+            credentials: Some(self.credentials(holder)?),
             name: name.to_owned(),
             api_prefix: self.config.bus.api_prefix.clone(),
             tls_ca: self.tls_ca(),
@@ -219,7 +219,7 @@ impl HumanClient {
         payload: Vec<u8>,
         trace: Option<String>,
     ) -> Result<MailBody, CliError> {
-        self.room(FreeSpace::is_none)?;
+        self.check_space(FreeSpace::is_none)?;
         let mut replies = Replies::open(&self.bus, &self.human).await?;
         // What a program asks for in a trace is part of it.
         let trace = trace.or_else(of_environment);
@@ -234,7 +234,7 @@ impl HumanClient {
         };
         match answered.await {
             Err(error) if error.code == Code::BusUnreachable => {
-                self.room(FreeSpace::is_low)?;
+                self.check_space(FreeSpace::is_low)?;
                 Err(error)
             }
             answered => answered,
@@ -260,9 +260,9 @@ impl HumanClient {
     }
 
     /// Refuses when the disk of the bus has too little room: a server without any does not answer.
-    fn room(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
-        match self.data_dir.as_deref().and_then(server::room).filter(too_little) {
-            Some(room) => Err(CliError::new(Code::BusUnreachable, room.to_string())
+    fn check_space(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
+        match self.data_dir.as_deref().and_then(server::free_space).filter(too_little) {
+            Some(space) => Err(CliError::new(Code::BusUnreachable, space.to_string())
                 .hint("free some disk space there and repeat the command; repeating it is safe")),
             None => Ok(()),
         }

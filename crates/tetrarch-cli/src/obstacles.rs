@@ -76,10 +76,10 @@ fn with_work(records: &Records) -> BTreeSet<EpicId> {
 /// The bus is away.
 pub(crate) async fn telemetry(client: &HumanClient) -> Result<Telemetry, CliError> {
     let lease = Lease::look(&client.bus, &LeaseKey::Go).await?;
-    let low = client.data_dir.as_deref().and_then(server::room).filter(FreeSpace::is_low);
+    let low = client.data_dir.as_deref().and_then(server::free_space).filter(FreeSpace::is_low);
     Ok(Telemetry {
         owner: lease.is_some_and(|seen| seen.holder.is_some()),
-        halted: low.map(|room| format!("no work is accepted, {room}")),
+        halted: low.map(|free_space| format!("no work is accepted, {free_space}")),
     })
 }
 

@@ -5,6 +5,7 @@
 mod asking;
 mod conversing;
 mod correspondence;
+mod effect;
 mod ending;
 mod log;
 mod operating;
@@ -38,6 +39,7 @@ use spending::Spending;
 use updating::Updates;
 use verbs::PendingVerbs;
 
+pub use effect::{Keep, SessionEffect};
 pub use operating::{MAIL_REFUSED, MAIL_SENT, OPERATIONS, REPLY};
 
 /// What happens to a session.
@@ -67,57 +69,6 @@ pub enum SessionInput {
     Fenced,
     /// Time has passed.
     Tick,
-}
-
-/// What is done for a session.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SessionEffect {
-    /// Claim the cursor for this life of the host.
-    Claim,
-    /// Append to the run's journal.
-    Journal(JournalEvent),
-    /// Tell the runner.
-    Order(Box<Order>),
-    /// Report to the owner, under this id so that a repeat is known.
-    Report(Box<Report>),
-    /// Read a program's spawn request: give back [`SessionInput::SpawnRead`].
-    ReadSpawn {
-        /// Its JSON text.
-        json: String,
-    },
-    /// Ask the governor directly.
-    Request(RequestId, Box<SpawnRequest>),
-    /// Ask the owner for something else: the operation's name, and its body as JSON text with its id.
-    Operate {
-        /// The id.
-        id: RequestId,
-        /// The name.
-        op: String,
-        /// The body.
-        body: String,
-    },
-    /// Write to somebody under the agent's name.
-    Mail(Box<Mail>),
-    /// Store files and texts: give back [`SessionInput::Stored`], in this order.
-    Store(Vec<Keep>),
-    /// Publish text to whoever is looking.
-    Stream(String),
-    /// The session is over; nothing follows.
-    End,
-}
-
-/// Something to be stored as an artifact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keep {
-    /// A file of the program's.
-    File(LocalFile),
-    /// A text that is too large for a record.
-    Text {
-        /// What it is called.
-        name: String,
-        /// The text.
-        text: String,
-    },
 }
 
 /// The exit code of a program that could not be started, as a shell gives it.

@@ -173,7 +173,7 @@ impl AgentState {
             }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, SessionInput::Tick),
-            AgentMsg::Incoming(incoming) => return self.read(myself, *incoming?.it).await,
+            AgentMsg::Incoming(incoming) => return self.read(myself, *incoming?.item).await,
         };
         let ended = self.perform(myself, effects).await?;
         self.tell_pulse();

@@ -7,7 +7,7 @@ mod archiving;
 mod credentials;
 mod diagnosing;
 mod expiring;
-mod hearing;
+mod heartbeats;
 mod intaking;
 mod keeping;
 mod memory;
@@ -22,8 +22,8 @@ mod replying;
 mod restore;
 mod settling;
 mod spans;
+mod sweeper_handle;
 mod sweeping;
-mod watched;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -132,11 +132,11 @@ pub async fn serve_global(
         tracing::info!(moved, "journals of an earlier version were moved");
     }
     let clock = clock_of(&bus, &lease).await?;
-    let memoir = MemoryWriter::begin(config.data_dir.clone());
+    let memory_writer = MemoryWriter::begin(config.data_dir.clone());
     let (epoch, told) = (lease.epoch(), BTreeSet::new());
     let mut term = LeaderTerm { epoch, clock, has_begun: false, told, told_of_held: false };
     let ended = loop {
-        let running = run_term(&bus, &config, &mut term, &memoir, ready.clone());
+        let running = run_term(&bus, &config, &mut term, &memory_writer, ready.clone());
         let ending = tokio::select! {
             ending = running => ending,
             lost = keep(&mut lease, config.ttl_secs) => break Err(lost),
@@ -160,7 +160,7 @@ pub async fn serve_global(
             Err(failed) => break Err(failed),
         }
     };
-    memoir.end().await;
+    memory_writer.end().await;
     ended
 }
 
@@ -291,7 +291,7 @@ async fn run_term(
     bus: &Bus,
     config: &GlobalConfig,
     term: &mut LeaderTerm,
-    memoir: &MemoryWriter,
+    memory_writer: &MemoryWriter,
     ready: watch::Sender<bool>,
 ) -> Result<TermEnd, EngineError> {
     let kept = match &config.data_dir {
@@ -325,7 +325,7 @@ async fn run_term(
         },
         clock: term.clock,
         restored,
-        memory: memoir.told(),
+        memory: memory_writer.told(),
         ready,
         ending: tell,
     };

@@ -60,7 +60,7 @@ impl Actor for InteractionActor {
         let goes_on = match message {
             InteractionMsg::Begin => Box::pin(state.begin(&myself)).await?,
             InteractionMsg::Incoming(incoming) => {
-                Box::pin(state.read(*incoming?.it)).await?;
+                Box::pin(state.read(*incoming?.item)).await?;
                 true
             }
             InteractionMsg::End => false,

@@ -133,9 +133,9 @@ impl ProjectState {
                 }
                 epics.into_iter().map(Input::TakeOn).collect()
             }
-            ProjectMsg::Plan(event) => vec![Input::Plan(event?.it)],
+            ProjectMsg::Plan(event) => vec![Input::Plan(event?.item)],
             ProjectMsg::Incoming(incoming) => {
-                let inputs = self.read(*incoming?.it).await?;
+                let inputs = self.read(*incoming?.item).await?;
                 // It comes behind whatever is in the mailbox.
                 let _ended = myself.cast(ProjectMsg::Idle(self.handled));
                 inputs
@@ -256,7 +256,7 @@ impl ProjectState {
         let (bus, to) = (self.session.shared.bus.clone(), myself.clone());
         let following = async move {
             let events = plan_events(&bus, Some(epic), From::Start).await?;
-            let places = MailboxSlots::new(PLANS_IN_MAILBOX);
+            let slots = MailboxSlots::new(PLANS_IN_MAILBOX);
             let mut events = std::pin::pin!(events);
             while let Some((seq, event)) = events.next().await {
                 let event = match event {
@@ -267,7 +267,7 @@ impl ProjectState {
                         continue;
                     }
                 };
-                let Some(placed) = places.place(Box::new(event)).await else { return Ok(()) };
+                let Some(placed) = slots.reserve(Box::new(event)).await else { return Ok(()) };
                 if to.cast(ProjectMsg::Plan(Ok(placed))).is_err() {
                     return Ok(());
                 }

@@ -24,9 +24,9 @@ pub(crate) struct MailboxPermit {
 #[derive(Debug)]
 pub(crate) struct WithPermit<T> {
     /// What it is.
-    pub(crate) it: T,
+    pub(crate) item: T,
     /// Where it is.
-    pub(crate) place: MailboxPermit,
+    pub(crate) permit: MailboxPermit,
 }
 
 /// What comes from the bus into a mailbox, or why nothing does any more: an actor ends with that.
@@ -43,15 +43,15 @@ impl MailboxSlots {
     }
 
     /// Waits for a place; none when the process is ending.
-    pub(crate) async fn place<T>(&self, it: T) -> Option<WithPermit<T>> {
+    pub(crate) async fn reserve<T>(&self, item: T) -> Option<WithPermit<T>> {
         let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
-        Some(WithPermit { it, place: MailboxPermit { _permit: permit } })
+        Some(WithPermit { item, permit: MailboxPermit { _permit: permit } })
     }
 
     /// Takes a place when one is free.
-    pub(crate) fn try_place<T>(&self, it: T) -> Option<WithPermit<T>> {
+    pub(crate) fn try_reserve<T>(&self, item: T) -> Option<WithPermit<T>> {
         let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
-        Some(WithPermit { it, place: MailboxPermit { _permit: permit } })
+        Some(WithPermit { item, permit: MailboxPermit { _permit: permit } })
     }
 }
 
@@ -75,7 +75,7 @@ impl Pump {
         put: impl Fn(FromBus<CheckedMessage>) -> bool + Send + 'static,
     ) -> Self {
         Self::run(async move {
-            let places = MailboxSlots::new(INBOX_IN_MAILBOX);
+            let slots = MailboxSlots::new(INBOX_IN_MAILBOX);
             loop {
                 let judged = match inbox.next().await {
                     Ok(incoming) => session.judge(incoming).await,
@@ -84,7 +84,7 @@ impl Pump {
                         return;
                     }
                 };
-                let Some(placed) = places.place(Box::new(judged)).await else { return };
+                let Some(placed) = slots.reserve(Box::new(judged)).await else { return };
                 if !put(Ok(placed)) {
                     return;
                 }
@@ -101,10 +101,10 @@ impl Pump {
         mut inbox: Inbox,
         put: impl Fn(WithPermit<Box<Incoming>>) -> bool,
     ) -> Result<(), EngineError> {
-        let places = MailboxSlots::new(INBOX_IN_MAILBOX);
+        let slots = MailboxSlots::new(INBOX_IN_MAILBOX);
         loop {
             let incoming = Box::new(inbox.next().await?);
-            let Some(placed) = places.place(incoming).await else { return Ok(()) };
+            let Some(placed) = slots.reserve(incoming).await else { return Ok(()) };
             if !put(placed) {
                 return Ok(());
             }

@@ -58,7 +58,7 @@ pub(crate) enum Blocked {
 impl Blocked {
     /// What was refused last of all that a program wrote, if isolation with these bounds did it. Looks at the paths it
     /// names.
-    pub(crate) fn of(text: &str, bounds: &SandboxPolicy) -> Option<Self> {
+    pub(crate) fn of(text: &str, sandbox: &SandboxPolicy) -> Option<Self> {
         let lines: Vec<&str> = text.lines().collect();
         let lines = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default();
         (0..lines.len()).rev().find_map(|at| {
@@ -68,22 +68,22 @@ impl Blocked {
                 let address = until.iter().rev().find_map(|line| unreached(line).flatten());
                 Some(Self::Network { address })
             };
-            if bounds.network != Network::Open && unreached(line).is_some() {
+            if sandbox.network != Network::Open && unreached(line).is_some() {
                 return network();
             }
             let lower = line.to_lowercase();
             if !REFUSED.iter().any(|words| lower.contains(words)) || lower.contains("publickey") {
                 return None;
             }
-            if let Some(blocked) = place(line, bounds) {
+            if let Some(blocked) = place(line, sandbox) {
                 return Some(blocked);
             }
             // A refused socket has no path.
-            if bounds.network != Network::Open && before.iter().any(|line| line.contains("socket"))
+            if sandbox.network != Network::Open && before.iter().any(|line| line.contains("socket"))
             {
                 return network();
             }
-            before.iter().rev().filter(|line| failed(line)).find_map(|line| place(line, bounds))
+            before.iter().rev().filter(|line| failed(line)).find_map(|line| place(line, sandbox))
         })
     }
 
@@ -120,7 +120,7 @@ impl fmt::Display for Blocked {
 }
 
 /// The last place in a line that isolation would refuse: first stands the program's own.
-fn place(line: &str, bounds: &SandboxPolicy) -> Option<Blocked> {
+fn place(line: &str, sandbox: &SandboxPolicy) -> Option<Blocked> {
     paths(line).into_iter().rev().find_map(|path| {
         let real = real(&path);
         let below = |places: &[PathBuf]| {
@@ -128,9 +128,9 @@ fn place(line: &str, bounds: &SandboxPolicy) -> Option<Blocked> {
                 .iter()
                 .any(|place| real.starts_with(place.canonicalize().as_ref().unwrap_or(place)))
         };
-        if below(&bounds.writable) {
+        if below(&sandbox.writable) {
             None
-        } else if below(&bounds.hidden) {
+        } else if below(&sandbox.hidden) {
             Some(Blocked::Read { path })
         } else {
             // What the host's user may not do anyhow was not refused by isolation.

@@ -78,7 +78,7 @@ pub struct RunChannels {
 pub struct Teller {
     run: RunId,
     observed: mpsc::Sender<Observed>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     closing: watch::Receiver<Option<Instant>>,
     ending: WorktreeFinalizer,
 }
@@ -89,8 +89,8 @@ impl Teller {
         observed: mpsc::Sender<Observed>,
         closing: watch::Receiver<Option<Instant>>,
     ) -> Self {
-        let places = Arc::new(Semaphore::new(EVENTS_MAX));
-        Self { run, observed, places, closing, ending: WorktreeFinalizer::default() }
+        let permits = Arc::new(Semaphore::new(EVENTS_MAX));
+        Self { run, observed, permits, closing, ending: WorktreeFinalizer::default() }
     }
 
     /// What is done before the run's end is told.
@@ -134,8 +134,8 @@ impl Teller {
 impl Teller {
     async fn send(&self, event: RunnerEvent) {
         // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
-        let observed = Observed { run: self.run, event, place: Box::new(place) };
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
+        let observed = Observed { run: self.run, event, place: Box::new(permit) };
         if self.observed.send(observed).await.is_err() {
             tracing::debug!(run = %self.run, "nobody listens to this run any more");
         }

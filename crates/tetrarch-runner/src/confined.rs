@@ -95,20 +95,20 @@ pub(crate) enum NotStarted {
 
 /// Starts a program within its bounds; where a layer is required and missing it is not started, or
 /// killed at once. To be called in a runtime.
-pub(crate) fn start(command: &mut Command, bounds: &SandboxPolicy) -> Result<Started, NotStarted> {
+pub(crate) fn start(command: &mut Command, sandbox: &SandboxPolicy) -> Result<Started, NotStarted> {
     let runtime = Handle::current();
-    if let Network::Only(destinations) = &bounds.network {
+    if let Network::Only(destinations) = &sandbox.network {
         proxy::announce(command, destinations);
     }
-    let ((started, starter), mut layers, listener) = within(bounds, || {
+    let ((started, starter), mut layers, listener) = within(sandbox, || {
         let _entered = runtime.enter();
         (children::start(command), rustix::thread::gettid())
     })?;
     until_gone(starter);
-    let proxy = listener.map(|it| Proxy::serve(it, bounds.network.clone())).transpose()?;
+    let proxy = listener.map(|it| Proxy::serve(it, sandbox.network.clone())).transpose()?;
     let (mut child, pid, awaited) = started?;
     let limits = limits(pid);
-    if bounds.required && !limits.active {
+    if sandbox.required && !limits.active {
         child.start_kill()?;
         return Err(NotStarted::NotContained(limits.to_string()));
     }
@@ -129,18 +129,18 @@ fn until_gone(thread: Pid) {
 /// Does something in a thread that is kept within bounds; not at all where a layer is required and
 /// missing. Gives what came of it, the layers, and where it finds its way out.
 pub(crate) fn within<T: Send>(
-    bounds: &SandboxPolicy,
+    sandbox: &SandboxPolicy,
     work: impl FnOnce() -> T + Send,
 ) -> Result<(T, Vec<Layer>, Option<TcpListener>), NotStarted> {
     thread::scope(|scope| {
         let confine = || {
-            let (network, listener) = network(bounds);
-            if let (Network::Only(_), false) = (&bounds.network, network.active) {
+            let (network, listener) = network(sandbox);
+            if let (Network::Only(_), false) = (&sandbox.network, network.active) {
                 return Err(NotStarted::NoAllowance(network.words));
             }
-            let layers = vec![privileges(), files(bounds), network];
+            let layers = vec![privileges(), files(sandbox), network];
             match layers.iter().find(|layer| !layer.active) {
-                Some(missing) if bounds.required => {
+                Some(missing) if sandbox.required => {
                     Err(NotStarted::NotContained(missing.to_string()))
                 }
                 Some(_) | None => Ok((work(), layers, listener)),
@@ -187,8 +187,8 @@ pub(crate) fn close_to_programs() {
 
 /// Landlock: reads what the host's user may read, writes below the named places only, and sends
 /// signals to nobody outside.
-fn files(bounds: &SandboxPolicy) -> Layer {
-    let held = confine_files(bounds).map_err(|cause| cause.to_string()).and_then(|status| {
+fn files(sandbox: &SandboxPolicy) -> Layer {
+    let held = confine_files(sandbox).map_err(|cause| cause.to_string()).and_then(|status| {
         let abi = match status.landlock {
             LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
             LandlockStatus::NotEnabled => {
@@ -205,19 +205,19 @@ fn files(bounds: &SandboxPolicy) -> Layer {
             ));
         }
         let places: Vec<String> =
-            bounds.writable.iter().map(|place| place.display().to_string()).collect();
+            sandbox.writable.iter().map(|place| place.display().to_string()).collect();
         Ok(format!("version {abi}, writes only below {}", places.join(", ")))
     });
     Layer::new(LANDLOCK, held)
 }
 
-fn confine_files(bounds: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn std::error::Error>> {
+fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn std::error::Error>> {
     let all = AccessFs::from_all(ABI::V5);
     let reading = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
     // A device that a privileged program makes in its workspace would lead to the machine's disks.
     let writing = all & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
     let mut rules = Ruleset::default().handle_access(all)?.scope(Scope::from_all(ABI::V6))?;
-    if bounds.network == Network::Off {
+    if sandbox.network == Network::Off {
         rules = rules.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut rules = rules.create()?;
@@ -230,16 +230,16 @@ fn confine_files(bounds: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn st
         }
     };
     let hidden: Vec<PathBuf> =
-        bounds.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
+        sandbox.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
     // Names are no secret, and rights reach down: what may be listed is listed everywhere.
     rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
-    for place in around(Path::new("/"), &hidden).iter().chain(&bounds.readable) {
+    for place in around(Path::new("/"), &hidden).iter().chain(&sandbox.readable) {
         rules = add(rules, place, reading)?;
     }
     for device in DEVICES {
         rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;
     }
-    for place in &bounds.writable {
+    for place in &sandbox.writable {
         rules = add(rules, place, writing)?;
     }
     Ok(rules.restrict_self()?)
@@ -262,8 +262,8 @@ fn around(place: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 /// No sockets but those of the machine's own kind: neither TCP nor UDP nor raw packets, also not
 /// to the machine itself. A Unix socket that lies in the file system can still be connected to. Whoever reaches
 /// some hosts alone has sockets, in a network where there is nobody but the way out.
-fn network(bounds: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
-    let (held, listener) = match &bounds.network {
+fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
+    let (held, listener) = match &sandbox.network {
         Network::Open => (Ok("allowed".to_owned()), None),
         Network::Off => {
             let held = filter().and_then(|filter| {
@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    fn bounds(writable: &[&Path]) -> SandboxPolicy {
+    fn sandbox(writable: &[&Path]) -> SandboxPolicy {
         let writable = writable.iter().map(|place| PathBuf::from(*place)).collect();
         SandboxPolicy { writable, ..SandboxPolicy::default() }
     }
@@ -386,7 +386,7 @@ mod tests {
             ];
             (read, refused, allowed)
         };
-        let ((read, refused, allowed), layers, _) = within(&bounds(&[&inside]), tried).unwrap();
+        let ((read, refused, allowed), layers, _) = within(&sandbox(&[&inside]), tried).unwrap();
         if holds(&layers, "landlock") {
             assert_eq!(read.unwrap(), "kept");
             for (at, refused) in refused.into_iter().enumerate() {
@@ -414,8 +414,8 @@ mod tests {
             (listed, [&kept, &work.join("file"), &beside].map(fs::read_to_string))
         };
         let hidden = vec![place.path().join("data"), place.path().join("not there")];
-        let bounds = SandboxPolicy { hidden, ..bounds(&[&work]) };
-        let ((listed, [kept, work, beside]), layers, _) = within(&bounds, tried).unwrap();
+        let sandbox = SandboxPolicy { hidden, ..sandbox(&[&work]) };
+        let ((listed, [kept, work, beside]), layers, _) = within(&sandbox, tried).unwrap();
         if holds(&layers, "landlock") {
             assert_eq!(kept.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             assert_eq!(
@@ -434,7 +434,7 @@ mod tests {
             let tcp = TcpListener::bind("127.0.0.1:0").map(drop);
             (udp, tcp, UnixStream::connect(place.path().join("socket")).map(drop))
         };
-        let off = bounds(&[place.path()]);
+        let off = sandbox(&[place.path()]);
         let ((udp, tcp, local), layers, _) = within(&off, tried).unwrap();
         if holds(&layers, "network") {
             assert_eq!(udp.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn confined_program_gains_no_privileges() {
-        let (set, layers, _) = within(&bounds(&[]), rustix::thread::no_new_privs).unwrap();
+        let (set, layers, _) = within(&sandbox(&[]), rustix::thread::no_new_privs).unwrap();
         assert!(holds(&layers, "no new privileges") && set.unwrap());
         assert!(!rustix::thread::no_new_privs().unwrap(), "this process has kept its rights");
     }
@@ -459,7 +459,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "read go; ulimit -c; ulimit -Hn; ulimit -f"]);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-        let mut started = start(&mut command, &bounds(&[])).unwrap();
+        let mut started = start(&mut command, &sandbox(&[])).unwrap();
         assert!(holds(&started.layers, "limits"));
         drop(started.child.stdin.take());
         let said = started.child.wait_with_output().await.unwrap().stdout;

@@ -63,7 +63,7 @@ impl Containment {
 
     /// The bounds of a run whose tools allow this network, in this directory; `temporary` is where programs put
     /// what they throw away, `places` is what else is the run's.
-    pub(crate) fn bounds(
+    pub(crate) fn sandbox(
         &self,
         network: Network,
         dir: &Path,
@@ -109,8 +109,8 @@ mod tests {
             let containment = Containment { network: host, ..Containment::default() };
             let tools: tetrarch_core::brief::Tools = tools.iter().copied().collect();
             let allowed = Network::of(&tools).unwrap();
-            let bounds = containment.bounds(allowed, Path::new("/w"), "/tmp".into(), Vec::new());
-            assert_eq!(bounds.network, network, "{host} {tools:?}");
+            let sandbox = containment.sandbox(allowed, Path::new("/w"), "/tmp".into(), Vec::new());
+            assert_eq!(sandbox.network, network, "{host} {tools:?}");
         }
     }
 
@@ -119,23 +119,23 @@ mod tests {
         let writable = vec![PathBuf::from("/cache")];
         let containment = Containment { writable, required: true, ..Containment::default() };
         let places = vec![PathBuf::from("/home")];
-        let bounds = containment.bounds(Network::Off, Path::new("/w"), "/t".into(), places);
+        let sandbox = containment.sandbox(Network::Off, Path::new("/w"), "/t".into(), places);
         let expected = ["/w", "/t", "/home", "/cache"].map(PathBuf::from);
-        assert_eq!(bounds.writable, expected);
-        assert!(bounds.required);
+        assert_eq!(sandbox.writable, expected);
+        assert!(sandbox.required);
     }
 
     #[test]
     fn missing_layer_restricts_nothing() {
         let containment = Containment::default();
-        let bounds = containment.bounds(Network::Off, Path::new("/w"), "/t".into(), vec![]);
+        let sandbox = containment.sandbox(Network::Off, Path::new("/w"), "/t".into(), vec![]);
         let missing = |name| Layer::new(name, Err("the kernel has none".to_owned()));
         let held = |name| Layer::new(name, Ok(String::new()));
-        let all = bounds.clone().enforced(&[held("landlock"), held("network")]);
-        assert_eq!(all, bounds);
-        let no_files = bounds.clone().enforced(&[missing("landlock"), held("network")]);
+        let all = sandbox.clone().enforced(&[held("landlock"), held("network")]);
+        assert_eq!(all, sandbox);
+        let no_files = sandbox.clone().enforced(&[missing("landlock"), held("network")]);
         assert_eq!((no_files.network, no_files.writable), (Network::Off, vec![PathBuf::from("/")]));
-        let open = bounds.enforced(&[held("landlock"), missing("network")]);
+        let open = sandbox.enforced(&[held("landlock"), missing("network")]);
         assert_eq!(open.network, Network::Open);
     }
 }

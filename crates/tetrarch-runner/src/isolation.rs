@@ -119,9 +119,9 @@ pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolati
 fn confinement(containment: &Containment) -> Vec<Layer> {
     let here = Path::new("the working directory");
     let any = Containment { required: false, ..containment.clone() };
-    let bounds = any.bounds(Network::Off, here, std::env::temp_dir(), Vec::new());
-    match confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok()) {
-        Ok((true, mut layers, _)) if bounds.network == Network::Off => {
+    let sandbox = any.sandbox(Network::Off, here, std::env::temp_dir(), Vec::new());
+    match confined::within(&sandbox, || UdpSocket::bind("127.0.0.1:0").is_ok()) {
+        Ok((true, mut layers, _)) if sandbox.network == Network::Off => {
             for layer in
                 layers.iter_mut().filter(|layer| layer.name == NETWORK_LAYER && layer.active)
             {

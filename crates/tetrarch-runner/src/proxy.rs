@@ -42,17 +42,17 @@ impl Proxy {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let network = Arc::new(network);
         Ok(Self(tokio::spawn(async move {
-            let (places, mut connections) =
+            let (permits, mut connections) =
                 (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
             loop {
-                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
                 let Ok((program, _)) = listener.accept().await else { continue };
                 let network = Arc::clone(&network);
                 connections.spawn(async move {
                     if let Err(cause) = pass_on(program, &network).await {
                         tracing::debug!(%cause, "a connection of a program ended");
                     }
-                    drop(place);
+                    drop(permit);
                 });
                 while connections.try_join_next().is_some() {}
             }
@@ -193,7 +193,7 @@ fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, String> {
         return Ok(None);
     };
     let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
-    let place = |authority: &str, port: Option<u16>| -> Option<(String, u16)> {
+    let permit = |authority: &str, port: Option<u16>| -> Option<(String, u16)> {
         // The colons of an address of version 6 stand in brackets.
         let named = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
         match (named, port) {
@@ -203,13 +203,13 @@ fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, String> {
     };
     let wrong = || format!("{method} {target:?} has no host; this is an HTTP proxy");
     if method.eq_ignore_ascii_case("CONNECT") {
-        let (host, port) = place(target, None).ok_or_else(wrong)?;
+        let (host, port) = permit(target, None).ok_or_else(wrong)?;
         return Ok(Some(ProxyRequest { host, port, head: None, length }));
     }
     let rest = target.strip_prefix("http://").ok_or_else(wrong)?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(at);
-    let (host, port) = place(authority, Some(80)).ok_or_else(wrong)?;
+    let (host, port) = permit(authority, Some(80)).ok_or_else(wrong)?;
     let slash = if path.starts_with('/') { "" } else { "/" };
     let mut head = format!("{method} {slash}{path} HTTP/1.1\r\n").into_bytes();
     // The next request may be for another host, so it comes on another connection.

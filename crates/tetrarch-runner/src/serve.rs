@@ -26,8 +26,8 @@ use crate::cgroup::{Cgroups, ControlGroup};
 use crate::channels::{RunChannels, StopRequest, Teller};
 use crate::confined;
 use crate::containment::Containment;
+use crate::directories::{self, RunDirectories, RunDirectoriesError};
 use crate::mark::{HostLife, ProcessMark};
-use crate::places::{self, RunDirectories, RunDirectoriesError};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
 use crate::worktree::Worktrees;
 
@@ -98,7 +98,7 @@ impl RunnerContext {
         }
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
-        places::clear(&workspace_dir);
+        directories::clear(&workspace_dir);
         let (dir, max) = (config.worktrees_dir, config.worktrees_max);
         let worktrees = Worktrees::new(dir, max, &config.life, config.containment.clone());
         Self {
@@ -116,7 +116,7 @@ impl RunnerContext {
     }
 
     /// The places of a run besides its directory.
-    pub(crate) async fn places_for(
+    pub(crate) async fn directories_for(
         &self,
         start: &Start,
     ) -> Result<RunDirectories, RunDirectoriesError> {

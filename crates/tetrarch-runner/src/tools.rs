@@ -185,14 +185,14 @@ impl Toolbox {
         let temporary = std::env::temp_dir();
         let network = Network::of(config.tools).map_err(|fault| ToolboxError(fault.to_string()))?;
         let writable = config.writable.clone();
-        let bounds = config.containment.bounds(network, workspace.path(), temporary, writable);
-        let bounds = SandboxPolicy { readable: config.readable.clone(), ..bounds };
+        let sandbox = config.containment.sandbox(network, workspace.path(), temporary, writable);
+        let sandbox = SandboxPolicy { readable: config.readable.clone(), ..sandbox };
         let isolation = if allowed.allows(Tool::Run) {
-            contained(&bounds, cgroup.as_ref()).map_err(ToolboxError)?
+            contained(&sandbox, cgroup.as_ref()).map_err(ToolboxError)?
         } else {
             "no programs".to_owned()
         };
-        let commands = Commands::new(&config, cgroup, bounds);
+        let commands = Commands::new(&config, cgroup, sandbox);
         Ok(Self {
             allowed: Arc::new(allowed),
             workspace: Arc::new(workspace),
@@ -262,11 +262,11 @@ impl Toolbox {
 }
 
 /// Which layers programs would run in, tried before there is one.
-fn contained(bounds: &SandboxPolicy, cgroup: Option<&ControlGroup>) -> Result<String, String> {
-    if bounds.required && cgroup.is_none() {
+fn contained(sandbox: &SandboxPolicy, cgroup: Option<&ControlGroup>) -> Result<String, String> {
+    if sandbox.required && cgroup.is_none() {
         return Err("isolation is required, but the run has no cgroup".to_owned());
     }
-    let ((), layers, _) = confined::within(bounds, || ()).map_err(|cause| cause.to_string())?;
+    let ((), layers, _) = confined::within(sandbox, || ()).map_err(|cause| cause.to_string())?;
     let cgroup = match cgroup {
         Some(cgroup) => format!("cgroup {}", cgroup.dir().display()),
         None => "no cgroup".to_owned(),

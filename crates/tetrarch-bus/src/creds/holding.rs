@@ -106,35 +106,35 @@ impl Authority {
     /// As [`Authority::mint`], it is no person who is to have a role, or another's name differs in capitals alone.
     pub fn issue(
         &self,
-        party: &CredentialHolder,
+        holder: &CredentialHolder,
         role: Option<Person>,
         lifetime: Duration,
     ) -> Result<PathBuf, CredsError> {
-        party.check()?;
-        let path = self.creds_dir.join(party.file_name());
-        let held = self.credential(party)?;
-        let role = role_of(party, held.as_ref(), role)?;
+        holder.check()?;
+        let path = self.creds_dir.join(holder.file_name());
+        let held = self.credential(holder)?;
+        let role = role_of(holder, held.as_ref(), role)?;
         if held.is_none() {
-            self.no_other_spelling(party)?;
+            self.no_other_spelling(holder)?;
         }
         if held.is_none_or(|held| held.standing != CredentialStatus::Valid) {
-            let (whose, user) = ((role, &*party.user_name()), KeyPair::new_user());
+            let (whose, user) = ((role, &*holder.user_name()), KeyPair::new_user());
             self.write("creds.issue", &path, whose, (user, lifetime))?;
         }
         Ok(path)
     }
 
     /// Two people or programs whose names differ in capitals alone are taken for one by whoever reads them.
-    fn no_other_spelling(&self, party: &CredentialHolder) -> Result<(), CredsError> {
-        let own = party.file_name();
+    fn no_other_spelling(&self, holder: &CredentialHolder) -> Result<(), CredsError> {
+        let own = holder.file_name();
         let same = |held: &Credential| {
             let file = held.path.file_name().and_then(|name| name.to_str());
             held.standing != CredentialStatus::Revoked
                 && file.is_some_and(|file| file != own && file.eq_ignore_ascii_case(&own))
         };
         let Some(held) = self.credentials()?.into_iter().find(same) else { return Ok(()) };
-        let name = party.to_string();
-        let kind = name.strip_suffix(&*party.user_name()).unwrap_or_default();
+        let name = holder.to_string();
+        let kind = name.strip_suffix(&*holder.user_name()).unwrap_or_default();
         let other = format!("{kind}{}", held.name);
         Err(CredsError::OtherSpelling { name, other })
     }
@@ -145,14 +145,14 @@ impl Authority {
     /// The party has none, it is no person who is to have a role, or a file cannot be written.
     pub fn rotate(
         &self,
-        party: &CredentialHolder,
+        holder: &CredentialHolder,
         role: Option<Person>,
         lifetime: Duration,
     ) -> Result<PathBuf, CredsError> {
-        let role = role_of(party, self.credential(party)?.as_ref(), role)?;
-        self.revoke(party)?;
-        let path = self.creds_dir.join(party.file_name());
-        let (whose, user) = ((role, &*party.user_name()), KeyPair::new_user());
+        let role = role_of(holder, self.credential(holder)?.as_ref(), role)?;
+        self.revoke(holder)?;
+        let path = self.creds_dir.join(holder.file_name());
+        let (whose, user) = ((role, &*holder.user_name()), KeyPair::new_user());
         self.write("creds.rotate", &path, whose, (user, lifetime))?;
         Ok(path)
     }
@@ -161,10 +161,10 @@ impl Authority {
     ///
     /// # Errors
     /// The party has none, or the file cannot be written.
-    pub fn revoke(&self, party: &CredentialHolder) -> Result<(), CredsError> {
-        party.check()?;
-        let none = || CredsError::NotIssued { name: party.to_string() };
-        let credential = self.credential(party)?.ok_or_else(none)?;
+    pub fn revoke(&self, holder: &CredentialHolder) -> Result<(), CredsError> {
+        holder.check()?;
+        let none = || CredsError::NotIssued { name: holder.to_string() };
+        let credential = self.credential(holder)?.ok_or_else(none)?;
         let about = format!("{} {}", credential.role.as_str(), credential.name);
         self.note(("creds.revoke", &credential.user), &about)?;
         Revoked::keep(&self.keys_dir, &credential.user)
@@ -174,8 +174,8 @@ impl Authority {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn credential(&self, party: &CredentialHolder) -> Result<Option<Credential>, CredsError> {
-        self.held(self.creds_dir.join(party.file_name()), &self.revoked()?)
+    pub fn credential(&self, holder: &CredentialHolder) -> Result<Option<Credential>, CredsError> {
+        self.held(self.creds_dir.join(holder.file_name()), &self.revoked()?)
     }
 
     /// Makes anew, with their keys, the credentials that are past half of their time, have none, or were made
@@ -231,43 +231,43 @@ mod tests {
     fn each(check: impl Fn(&Authority, &CredentialHolder, &dyn Fn(&str))) {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        let party = CredentialHolder::Human("ada".parse().unwrap());
+        let holder = CredentialHolder::Human("ada".parse().unwrap());
         for person in Person::ALL {
-            match authority.credential(&party).unwrap() {
-                None => authority.issue(&party, Some(person), LIFETIME).unwrap(),
-                Some(_) => authority.rotate(&party, Some(person), LIFETIME).unwrap(),
+            match authority.credential(&holder).unwrap() {
+                None => authority.issue(&holder, Some(person), LIFETIME).unwrap(),
+                Some(_) => authority.rotate(&holder, Some(person), LIFETIME).unwrap(),
             };
             let kept = |what: &str| {
-                let held = authority.credential(&party).unwrap().unwrap();
+                let held = authority.credential(&holder).unwrap().unwrap();
                 let wanted = (CredentialRole::Human(person), CredentialStatus::Valid);
                 assert_eq!((held.role, held.standing), wanted, "{what}");
             };
             kept("as it was said");
-            check(&authority, &party, &kept);
+            check(&authority, &holder, &kept);
         }
     }
 
     #[test]
     fn replaced_person_credential_keeps_its_role() {
-        each(|authority, party, kept| {
-            authority.issue(party, None, LIFETIME).unwrap();
+        each(|authority, holder, kept| {
+            authority.issue(holder, None, LIFETIME).unwrap();
             kept("a valid one stays");
-            authority.rotate(party, None, Duration::ZERO).unwrap();
-            authority.mint(party).unwrap();
+            authority.rotate(holder, None, Duration::ZERO).unwrap();
+            authority.mint(holder).unwrap();
             kept("minted after its time");
-            authority.rotate(party, None, Duration::ZERO).unwrap();
-            authority.issue(party, None, LIFETIME).unwrap();
+            authority.rotate(holder, None, Duration::ZERO).unwrap();
+            authority.issue(holder, None, LIFETIME).unwrap();
             kept("issued after its time");
-            authority.revoke(party).unwrap();
-            authority.issue(party, None, LIFETIME).unwrap();
+            authority.revoke(holder).unwrap();
+            authority.issue(holder, None, LIFETIME).unwrap();
             kept("issued after it was revoked");
         });
     }
 
     #[test]
     fn renewed_person_credential_keeps_its_role() {
-        each(|authority, party, kept| {
-            let held = authority.credential(party).unwrap().unwrap();
+        each(|authority, holder, kept| {
+            let held = authority.credential(holder).unwrap().unwrap();
             let (signer, user) = (authority.signer(held.role).unwrap(), KeyPair::new_user());
             let keys = (signer, &authority.control);
             let old = jwt::user(held.role, keys, &user, "ada", LIFETIME).unwrap();
@@ -287,12 +287,12 @@ mod tests {
     fn only_people_have_person_roles() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
-        for party in [CredentialHolder::Control, CredentialHolder::Host("h1".parse().unwrap())] {
-            authority.mint(&party).unwrap();
-            let before = authority.credential(&party).unwrap();
-            let refused = authority.rotate(&party, Some(Person::Admin), LIFETIME);
+        for holder in [CredentialHolder::Control, CredentialHolder::Host("h1".parse().unwrap())] {
+            authority.mint(&holder).unwrap();
+            let before = authority.credential(&holder).unwrap();
+            let refused = authority.rotate(&holder, Some(Person::Admin), LIFETIME);
             assert!(matches!(refused, Err(CredsError::NoPerson { .. })), "{refused:?}");
-            assert_eq!(authority.credential(&party).unwrap(), before, "it is not revoked");
+            assert_eq!(authority.credential(&holder).unwrap(), before, "it is not revoked");
         }
     }
 }

@@ -113,7 +113,7 @@ pub(super) async fn put(
 
 /// Writes an image, or drops the key where the ledger has none, over what stands there at a revision,
 /// whatever that says of itself. None when somebody else wrote it meanwhile.
-pub(super) async fn mend(
+pub(super) async fn repair(
     bus: &Bus,
     subject: &str,
     known: Option<&(Record, u64)>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_nats::HeaderMap;
 use bytes::Bytes;
 
-use super::room::{FreeSpace, room};
+use super::free_space::{FreeSpace, free_space};
 use super::{ManagedServer, ServerError};
 use crate::client::{Bus, ConnectOptions};
 use crate::creds::{Authority, CredentialHolder};
@@ -62,13 +62,16 @@ impl Health {
             } else {
                 None
             };
-            let room = room(&self.data_dir);
-            let room = room.as_ref();
-            match self.signs.judge(began, stored, room) {
+            let free_space = free_space(&self.data_dir);
+            let free_space = free_space.as_ref();
+            match self.signs.judge(began, stored, free_space) {
                 HealthStatus::Well => {}
                 HealthStatus::RoomIsLow => {
-                    if let Some(room) = room {
-                        tracing::error!(free = room.free, "no new work is accepted: {room}");
+                    if let Some(free_space) = free_space {
+                        tracing::error!(
+                            free = free_space.free,
+                            "no new work is accepted: {free_space}"
+                        );
                     }
                 }
                 HealthStatus::Stuck(why) => return why,
@@ -114,17 +117,17 @@ impl HealthState {
         &mut self,
         began: Instant,
         stored: Option<bool>,
-        room: Option<&FreeSpace>,
+        free_space: Option<&FreeSpace>,
     ) -> HealthStatus {
         if stored == Some(true) {
             self.stored_at = began;
         }
-        if let Some(room) = room {
-            if room.is_low() && !self.low {
+        if let Some(free_space) = free_space {
+            if free_space.is_low() && !self.low {
                 self.low = true;
                 return HealthStatus::RoomIsLow;
             }
-            if self.low && !room.is_enough() {
+            if self.low && !free_space.is_enough() {
                 return HealthStatus::Well;
             }
             if self.low {
@@ -157,17 +160,20 @@ mod tests {
     fn server_that_stores_nothing_for_long_is_stuck() {
         let at = Instant::now();
         let mut signs = signs(at);
-        let room = mib(1_000);
+        let free_space = mib(1_000);
         let short = at + STUCK_AFTER - Duration::from_millis(1);
-        assert_eq!(signs.judge(short, Some(false), room.as_ref()), HealthStatus::Well);
-        assert_eq!(signs.judge(short, Some(true), room.as_ref()), HealthStatus::Well);
+        assert_eq!(signs.judge(short, Some(false), free_space.as_ref()), HealthStatus::Well);
+        assert_eq!(signs.judge(short, Some(true), free_space.as_ref()), HealthStatus::Well);
         let long = short + STUCK_AFTER;
         assert_eq!(
-            signs.judge(long, None, room.as_ref()),
+            signs.judge(long, None, free_space.as_ref()),
             HealthStatus::Well,
             "nothing was written"
         );
-        assert!(matches!(signs.judge(long, Some(false), room.as_ref()), HealthStatus::Stuck(_)));
+        assert!(matches!(
+            signs.judge(long, Some(false), free_space.as_ref()),
+            HealthStatus::Stuck(_)
+        ));
     }
 
     #[test]

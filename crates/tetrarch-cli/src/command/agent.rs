@@ -69,7 +69,7 @@ pub(crate) enum AgentCommand {
         reason: String,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
 }
 
@@ -131,8 +131,8 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
             let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
         }
-        AgentCommand::Retire { name, reason, sure } => {
-            sure.to(&format!("retire {name} and its descendants for good"))?;
+        AgentCommand::Retire { name, reason, confirm } => {
+            confirm.to(&format!("retire {name} and its descendants for good"))?;
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name.clone(), reason };
             let reply = context.client().await?.operate(&op).await?;

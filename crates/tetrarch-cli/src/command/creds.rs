@@ -51,7 +51,7 @@ pub(crate) enum CredsCommand {
         name: Principal,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
 }
 
@@ -126,7 +126,7 @@ const COLUMNS: &[Column] = &[
 pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), CliError> {
     let makes = match &command {
         // Refused before keys are made for it.
-        CredsCommand::Issue { name, .. } => party(name.clone()).map(|_| true)?,
+        CredsCommand::Issue { name, .. } => holder(name.clone()).map(|_| true)?,
         CredsCommand::List
         | CredsCommand::Show { .. }
         | CredsCommand::Rotate { .. }
@@ -138,14 +138,15 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
         CredsCommand::List => list(context, &authority),
         CredsCommand::Show { name } => show(context, &authority, name),
         CredsCommand::Rotate { name, terms } => {
-            let path = authority.rotate(&party(name)?, terms.role, terms.time()).map_err(failed)?;
+            let path =
+                authority.rotate(&holder(name)?, terms.role, terms.time()).map_err(failed)?;
             tell(context, &authority).await?;
             output::text(&path.display().to_string()).map(drop)
         }
-        CredsCommand::Revoke { name, sure } => {
-            let party = party(name.clone())?;
-            sure.to(&format!("revoke the credential of {name} and disconnect all its clients"))?;
-            authority.revoke(&party).map_err(failed)?;
+        CredsCommand::Revoke { name, confirm } => {
+            let holder = holder(name.clone())?;
+            confirm.to(&format!("revoke the credential of {name} and disconnect all its clients"))?;
+            authority.revoke(&holder).map_err(failed)?;
             tell(context, &authority).await?;
             let said = json!({"revoked": name.to_string()});
             output::item(context.output, &said, &format!("{name} is revoked")).map(drop)
@@ -159,22 +160,22 @@ async fn issue(
     name: Principal,
     terms: Terms,
 ) -> Result<(), CliError> {
-    let party = party(name)?;
-    if terms.role.is_some() && !matches!(party, CredentialHolder::Human(_)) {
-        return Err(failed(CredsError::NoPerson { name: party.to_string() }));
+    let holder = holder(name)?;
+    if terms.role.is_some() && !matches!(holder, CredentialHolder::Human(_)) {
+        return Err(failed(CredsError::NoPerson { name: holder.to_string() }));
     }
-    let held = authority.credential(&party).map_err(failed)?;
+    let held = authority.credential(&holder).map_err(failed)?;
     if let Some(held) = held.filter(|held| held.standing == CredentialStatus::Valid) {
         let other = terms.role.is_some_and(|role| CredentialRole::Human(role) != held.role);
         if terms.expires.is_some() || other {
             let what =
-                format!("{party} already has a valid credential of the role {}", role_of(&held));
+                format!("{holder} already has a valid credential of the role {}", role_of(&held));
             let options = terms.options();
-            let hint = format!("`tetrarch creds rotate {party}{options}` replaces it");
+            let hint = format!("`tetrarch creds rotate {holder}{options}` replaces it");
             return Err(CliError::new(Code::Conflict, what).hint(hint));
         }
     }
-    let path = authority.issue(&party, terms.role, terms.time()).map_err(failed)?;
+    let path = authority.issue(&holder, terms.role, terms.time()).map_err(failed)?;
     if terms.role.is_some() {
         // A bus that an earlier version started knows nothing of the role's key.
         tell(context, authority).await?;
@@ -197,16 +198,16 @@ fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
 ///
 /// # Errors
 /// The keys cannot be used, or the party may not have one.
-pub(super) fn issued(context: &Context, party: &CredentialHolder) -> Result<PathBuf, CliError> {
-    context.authority()?.issue(party, None, LIFETIME).map_err(failed)
+pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+    context.authority()?.issue(holder, None, LIFETIME).map_err(failed)
 }
 
 /// The credential of a party; one that was revoked stays so.
 ///
 /// # Errors
 /// As [`issued`], or it is revoked.
-pub(super) fn kept(context: &Context, party: &CredentialHolder) -> Result<PathBuf, CliError> {
-    context.authority()?.mint(party).map_err(failed)
+pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+    context.authority()?.mint(holder).map_err(failed)
 }
 
 /// Revokes the credential of an agent that ended for good, when this installation gave it one.
@@ -217,15 +218,15 @@ pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), Cli
     if !Authority::is_kept(&context.config.bus.data_dir) {
         return Ok(());
     }
-    let (authority, party) = (context.authority()?, CredentialHolder::External(agent));
-    match authority.revoke(&party) {
+    let (authority, holder) = (context.authority()?, CredentialHolder::External(agent));
+    match authority.revoke(&holder) {
         Ok(()) => tell(context, &authority).await,
         Err(CredsError::NotIssued { .. } | CredsError::NotExternal { .. }) => Ok(()),
         Err(error) => Err(failed(error)),
     }
 }
 
-fn party(name: Principal) -> Result<CredentialHolder, CliError> {
+fn holder(name: Principal) -> Result<CredentialHolder, CliError> {
     match name {
         Principal::Human(human) => Ok(CredentialHolder::Human(human)),
         Principal::Agent(AgentId::Ho(host)) => Ok(CredentialHolder::Host(host)),
@@ -332,7 +333,7 @@ fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
 
 fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(), CliError> {
     let shown = name.to_string();
-    let found = authority.credential(&party(name)?).map_err(failed)?;
+    let found = authority.credential(&holder(name)?).map_err(failed)?;
     let Some(credential) = found else {
         return Err(failed(CredsError::NotIssued { name: shown }));
     };

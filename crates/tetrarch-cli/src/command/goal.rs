@@ -50,7 +50,7 @@ pub(crate) enum GoalCommand {
         goal: GoalMoveArgs,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
     /// Archive a closed goal.
     Archive(GoalMoveArgs),
@@ -134,8 +134,8 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
         GoalCommand::Show { epic } => describe::run(context, DescribeArgs::of(epic)).await,
         GoalCommand::Pause(args) => decide(context, args, GoalVerb::Pause).await,
         GoalCommand::Resume(args) => decide(context, args, GoalVerb::Resume).await,
-        GoalCommand::Cancel { goal, sure } => {
-            sure.to(&format!("cancel {} and stop its running work", goal.epic))?;
+        GoalCommand::Cancel { goal, confirm } => {
+            confirm.to(&format!("cancel {} and stop its running work", goal.epic))?;
             decide(context, goal, GoalVerb::Cancel).await
         }
         GoalCommand::Archive(args) => decide(context, args, GoalVerb::Archive).await,

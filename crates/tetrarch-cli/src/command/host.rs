@@ -85,7 +85,7 @@ enum HostCommand {
         reason: String,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
     /// Forget a host that is gone for good.
     #[command(after_help = FORGET_HELP)]
@@ -97,7 +97,7 @@ enum HostCommand {
         reason: String,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
 }
 
@@ -159,16 +159,16 @@ async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
             get::run(context, GetArgs::of(ResourceKind::Hosts, filter)).await
         }
         HostCommand::Credential { name } => credential(context, name),
-        HostCommand::Drain { name, undo, reason, sure } => {
+        HostCommand::Drain { name, undo, reason, confirm } => {
             if !undo {
-                sure.to(&format!("move all agents of {name} to other hosts"))?;
+                confirm.to(&format!("move all agents of {name} to other hosts"))?;
             }
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
             let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &reply.detail)
         }
-        HostCommand::Forget { name, reason, sure } => {
-            sure.to(&format!("forget {name} and its labels"))?;
+        HostCommand::Forget { name, reason, confirm } => {
+            confirm.to(&format!("forget {name} and its labels"))?;
             let op = Op::AgentRetire { agent: AgentId::Ho(name.clone()), reason };
             let reply = context.client().await?.operate(&op).await?;
             report(context, &reply, &format!("{name} is forgotten"))

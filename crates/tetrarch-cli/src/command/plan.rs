@@ -9,13 +9,9 @@ pub(crate) mod drafts;
 
 mod planner;
 
-use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
-use tetrarch_bus::subject::Subject;
-use tetrarch_bus::subject::pattern::PLANS;
-use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::obstacle::Obstacle;
@@ -23,6 +19,7 @@ use tetrarch_core::plan::graph::dependencies;
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, PlanEvent};
 
+use self::diff::versions;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::obstacles;
@@ -221,28 +218,6 @@ fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Shee
     });
     sheet.table("nodes", lines.collect());
     sheet
-}
-
-/// The plan events of an epic that are kept, in order.
-async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
-    let subjects = [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|s| s.to_string());
-    let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let newest = bus.last_per_subject(PLANS, &texts).await?;
-    let Some(last) = newest.iter().map(|message| message.seq).max() else {
-        return Err(no_plan_of(epic));
-    };
-    let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
-    let mut versions = Vec::new();
-    while let Some((seq, event)) = events.next().await {
-        match event {
-            Ok(event) => versions.push(event),
-            Err(error) => tracing::warn!(seq, %error, "cannot read a plan event"),
-        }
-        if seq >= last {
-            break;
-        }
-    }
-    Ok(versions)
 }
 
 async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {

@@ -48,7 +48,7 @@ pub(crate) enum ProjectCommand {
         name: ProjectName,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
     },
 }
 
@@ -140,8 +140,8 @@ pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<()
             let said = format!("project {name} is {mode} now");
             (Op::ProjectMode { project: name, mode }, said)
         }
-        ProjectCommand::Retire { name, sure } => {
-            sure.to(&format!("retire project {name} and end all its agents"))?;
+        ProjectCommand::Retire { name, confirm } => {
+            confirm.to(&format!("retire project {name} and end all its agents"))?;
             let said = format!("project {name} retired");
             (Op::ProjectRetire { project: name }, said)
         }

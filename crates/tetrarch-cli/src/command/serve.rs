@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tetrarch_bus::creds::CredentialHolder;
-use tetrarch_bus::server::room;
+use tetrarch_bus::server::free_space;
 use tetrarch_core::owner::{Kept, Policy};
 use tetrarch_core::time::Millis;
 use tetrarch_engine::{GlobalConfig, serve_global};
@@ -94,11 +94,12 @@ fn watch_room(context: &Context) -> watch::Receiver<Option<String>> {
     let data_dir = context.config.bus.data_dir.clone();
     tokio::spawn(async move {
         loop {
-            let room = room(&data_dir);
+            let free_space = free_space(&data_dir);
             let was = tell.borrow().is_some();
-            let low = room.filter(|room| room.is_low() || (was && !room.is_enough()));
+            let low = free_space
+                .filter(|free_space| free_space.is_low() || (was && !free_space.is_enough()));
             if was || low.is_some() {
-                tell.send_replace(low.map(|room| format!("no work is accepted, {room}")));
+                tell.send_replace(low.map(|free_space| format!("no work is accepted, {free_space}")));
             }
             if tell.is_closed() {
                 return;

@@ -51,7 +51,7 @@ pub(crate) enum WorktreeCommand {
         force: bool,
         /// Do not ask for confirmation.
         #[command(flatten)]
-        sure: ConfirmArgs,
+        confirm: ConfirmArgs,
         /// The host's name [default: the machine's name].
         #[arg(long)]
         host: Option<String>,
@@ -78,8 +78,8 @@ pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(
     match command {
         WorktreeCommand::List { host } => list(context, host.as_ref()).await,
         WorktreeCommand::Show { run, host } => show(context, &run.to_string(), host.as_ref()).await,
-        WorktreeCommand::Remove { run, force, sure, host } => {
-            sure.to(&format!("remove the worktree of {run} and its branch"))?;
+        WorktreeCommand::Remove { run, force, confirm, host } => {
+            confirm.to(&format!("remove the worktree of {run} and its branch"))?;
             remove(context, &run.to_string(), force, host.as_ref()).await
         }
     }

@@ -31,12 +31,12 @@ pub(super) async fn intake(
     let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
     let (bus, to) = (bus.clone(), to.clone());
     let reading = Pump::run(async move {
-        let places = MailboxSlots::new(BATCHES_IN_MAILBOX);
+        let slots = MailboxSlots::new(BATCHES_IN_MAILBOX);
         loop {
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
             // Before the owner passes over it, and not in its loop.
             intake.beside(join_all(batch.iter().filter_map(|taken| kept(&bus, taken)))).await;
-            let Some(placed) = intake.beside(places.place(batch)).await else { return };
+            let Some(placed) = intake.beside(slots.reserve(batch)).await else { return };
             if to.cast(OwnerMsg::Intake(placed)).is_err() {
                 return;
             }

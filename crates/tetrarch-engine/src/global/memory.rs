@@ -247,12 +247,12 @@ mod tests {
     #[tokio::test]
     async fn last_update_is_stored_on_shutdown() {
         let dir = tempfile::tempdir().unwrap();
-        let memoir = MemoryWriter::begin(Some(dir.path().to_owned()));
+        let memory_writer = MemoryWriter::begin(Some(dir.path().to_owned()));
         for high in 1..=50 {
-            memoir.told().send_replace(kept(high));
+            memory_writer.told().send_replace(kept(high));
             tokio::task::yield_now().await;
         }
-        memoir.end().await;
+        memory_writer.end().await;
         assert_eq!(StoredMemory::read(dir.path()).await.unwrap(), Some(kept(50)));
     }
 }

@@ -34,7 +34,7 @@ use super::archiving::Archiving;
 use super::credentials::CredentialActs;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
-use super::hearing::HeartbeatTable;
+use super::heartbeats::HeartbeatTable;
 use super::intaking::{inboxes, intake, journals, ticks};
 use super::keeping::{self, Keeping, OutboxProgress};
 use super::memory::StoredMemory;
@@ -48,8 +48,8 @@ use super::replying::Replying;
 use super::restore::Restored;
 use super::settling::Settling;
 use super::spans::traced;
+use super::sweeper_handle::SweeperHandle;
 use super::sweeping::{self, SweepConfig, SweeperMsg};
-use super::watched::SweeperHandle;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::metrics::Leading;
@@ -121,7 +121,7 @@ pub(super) struct OwnerState {
     instance: String,
     epoch: u64,
     clock: Clock,
-    hearing: HeartbeatTable,
+    heartbeats: HeartbeatTable,
     diagnosing: Diagnosing,
     /// When the overseer looked last; at the start of time when it has not.
     looked: BusTime,
@@ -136,7 +136,7 @@ pub(super) struct OwnerState {
     replying: Replying,
     committer: Option<Committer>,
     commits: usize,
-    watched: SweeperHandle,
+    sweeper_handle: SweeperHandle,
     asking: PlannerHandle,
     outbox: mpsc::Sender<Committed>,
     memory: watch::Sender<StoredMemory>,
@@ -161,7 +161,7 @@ impl Actor for OwnerActor {
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
         let (tick_every, mail_age) = (args.tick_every, args.mail_age);
-        let hearing = HeartbeatTable::new(clock);
+        let heartbeats = HeartbeatTable::new(clock);
         let (asking, answers) =
             planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
@@ -176,7 +176,7 @@ impl Actor for OwnerActor {
         let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone(), holds };
         let (reading, shrunk) = intake(&bus, intake_seq, &myself).await?;
         let (sweeper, sweeping) =
-            sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
+            sweeping::start(&bus, (patience, heartbeats.clone()), &records, myself.clone()).await?;
         let mut pumps = vec![
             ("announcer", announce(announcer, unpublished, entries, announced, ending.clone())),
             ("recorder", record(recorder, images, (recorded, memory.clone()), ending.clone())),
@@ -191,15 +191,15 @@ impl Actor for OwnerActor {
             ("expiry", expiring::start(&bus, mail_age, clock, &myself)),
         ];
         pumps.extend(tick_every.map(|it| ("overseer", ticks(&myself, it, || OwnerMsg::Oversee))));
-        let watched = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
+        let ending_pumps = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
         let looks = [inboxes(&bus, &myself), journals(&bus, &records, &myself)];
-        let pumps = watched.chain(looks).collect();
+        let pumps = ending_pumps.chain(looks).collect();
         let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
         let first = std::iter::once(Input::Started { epoch, instance: instance.clone() });
         let mut state = OwnerState {
             queue: Queue::new(policy.requests_per_second, first.chain(found)),
             committer: Some(Committer::new(bus.clone(), last, epoch)),
-            hearing,
+            heartbeats,
             diagnosing: Diagnosing::new(bus.clone()),
             looked: BusTime(0),
             leading: Leading::new(),
@@ -216,7 +216,7 @@ impl Actor for OwnerActor {
             group: Group::default(),
             answers: Vec::new(),
             commits: 0,
-            watched: SweeperHandle::new(sweeper),
+            sweeper_handle: SweeperHandle::new(sweeper),
             asking,
             outbox,
             memory,
@@ -237,15 +237,15 @@ impl Actor for OwnerActor {
         state: &mut OwnerState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            OwnerMsg::Intake(WithPermit { it: batch, place }) => {
-                let place = Arc::new(place);
+            OwnerMsg::Intake(WithPermit { item: batch, permit }) => {
+                let permit = Arc::new(permit);
                 for taken in batch {
-                    state.take(taken, &place);
+                    state.take(taken, &permit);
                 }
             }
-            OwnerMsg::Posted(WithPermit { it, place }) => state.post(*it, place),
-            OwnerMsg::Heard(WithPermit { it, place }) => {
-                state.queue.push_placed(it, Arc::new(place))
+            OwnerMsg::Posted(WithPermit { item, permit }) => state.post(*item, permit),
+            OwnerMsg::Heard(WithPermit { item, permit }) => {
+                state.queue.push_with_permit(item, Arc::new(permit))
             }
             OwnerMsg::Found(found) => state.queue.push(*found),
             OwnerMsg::Filled(fill) => state.make_room(*fill),
@@ -286,7 +286,7 @@ impl Actor for OwnerActor {
         state.advance(&myself);
         state.settle_the_lost(&myself);
         state.keep_journals(&myself);
-        state.watched.tell(&state.records);
+        state.sweeper_handle.tell(&state.records);
         state.revoke_the_unanswering();
         state.set_timer(&myself);
         Ok(())
@@ -297,7 +297,7 @@ impl OwnerState {
     fn telemetry(&self) -> Telemetry {
         let Diagnosed { diagnoses, words } = self.diagnosing.known();
         let looked = self.looked;
-        Telemetry { looked, diagnosed: diagnoses, words, ..self.hearing.telemetry() }
+        Telemetry { looked, diagnosed: diagnoses, words, ..self.heartbeats.telemetry() }
     }
 
     /// Has the journals read of runs that ended without a result.
@@ -347,7 +347,7 @@ impl OwnerState {
         let commit = CommitId::derive(now, &seed, "commit", self.commits);
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
-        self.watched.note(&entry);
+        self.sweeper_handle.note(&entry);
         let questions = PlannerQuestion::all_of(&entry, &self.records);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
@@ -423,7 +423,7 @@ impl OwnerState {
         for (host, epoch) in unanswering_hosts(&self.records, self.clock.now()) {
             if self.revoked.insert((host.clone(), epoch))
                 && let Err(error) =
-                    self.watched.sweeper.try_send(SweeperMsg::Revoke(host.clone(), epoch))
+                    self.sweeper_handle.sweeper.try_send(SweeperMsg::Revoke(host.clone(), epoch))
             {
                 tracing::error!(%host, %error, "an order to the sweeper was dropped");
                 // It is told at the next input.

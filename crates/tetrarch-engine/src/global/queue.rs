@@ -31,7 +31,7 @@ struct QueuedInput {
     input: Input,
     stored: Option<RequestPosition>,
     /// Given back with the last of its batch.
-    _place: Option<Arc<MailboxPermit>>,
+    _permit: Option<Arc<MailboxPermit>>,
 }
 
 /// The queue.
@@ -44,18 +44,18 @@ impl Queue {
     /// A queue that begins with these, and has shares of so many requests a second.
     pub(super) fn new(requests_per_second: u64, first: impl Iterator<Item = Input>) -> Self {
         let waiting =
-            first.map(|input| QueuedInput { input, stored: None, _place: None }).collect();
+            first.map(|input| QueuedInput { input, stored: None, _permit: None }).collect();
         Self { waiting, shares: Shares::new(requests_per_second) }
     }
 
     /// Adds what holds no place: there are few of it.
     pub(super) fn push(&mut self, input: Input) {
-        self.waiting.push_back(QueuedInput { input, stored: None, _place: None });
+        self.waiting.push_back(QueuedInput { input, stored: None, _permit: None });
     }
 
     /// Adds what holds a place until it is decided on.
-    pub(super) fn push_placed(&mut self, input: Input, place: Arc<MailboxPermit>) {
-        self.waiting.push_back(QueuedInput { input, stored: None, _place: Some(place) });
+    pub(super) fn push_with_permit(&mut self, input: Input, permit: Arc<MailboxPermit>) {
+        self.waiting.push_back(QueuedInput { input, stored: None, _permit: Some(permit) });
     }
 
     /// Adds a request of a batch.
@@ -63,10 +63,10 @@ impl Queue {
         &mut self,
         request: Box<Request>,
         stored: RequestPosition,
-        place: &Arc<MailboxPermit>,
+        permit: &Arc<MailboxPermit>,
     ) {
-        let (input, place) = (Input::Request(request), Some(Arc::clone(place)));
-        self.waiting.push_back(QueuedInput { input, stored: Some(stored), _place: place });
+        let (input, permit) = (Input::Request(request), Some(Arc::clone(permit)));
+        self.waiting.push_back(QueuedInput { input, stored: Some(stored), _permit: permit });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -147,20 +147,20 @@ mod tests {
 
     #[tokio::test]
     async fn batch_awaiting_decisions_keeps_its_permit() {
-        let places = MailboxSlots::new(1);
+        let slots = MailboxSlots::new(1);
         let mut queue = Queue::new(1_000, std::iter::empty());
-        let WithPermit { place, .. } = places.try_place(()).unwrap();
-        let place = Arc::new(place);
+        let WithPermit { permit, .. } = slots.try_reserve(()).unwrap();
+        let permit = Arc::new(permit);
         for seq in 1..=2 {
-            queue.push_request(request(seq), (seq, BusTime(0)), &place);
+            queue.push_request(request(seq), (seq, BusTime(0)), &permit);
         }
-        drop(place);
+        drop(permit);
         for seq in 1..=2 {
-            assert!(places.try_place(()).is_none(), "{seq} is not decided on");
+            assert!(slots.try_reserve(()).is_none(), "{seq} is not decided on");
             assert!(
                 matches!(queue.next(BusTime(0)), Some(QueueItem::Decide(_, Some(it))) if it == seq)
             );
         }
-        assert!(places.try_place(()).is_some());
+        assert!(slots.try_reserve(()).is_some());
     }
 }

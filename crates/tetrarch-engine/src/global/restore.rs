@@ -158,7 +158,7 @@ async fn fold(
     let newer = loaded.unreadable.iter().filter_map(|it| Some((it.newer()?, it.ledger_seq)));
     let newer: Vec<(Held, u64)> = newer.collect();
     let begun = match occasion(&loaded, extent.first, kept, since) {
-        Some(occasion) => mend(bus, loaded, extent.last, kept, occasion).await?,
+        Some(occasion) => repair(bus, loaded, extent.last, kept, occasion).await?,
         None => as_it_is(loaded, extent.last),
     };
     let RestoreBase { mut restart, mut plans, revisions, outbox, epoch, mut troubles } = begun;
@@ -320,7 +320,7 @@ fn as_it_is(loaded: Loaded, last: u64) -> RestoreBase {
 }
 
 /// The ledger instead of STATE, which is made to agree with it.
-async fn mend(
+async fn repair(
     bus: &Bus,
     loaded: Loaded,
     last: u64,
@@ -334,12 +334,12 @@ async fn mend(
         Some(meta) => meta.outbox_through,
         None => rebuilt.shown(&loaded).max(remembered),
     };
-    let mends = rebuilt.mends(&loaded, outbox);
+    let repairs = rebuilt.repairs(&loaded, outbox);
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let written = mends.iter().filter(|mend| mend.known.is_some()).count();
-    let (written, dropped) = (count(written), count(mends.len() - written));
+    let written = repairs.iter().filter(|repair| repair.known.is_some()).count();
+    let (written, dropped) = (count(written), count(repairs.len() - written));
     let mut revisions = loaded.revisions;
-    outbox::mend(bus, mends, last, &mut revisions).await?;
+    outbox::repair(bus, repairs, last, &mut revisions).await?;
     let epoch = rebuilt.epoch_at(outbox);
     let plans = rebuilt.plans;
     let mut restart = rebuilt.restart;

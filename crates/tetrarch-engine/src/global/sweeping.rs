@@ -22,7 +22,7 @@ use tetrarch_core::time::{Millis, Moment};
 use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tokio::sync::mpsc;
 
-use super::hearing::HeartbeatTable;
+use super::heartbeats::HeartbeatTable;
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
 use crate::pump::{MailboxSlots, Pump};
@@ -75,7 +75,7 @@ fn millis(time: Duration) -> Millis {
 /// Starts the sweeper on what the records say. Gives what it is told by, and its task.
 pub(super) async fn start(
     bus: &Bus,
-    (patience, hearing): (SweepConfig, HeartbeatTable),
+    (patience, heartbeats): (SweepConfig, HeartbeatTable),
     records: &Records,
     owner: ActorRef<OwnerMsg>,
 ) -> Result<(mpsc::Sender<SweeperMsg>, Pump), EngineError> {
@@ -93,8 +93,8 @@ pub(super) async fn start(
         takings: Takings::new(windows),
         tell: tell.clone(),
         owner,
-        places: MailboxSlots::new(HEARD_IN_MAILBOX),
-        hearing,
+        slots: MailboxSlots::new(HEARD_IN_MAILBOX),
+        heartbeats,
         sessions: HashMap::new(),
     };
     for agent in records.agents.values().filter(|agent| is_watched(agent)) {
@@ -125,8 +125,8 @@ struct Sweeping {
     takings: Takings,
     tell: mpsc::Sender<SweeperMsg>,
     owner: ActorRef<OwnerMsg>,
-    places: MailboxSlots,
-    hearing: HeartbeatTable,
+    slots: MailboxSlots,
+    heartbeats: HeartbeatTable,
     /// The current sessions of those who say by themselves that they are alive.
     sessions: HashMap<AgentId, SessionId>,
 }
@@ -196,7 +196,7 @@ impl Sweeping {
     fn track_row(&mut self, agent: &Agent, host: &HostName) {
         let over = matches!(agent.liveness, Liveness::Terminated | Liveness::Offline);
         if over {
-            self.hearing.forget(&agent.id);
+            self.heartbeats.forget(&agent.id);
         }
         if over || agent.ending.is_some() {
             self.rows.forget(&agent.id);
@@ -225,7 +225,7 @@ impl Sweeping {
             return;
         }
         // With the owner behind by so many, the next heartbeat says the same.
-        if let Some(placed) = self.places.try_place(Input::Heard { agent, epoch, session }) {
+        if let Some(placed) = self.slots.try_reserve(Input::Heard { agent, epoch, session }) {
             // An owner that ended needs no heartbeats.
             let _ended = self.owner.cast(OwnerMsg::Heard(placed));
         }
@@ -238,7 +238,7 @@ impl Sweeping {
         self.sweeper.weigh(&who, renewal.load.saturating_add(1));
         self.sweeper.observe(&who, epoch, now);
         for row in &renewal.rows {
-            self.hearing.progress(&row.agent, row.epoch, row.progress);
+            self.heartbeats.progress(&row.agent, row.epoch, row.progress);
         }
         let named = renewal.rows.iter().map(|row| (&row.agent, row.epoch));
         for (agent, epoch, absence) in self.rows.renewed(&renewal.host, named, now) {

@@ -41,7 +41,7 @@ impl SessionActor {
 struct RosterEntry {
     session: SessionId,
     epoch: u64,
-    seat: SessionActor,
+    actor: SessionActor,
     pulse: watch::Receiver<Pulse>,
     /// Why it was ordered to end, when its own actor does not say that it did.
     ordered: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct Roster {
     own: Session,
     tree: ActorTree,
     orders: mpsc::Sender<Order>,
-    seated: HashMap<AgentId, RosterEntry>,
+    sessions: HashMap<AgentId, RosterEntry>,
     runs: HashMap<RunId, AgentId>,
     /// Runs whose actor failed and whose program is being killed: whose they are, and why.
     dying: HashMap<RunId, (Session, String)>,
@@ -67,7 +67,7 @@ impl Roster {
             own,
             tree,
             orders,
-            seated: HashMap::new(),
+            sessions: HashMap::new(),
             runs: HashMap::new(),
             dying: HashMap::new(),
             actors: HashMap::new(),
@@ -133,8 +133,8 @@ impl Roster {
         trace: Option<String>,
     ) -> Result<(), EngineError> {
         let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
-        let known = self.seated.get(&launch.agent);
-        if !ours || known.is_some_and(|seated| seated.epoch >= launch.epoch) {
+        let known = self.sessions.get(&launch.agent);
+        if !ours || known.is_some_and(|entry| entry.epoch >= launch.epoch) {
             tracing::debug!(agent = %launch.agent, "a launch order for another life or an earlier session");
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl Roster {
         let supervisor = self.tree.supervisor();
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
         let (tell, pulse) = watch::channel(Pulse::default());
-        let seat = match launch.duty.clone() {
+        let actor = match launch.duty.clone() {
             Duty::Run(run) => {
                 let id = run.id;
                 let args = AgentArgs {
@@ -170,8 +170,8 @@ impl Roster {
                 SessionActor::Interaction(spawned.map_err(failed)?.0)
             }
         };
-        self.actors.insert(seat.id(), agent.clone());
-        self.seated.insert(agent, RosterEntry { session, epoch, seat, pulse, ordered: None });
+        self.actors.insert(actor.id(), agent.clone());
+        self.sessions.insert(agent, RosterEntry { session, epoch, actor, pulse, ordered: None });
         Ok(())
     }
 
@@ -188,10 +188,10 @@ impl Roster {
             return Ok(());
         };
         reach(Failpoint::EndRead);
-        if let Some(seated) = self.seated.get_mut(&agent) {
-            let by_itself = matches!(seated.seat, SessionActor::Agent(..));
-            if seated.session == session && !by_itself {
-                seated.ordered = Some(reason);
+        if let Some(entry) = self.sessions.get_mut(&agent) {
+            let by_itself = matches!(entry.actor, SessionActor::Agent(..));
+            if entry.session == session && !by_itself {
+                entry.ordered = Some(reason);
             }
             self.pass_on(order, from, mail);
             return Ok(());
@@ -206,12 +206,12 @@ impl Roster {
 
     /// An order about a session that runs here, if it still is the one that is meant.
     fn pass_on(&self, order: &SessionOrder, from: Principal, mail: Mail) {
-        let Some(seated) = self.seated.get(&order.agent) else { return };
-        if order.session.is_some_and(|session| session != seated.session) {
+        let Some(entry) = self.sessions.get(&order.agent) else { return };
+        if order.session.is_some_and(|session| session != entry.session) {
             return;
         }
         // An actor that has ended needs no order.
-        match &seated.seat {
+        match &entry.actor {
             SessionActor::Agent(actor, _) => {
                 let input = SessionInput::Mail {
                     from,
@@ -237,8 +237,8 @@ impl Roster {
         {
             return self.report(&lost, &Report::Crashed { cause }).await;
         }
-        let seated = self.runs.get(&seen.run).and_then(|agent| self.seated.get(agent));
-        if let Some(RosterEntry { seat: SessionActor::Agent(actor, _), .. }) = seated {
+        let entry = self.runs.get(&seen.run).and_then(|agent| self.sessions.get(agent));
+        if let Some(RosterEntry { actor: SessionActor::Agent(actor, _), .. }) = entry {
             // An actor that has ended has seen enough.
             let _ended = actor.cast(AgentMsg::Runner(seen));
         }
@@ -250,28 +250,28 @@ impl Roster {
         self.tree.ended().await
     }
 
-    /// Clears a session's seat; one whose actor failed is reported, its program killed.
+    /// Forgets a session; one whose actor failed is reported, its program killed.
     pub(super) async fn close(&mut self, ended: Option<ChildExit>) -> Result<(), EngineError> {
         let Some(ended) = ended else {
             return Err(EngineError::ActorDied("root".to_owned(), "it ended".to_owned()));
         };
         let Some(agent) = self.actors.remove(&ended.actor) else { return Ok(()) };
-        let current = self.seated.get(&agent).is_some_and(|s| s.seat.id() == ended.actor);
+        let current = self.sessions.get(&agent).is_some_and(|s| s.actor.id() == ended.actor);
         if !current {
             return Ok(());
         }
-        let Some(seated) = self.seated.remove(&agent) else { return Ok(()) };
-        if let SessionActor::Agent(_, run) = &seated.seat {
+        let Some(entry) = self.sessions.remove(&agent) else { return Ok(()) };
+        if let SessionActor::Agent(_, run) = &entry.actor {
             self.runs.remove(run);
         }
-        let (session, epoch) = (seated.session, seated.epoch);
+        let (session, epoch) = (entry.session, entry.epoch);
         let lost = Session { agent, session, epoch, ..self.own.clone() };
-        if let Some(cause) = seated.ordered {
+        if let Some(cause) = entry.ordered {
             return self.report(&lost, &Report::Gone { cause }).await;
         }
         let Some(failure) = ended.failure else { return Ok(()) };
         tracing::error!(agent = %lost.agent, %failure, "the actor of a session failed");
-        if let SessionActor::Agent(_, run) = seated.seat {
+        if let SessionActor::Agent(_, run) = entry.actor {
             // Its next session may start only when its program is gone.
             self.dying.insert(run, (lost, failure));
             // A runner that is gone ends with this process.
@@ -291,13 +291,13 @@ impl Roster {
 
     /// A row for every session, for the lease.
     pub(super) fn vitals(&self) -> Vec<Vitals> {
-        let rows = self.seated.iter().map(|(agent, seated)| {
+        let rows = self.sessions.iter().map(|(agent, entry)| {
             let Pulse { run_state, positions, progress, usage, burn } =
-                seated.pulse.borrow().clone();
+                entry.pulse.borrow().clone();
             Vitals {
                 agent: agent.clone(),
-                session: seated.session,
-                epoch: seated.epoch,
+                session: entry.session,
+                epoch: entry.epoch,
                 run_state,
                 positions,
                 progress,
@@ -328,7 +328,7 @@ impl Roster {
         observed: &mut mpsc::Receiver<Observed>,
     ) -> Result<(), EngineError> {
         self.tree.stop().await;
-        self.seated.clear();
+        self.sessions.clear();
         let mut left: HashSet<RunId> = self.runs.drain().map(|(run, _)| run).collect();
         left.extend(self.dying.drain().map(|(run, _)| run));
         for run in &left {

@@ -23,8 +23,8 @@ use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
 use crate::backend::process::launch::{LaunchError, directory};
 use crate::channels::RunChannels;
+use crate::directories::RunDirectories;
 use crate::mark::ProcessMark;
-use crate::places::RunDirectories;
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
@@ -81,7 +81,7 @@ struct ConversationSetup {
     dir: PathBuf,
     dir_is_own: bool,
     /// What else its programs write, until this is dropped.
-    places: RunDirectories,
+    directories: RunDirectories,
 }
 
 impl LlmBackend {
@@ -106,7 +106,7 @@ impl LlmBackend {
             }
             other @ (Some(_) | None) => other.and_then(Result::ok),
         };
-        let places = self.context.places_for(start).await.map_err(LaunchError::from)?;
+        let directories = self.context.directories_for(start).await.map_err(LaunchError::from)?;
         let toolbox = Toolbox::new(ToolboxConfig {
             workspace: &dir,
             tools: &brief.tools,
@@ -114,9 +114,9 @@ impl LlmBackend {
             run: start.run,
             life: &self.context.life,
             containment: &self.context.containment,
-            home: places.home(),
-            writable: places.writable(),
-            readable: places.readable(),
+            home: directories.home(),
+            writable: directories.writable(),
+            readable: directories.readable(),
             profile: brief.runner.profile.as_str(),
             cgroup: cgroup.as_ref().map(|group| group.dir().to_owned()),
             trace: start.trace.as_deref(),
@@ -158,7 +158,7 @@ impl LlmBackend {
             notes,
             dir,
             dir_is_own,
-            places,
+            directories,
         })
     }
 }
@@ -190,7 +190,7 @@ fn reach(runner: &Runner) -> Result<Model, CannotBegin> {
 impl AgentBackend for LlmBackend {
     async fn execute(&self, start: Start, channels: RunChannels) {
         match self.begin(&start).await {
-            Ok(begun) => LlmConversation::open(begun, start, channels, &self.context).hold().await,
+            Ok(setup) => LlmConversation::open(setup, start, channels, &self.context).hold().await,
             Err(error) => {
                 channels.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
             }

@@ -21,9 +21,9 @@ use crate::blocked::Blocked;
 use crate::channels::{RunChannels, StopRequest, Teller};
 use crate::children::WaitedChild;
 use crate::containment::SandboxPolicy;
+use crate::directories::RunDirectories;
 use crate::files::Gate;
 use crate::headcount::Headcount;
-use crate::places::RunDirectories;
 use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
     stop_line, withheld_line,
@@ -97,9 +97,9 @@ struct ProgramRun {
     own_dir: Option<PathBuf>,
     /// Whether its exit code is its verdict.
     judges_by_exit: bool,
-    _places: RunDirectories,
+    _directories: RunDirectories,
     _proxy: Option<Proxy>,
-    bounds: SandboxPolicy,
+    sandbox: SandboxPolicy,
     profile: String,
     expected: Expected,
     ladder: KillLadder,
@@ -126,7 +126,8 @@ impl ProgramRun {
         expected: Expected,
     ) -> Self {
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
-        let (bounds, places, proxy) = (launched.bounds, launched.places, launched.proxy);
+        let (sandbox, directories, proxy) =
+            (launched.sandbox, launched.directories, launched.proxy);
         let headcount = launched.headcount;
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (in_turn_in, in_turn) = watch::channel(None);
@@ -136,7 +137,7 @@ impl ProgramRun {
         let (receipts, receipts_out) = mpsc::channel(RECEIPTS_MAX);
         let (takes_in, takes) = watch::channel(None);
         let (taken_in, taken) = mpsc::channel(QUEUE_VERBS);
-        let (fates_in, fates) = mpsc::channel(2 * QUEUE_VERBS);
+        let (deliveries_in, deliveries) = mpsc::channel(2 * QUEUE_VERBS);
         let wires = OutputChannels {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
@@ -151,10 +152,10 @@ impl ProgramRun {
             teller: channels.teller.clone(),
         };
         let first_line = brief_line(start, &dir.to_string_lossy());
-        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), fates_in);
+        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in);
         let feed = child.stdin.take().map(open);
         let said = VerbChannels { takes, taken };
-        let relay = VerbRelay::new(channels.verbs, said, fates, receipts, traces.clone());
+        let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
         let output = OutputReader::new(
@@ -171,9 +172,9 @@ impl ProgramRun {
             headcount,
             own_dir: dir_is_own.then_some(dir),
             judges_by_exit: judges_by_exit(&start.brief),
-            _places: places,
+            _directories: directories,
             _proxy: proxy,
-            bounds,
+            sandbox,
             profile: start.brief.runner.profile.to_string(),
             expected,
             ladder: KillLadder::new(began, start.brief.wall, start.brief.turn_timeout),
@@ -236,7 +237,7 @@ impl ProgramRun {
         let mut result = verdict::without_result(exit, heard, &self.ladder);
         if result.outcome == Outcome::Failure {
             let said = [heard.stdout.text(), heard.stderr.text()].join("\n");
-            if let Some(blocked) = Blocked::of(&said, &self.bounds) {
+            if let Some(blocked) = Blocked::of(&said, &self.sandbox) {
                 verdict::explain(&mut result, &blocked.sentence(&self.profile));
             }
         }

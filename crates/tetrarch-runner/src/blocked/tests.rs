@@ -3,7 +3,7 @@
 use super::*;
 
 /// Bounds with one writable place, and one that is hidden.
-fn bounds(writable: &Path, network: bool) -> SandboxPolicy {
+fn sandbox(writable: &Path, network: bool) -> SandboxPolicy {
     let network = if network { Network::Open } else { Network::Off };
     SandboxPolicy {
         required: false,
@@ -29,7 +29,7 @@ fn ground() -> tempfile::TempDir {
 fn refused_write_is_found_with_its_path() {
     let ground = ground();
     let other = ground.path().join("other");
-    let bounds = bounds(&ground.path().join("own"), false);
+    let sandbox = sandbox(&ground.path().join("own"), false);
     let node = "node:fs:2380\n    return binding.writeFileUtf8(\n\nError: EACCES: permission denied, open 'DIR/new'\n    \
                 at Object.writeFileSync (node:fs:2380:20)\n    at Object.<anonymous> (DIR/there:1:15) {\n  errno: -13,\n  \
                 code: 'EACCES',\n  syscall: 'open',\n  path: 'DIR/new'\n}\n\nNode.js v20.20.2\n";
@@ -52,7 +52,7 @@ fn refused_write_is_found_with_its_path() {
     ] {
         let text = text.replace("DIR", other.to_str().unwrap());
         let path = other.join("new");
-        let found = Blocked::of(&text, &bounds);
+        let found = Blocked::of(&text, &sandbox);
         assert_eq!(found, Some(Blocked::Write { path, probably: false }), "{text}");
     }
 }
@@ -60,7 +60,7 @@ fn refused_write_is_found_with_its_path() {
 #[test]
 fn refused_network_is_found_with_its_address() {
     let ground = ground();
-    let bounds = bounds(&ground.path().join("own"), false);
+    let sandbox = sandbox(&ground.path().join("own"), false);
     let node = "Error: connect EACCES 127.0.0.1:80 - Local (undefined:undefined)\n    at internalConnect (node:net:1098:16)\n\
                 Emitted 'error' event on Socket instance at:\n    at emitErrorNT (node:internal/streams/destroy:169:8) {\n  \
                 errno: -13,\n  code: 'EACCES',\n  syscall: 'connect',\n  address: '127.0.0.1',\n  port: 80\n}\n";
@@ -104,7 +104,7 @@ fn refused_network_is_found_with_its_address() {
         (pip, None),
     ] {
         let address = address.map(str::to_owned);
-        assert_eq!(Blocked::of(text, &bounds), Some(Blocked::Network { address }), "{text}");
+        assert_eq!(Blocked::of(text, &sandbox), Some(Blocked::Network { address }), "{text}");
     }
 }
 
@@ -112,7 +112,7 @@ fn refused_network_is_found_with_its_address() {
 fn unrelated_refusal_is_not_blamed_on_isolation() {
     let ground = ground();
     let root = ground.path().to_str().unwrap();
-    let bounds = bounds(&ground.path().join("own"), true);
+    let sandbox = sandbox(&ground.path().join("own"), true);
     for text in [
         "",
         "make: *** [all] Error 1",
@@ -126,7 +126,7 @@ fn unrelated_refusal_is_not_blamed_on_isolation() {
         "   Compiling tiny v0.1.0 (ROOT/other)\nPermission denied (os error 13)\n",
     ] {
         let text = text.replace("ROOT", root);
-        assert_eq!(Blocked::of(&text, &bounds), None, "{text}");
+        assert_eq!(Blocked::of(&text, &sandbox), None, "{text}");
     }
 }
 
@@ -134,7 +134,7 @@ fn unrelated_refusal_is_not_blamed_on_isolation() {
 fn last_refusal_is_reported_with_what_allows_it() {
     let ground = ground();
     let root = ground.path().to_str().unwrap();
-    let bounds = bounds(&ground.path().join("own"), false);
+    let sandbox = sandbox(&ground.path().join("own"), false);
     for (text, sentence) in [
         (
             "cp: cannot create 'ROOT/other/a': Permission denied\ncurl: (6) Could not resolve host: a.org\ndone\n",
@@ -157,7 +157,7 @@ fn last_refusal_is_reported_with_what_allows_it() {
             "blocked by isolation: the network; allow it with `tools: [network]` in profile `sh`",
         ),
     ] {
-        let blocked = Blocked::of(&text.replace("ROOT", root), &bounds).unwrap();
+        let blocked = Blocked::of(&text.replace("ROOT", root), &sandbox).unwrap();
         assert_eq!(blocked.sentence("sh"), sentence.replace("ROOT", root));
     }
 }

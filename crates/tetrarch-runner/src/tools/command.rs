@@ -34,9 +34,9 @@ use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::SandboxPolicy;
+use crate::directories::HOME;
 use crate::launcher::Launcher;
 use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
-use crate::places::HOME;
 use crate::proxy::Proxy;
 use crate::sweep::Traces;
 
@@ -68,7 +68,7 @@ pub(super) struct Commands {
     profile: String,
     environment: BTreeMap<OsString, OsString>,
     cgroup: Option<ControlGroup>,
-    bounds: SandboxPolicy,
+    sandbox: SandboxPolicy,
     launcher: Launcher,
     started: AtomicU64,
     /// Held by the command that runs, until everything of it is gone.
@@ -81,7 +81,7 @@ impl Commands {
     pub(super) fn new(
         config: &ToolboxConfig<'_>,
         cgroup: Option<ControlGroup>,
-        bounds: SandboxPolicy,
+        sandbox: SandboxPolicy,
     ) -> Self {
         let run = config.run;
         let passed = |name: &OsStr| {
@@ -96,7 +96,7 @@ impl Commands {
         let profile = config.profile.to_owned();
         let (started, turn) = (AtomicU64::new(0), Arc::default());
         let launcher = config.containment.launcher.clone();
-        Self { run, profile, environment, cgroup, bounds, launcher, started, turn }
+        Self { run, profile, environment, cgroup, sandbox, launcher, started, turn }
     }
 
     /// Runs a program to its end.
@@ -122,7 +122,7 @@ impl Commands {
                     ToolOutcome::error(format!("attending to the program failed: {cause}"))
                 });
                 if outcome.is_error
-                    && let Some(blocked) = Blocked::of(&outcome.text, &self.bounds)
+                    && let Some(blocked) = Blocked::of(&outcome.text, &self.sandbox)
                 {
                     outcome.text =
                         format!("{}\n[{}]", outcome.text, blocked.sentence(&self.profile));
@@ -204,10 +204,10 @@ impl Commands {
             .stderr(input)
             .kill_on_drop(true);
         let Started { mut child, pid, awaited, layers, proxy } =
-            confined::start(&mut command, &self.bounds)?;
+            confined::start(&mut command, &self.sandbox)?;
         tracing::debug!(call, ?layers, "a command was started");
         let cgroup = match self.joined(number, pid) {
-            Err(cause) if self.bounds.required => return Err(NotStarted::NotContained(cause)),
+            Err(cause) if self.sandbox.required => return Err(NotStarted::NotContained(cause)),
             Err(cause) => {
                 tracing::warn!(call, cause, "a command runs outside of its run's cgroup");
                 None

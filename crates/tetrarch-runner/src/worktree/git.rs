@@ -88,13 +88,13 @@ pub(super) struct Git {
     life: String,
     variables: Vec<(&'static str, OsString)>,
     /// What the calls are kept to; none where nobody else has written.
-    bounds: Option<SandboxPolicy>,
+    sandbox: Option<SandboxPolicy>,
 }
 
 impl Git {
     /// In a directory; `life` marks the calls, so that the host's next life ends what is left of them.
     pub(super) fn within(dir: &Path, life: &str) -> Self {
-        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new(), bounds: None }
+        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new(), sandbox: None }
     }
 
     /// On a repository, by the directory that its worktrees share.
@@ -109,8 +109,8 @@ impl Git {
     }
 
     /// The same, kept to these bounds with whatever it starts.
-    pub(super) fn kept_to(mut self, bounds: SandboxPolicy) -> Self {
-        self.bounds = Some(bounds);
+    pub(super) fn kept_to(mut self, sandbox: SandboxPolicy) -> Self {
+        self.sandbox = Some(sandbox);
         self
     }
 
@@ -151,8 +151,8 @@ impl Git {
     }
 
     async fn finished(&self, mut command: Command, args: &[&str]) -> Result<GitOutput, GitError> {
-        let (child, awaited) = match &self.bounds {
-            Some(bounds) => confined::start(&mut command, bounds)
+        let (child, awaited) = match &self.sandbox {
+            Some(sandbox) => confined::start(&mut command, sandbox)
                 .map(|started| (started.child, started.awaited))
                 .map_err(|cause| GitError::Start(io::Error::other(cause)))?,
             None => children::start(&mut command)

@@ -129,9 +129,9 @@ impl Worktrees {
     fn as_program(&self, place: &WorktreeLocation) -> Git {
         let (own, about) = (place.own(), &place.about);
         let temporary = std::env::temp_dir();
-        let bounds = self.containment.bounds(Network::Off, &own, temporary, Vec::new());
-        let bounds = SandboxPolicy { readable: vec![PathBuf::from(&about.common)], ..bounds };
-        Git::of(&own, &self.life).kept_to(bounds)
+        let sandbox = self.containment.sandbox(Network::Off, &own, temporary, Vec::new());
+        let sandbox = SandboxPolicy { readable: vec![PathBuf::from(&about.common)], ..sandbox };
+        Git::of(&own, &self.life).kept_to(sandbox)
     }
 }
 

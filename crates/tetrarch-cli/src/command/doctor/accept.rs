@@ -45,10 +45,10 @@ async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError
 ///
 /// # Errors
 /// They are not; its last sequence is another, an owner is at work, or the credential does not allow it.
-pub(super) async fn run(context: &Context, seq: u64, sure: ConfirmArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> Result<(), CliError> {
     let bus = context.connect(&CredentialHolder::Control, "doctor").await?;
     let what = format!("accept the ledger through {seq}{}", lost(context, &bus, seq).await?);
-    sure.to(&what)?;
+    confirm.to(&what)?;
     let acceptance = Acceptance {
         seq,
         by: context.human()?,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tetrarch_bus::Bus;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::error::ReadError;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
@@ -22,9 +23,9 @@ use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
 use tetrarch_engine::{MemorySource, memories, remembered};
 
-use super::DoctorCheck;
+use super::check::DoctorCheck;
 use crate::context::Context;
-use crate::exit::Code;
+use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{age, now};
 use crate::snapshot::StateSnapshot;
@@ -40,9 +41,9 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, DoctorCheck), Doc
         let what = format!("no bus was started in {}", data_dir.display());
         return Err(DoctorCheck::warn(name, what, "start one with `tetrarch up`"));
     }
-    let party = super::party(context)
+    let who = holder(context)
         .map_err(|error| DoctorCheck::fail(name, error.what, error.hint.unwrap_or_default()))?;
-    match context.connect(&party, "doctor").await {
+    match context.connect(&who, "doctor").await {
         Ok(bus) => {
             let server = bus.client().server_info();
             let what = format!(
@@ -391,4 +392,13 @@ pub(super) fn ledger_check(
             DoctorCheck::warn(name, what, "check again: a running owner catches up within seconds")
         }
     }
+}
+
+/// As whom to look: the control plane where its keys are, since people do not see every stream;
+/// elsewhere the human who asks.
+pub(super) fn holder(context: &Context) -> Result<CredentialHolder, CliError> {
+    if context.config.bus.url.is_none() {
+        return Ok(CredentialHolder::Control);
+    }
+    Ok(CredentialHolder::Human(context.human()?))
 }

@@ -7,11 +7,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
-use tetrarch_bus::server::{BINARY_VARIABLE, Durability, FreeSpace, MIN_VERSION, Version, room};
+use tetrarch_bus::server::{
+    BINARY_VARIABLE, Durability, FreeSpace, MIN_VERSION, Version, free_space,
+};
 use tetrarch_runner::{Containment, Layer};
 use tokio::process::Command;
 
-use super::{CheckStatus, DoctorCheck, LAYER};
+use super::check::{CheckStatus, DoctorCheck, LAYER};
 use crate::context::Context;
 
 /// Time for a program to tell its version.
@@ -26,7 +28,7 @@ pub(super) async fn checks(context: &Context) -> Vec<DoctorCheck> {
     if context.config.bus.url.is_none() {
         checks.push(server(&context.config.bus.data_dir).await);
         checks.push(durability(context.config.bus.durability));
-        checks.extend(room(&context.config.bus.data_dir).map(|room| disk(&room)));
+        checks.extend(free_space(&context.config.bus.data_dir).map(|free_space| disk(&free_space)));
     }
     checks.push(data_dir(&context.config.bus.data_dir));
     checks.extend(isolation(context.config.host.containment.clone()).await);
@@ -159,14 +161,14 @@ pub(super) fn durability(chosen: Durability) -> DoctorCheck {
 }
 
 /// Whether the bus of this machine has room to store what it is given.
-pub(super) fn disk(room: &FreeSpace) -> DoctorCheck {
+pub(super) fn disk(free_space: &FreeSpace) -> DoctorCheck {
     let name = "disk of the bus";
-    let path = room.path.display();
-    if room.is_low() {
+    let path = free_space.path.display();
+    if free_space.is_low() {
         let next = format!("free some space at {path}; no new work is accepted until then");
-        return DoctorCheck::fail(name, room.to_string(), next);
+        return DoctorCheck::fail(name, free_space.to_string(), next);
     }
-    DoctorCheck::ok(name, format!("{} MiB are free at {path}", room.free / 1024 / 1024))
+    DoctorCheck::ok(name, format!("{} MiB are free at {path}", free_space.free / 1024 / 1024))
 }
 
 /// The process that holds the directory's lock, as it wrote itself into the file.

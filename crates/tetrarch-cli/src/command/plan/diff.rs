@@ -3,13 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::StreamExt;
 use serde_json::{Map, Value, json};
+use tetrarch_bus::Bus;
 use tetrarch_bus::codec::record_json;
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::PLANS;
+use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
-use super::versions;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, TableRow};
@@ -176,4 +180,26 @@ fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError>
         Some(Value::Object(fields)) => fields,
         Some(_) | None => Map::new(),
     })
+}
+
+/// The plan events of an epic that are kept, in order.
+pub(super) async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
+    let subjects = [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|s| s.to_string());
+    let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
+    let newest = bus.last_per_subject(PLANS, &texts).await?;
+    let Some(last) = newest.iter().map(|message| message.seq).max() else {
+        return Err(no_plan_of(epic));
+    };
+    let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
+    let mut versions = Vec::new();
+    while let Some((seq, event)) = events.next().await {
+        match event {
+            Ok(event) => versions.push(event),
+            Err(error) => tracing::warn!(seq, %error, "a plan event cannot be read"),
+        }
+        if seq >= last {
+            break;
+        }
+    }
+    Ok(versions)
 }

@@ -17,7 +17,7 @@ use crate::pump::MailboxPermit;
 
 impl OwnerState {
     /// Queues what was read of `REQUESTS`; what is none was set aside.
-    pub(super) fn take(&mut self, taken: Intaken, place: &Arc<MailboxPermit>) {
+    pub(super) fn take(&mut self, taken: Intaken, permit: &Arc<MailboxPermit>) {
         match taken {
             Intaken::Request(mut request, at) => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
@@ -25,7 +25,7 @@ impl OwnerState {
                 }
                 let stored = (request.seq, at);
                 reached::taken(&request);
-                self.queue.push_request(request, stored, place);
+                self.queue.push_request(request, stored, permit);
             }
             Intaken::Undecodable(_) => self.leading.metrics.set_aside(),
         }
@@ -33,8 +33,8 @@ impl OwnerState {
 
     /// Queues a message to GO; one that it does not take is kept with the reason, which holds its place
     /// too.
-    pub(super) fn post(&mut self, incoming: Incoming, place: MailboxPermit) {
-        let place = Arc::new(place);
+    pub(super) fn post(&mut self, incoming: Incoming, permit: MailboxPermit) {
+        let permit = Arc::new(permit);
         let Some(posted) = posting::posted(&incoming) else { return };
         if !self.queue.takes_mail(&posted, self.clock.now()) {
             return;
@@ -43,13 +43,13 @@ impl OwnerState {
             let Incoming { seq, subject, payload, .. } = incoming;
             let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
             self.leading.metrics.set_aside();
-            let (bus, place) = (self.bus.clone(), Arc::clone(&place));
+            let (bus, permit) = (self.bus.clone(), Arc::clone(&permit));
             drop(tokio::spawn(async move {
                 intaking::keep(&bus, &letter).await;
-                drop(place);
+                drop(permit);
             }));
         }
-        self.queue.push_placed(Input::Post(Box::new(posted)), place);
+        self.queue.push_with_permit(Input::Post(Box::new(posted)), permit);
     }
 
     /// Has go what core gives up of others' messages, and people told.

@@ -150,10 +150,10 @@ impl Rebuilt {
     }
 
     /// The keys of STATE that are not as the ledger says, of those that the outbox has written.
-    pub(crate) fn mends(&self, loaded: &Loaded, outbox_through: u64) -> Vec<StateRepair> {
+    pub(crate) fn repairs(&self, loaded: &Loaded, outbox_through: u64) -> Vec<StateRepair> {
         let mut found: BTreeMap<RecordKey, &(Record, u64)> =
             loaded.records.iter().map(|image| (image.0.key(), image)).collect();
-        let mut mends = Vec::new();
+        let mut repairs = Vec::new();
         let garbage = loaded.unreadable.iter().filter(|it| it.newer().is_none());
         let mut broken: Vec<&String> = garbage.map(|it| &it.subject).collect();
         let newer = loaded.unreadable.iter().filter(|it| it.newer().is_some());
@@ -172,7 +172,7 @@ impl Rebuilt {
             broken.retain(|other| **other != subject);
             let same = found.remove(key).is_some_and(|found| found == known);
             if had != broken.len() || !same && known.1 <= outbox_through {
-                mends.push(StateRepair { subject, known: Some(known.clone()) });
+                repairs.push(StateRepair { subject, known: Some(known.clone()) });
             }
         }
         let meta = Subject::StateMeta.to_string();
@@ -183,7 +183,7 @@ impl Rebuilt {
                 .filter(|(_, image)| image.1 <= outbox_through)
                 .map(|(key, _)| Subject::State(key).to_string()),
         );
-        mends.extend(unknown.map(|subject| StateRepair { subject, known: None }));
-        mends
+        repairs.extend(unknown.map(|subject| StateRepair { subject, known: None }));
+        repairs
     }
 }

@@ -29,10 +29,10 @@ use super::{ConversationSetup, whose};
 use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
 use crate::channels::{RunChannels, Teller};
+use crate::directories::RunDirectories;
 use crate::files::Gate;
 use crate::lines::start_of;
 use crate::pace::RequestPacer;
-use crate::places::RunDirectories;
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 use crate::tools::Toolbox;
@@ -98,12 +98,12 @@ pub(super) struct LlmConversation {
     notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
-    _places: RunDirectories,
+    _directories: RunDirectories,
 }
 
 impl LlmConversation {
     pub(super) fn open(
-        begun: ConversationSetup,
+        setup: ConversationSetup,
         start: Start,
         channels: RunChannels,
         context: &RunnerContext,
@@ -118,8 +118,8 @@ impl LlmConversation {
             notes,
             dir,
             dir_is_own,
-            places,
-        } = begun;
+            directories,
+        } = setup;
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
         let system = opening::system(&start);
@@ -156,7 +156,7 @@ impl LlmConversation {
             notes,
             dir,
             dir_is_own,
-            _places: places,
+            _directories: directories,
             whose: whose(&start),
             agent: start.agent,
             epoch: start.epoch,

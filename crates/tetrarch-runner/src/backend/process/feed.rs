@@ -61,20 +61,21 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Opens it with the first line. `notes` gets what people should know, `fates` what becomes of
+    /// Opens it with the first line. `notes` gets what people should know, `deliveries` what becomes of
     /// verbs.
     pub(super) fn open(
         stdin: ChildStdin,
         first: Vec<u8>,
         notes: mpsc::Sender<String>,
-        fates: mpsc::Sender<LineDelivery>,
+        deliveries: mpsc::Sender<LineDelivery>,
     ) -> Self {
         let (queue, lines) = mpsc::channel(QUEUE_LINES);
         let (verbs, urgent) = mpsc::channel(QUEUE_VERBS);
         let waiting = FeedQueue { urgent, lines };
         let pipe = stdin.as_fd().try_clone_to_owned().ok();
         let told = Arc::new(AtomicU64::new(0));
-        let writer = tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), notes, fates));
+        let writer =
+            tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), notes, deliveries));
         Self { queue: Some(queue), verbs: Some(verbs), writer, pipe, told }
     }
 
@@ -171,11 +172,11 @@ async fn write(
     mut waiting: FeedQueue,
     told: Arc<AtomicU64>,
     notes: mpsc::Sender<String>,
-    fates: mpsc::Sender<LineDelivery>,
+    deliveries: mpsc::Sender<LineDelivery>,
 ) {
     let tell = |id, why| {
         // A run that has ended wants to know of nothing.
-        let _over = fates.try_send(LineDelivery { id, why });
+        let _over = deliveries.try_send(LineDelivery { id, why });
     };
     let mut next = Some((first, None));
     let mut said = false;

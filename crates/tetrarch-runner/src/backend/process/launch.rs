@@ -21,10 +21,10 @@ use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::SandboxPolicy;
+use crate::directories::{HOME, RunDirectories, RunDirectoriesError};
 use crate::headcount::Headcount;
 use crate::launcher::Launcher;
 use crate::mark::{HostLife, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
-use crate::places::{HOME, RunDirectories, RunDirectoriesError};
 use crate::proxy::Proxy;
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
@@ -95,9 +95,9 @@ pub(super) struct Launched {
     /// Whether the directory is the run's own.
     pub(super) dir_is_own: bool,
     /// What else is the run's, until this is dropped.
-    pub(super) places: RunDirectories,
+    pub(super) directories: RunDirectories,
     /// What it is kept to.
-    pub(super) bounds: SandboxPolicy,
+    pub(super) sandbox: SandboxPolicy,
     /// Its way out, until this is dropped.
     pub(super) proxy: Option<Proxy>,
 }
@@ -109,9 +109,9 @@ pub(super) async fn launch(
 ) -> Result<Launched, LaunchError> {
     let (dir, dir_is_own) = directory(&context.workspace_dir, start, start.run).await?;
     match contain(context, start, &dir).await {
-        Ok(Contained { started, cgroup, bounds, places }) => {
+        Ok(Contained { started, cgroup, sandbox, directories }) => {
             let Started { child, pid, awaited, layers, proxy } = started;
-            let bounds = bounds.enforced(&layers);
+            let sandbox = sandbox.enforced(&layers);
             let contained = match &cgroup {
                 Ok(cgroup) => format!("cgroup {}", cgroup.dir().display()),
                 Err(cause) => format!("no cgroup ({cause})"),
@@ -133,8 +133,8 @@ pub(super) async fn launch(
                 isolation,
                 dir,
                 dir_is_own,
-                places,
-                bounds,
+                directories,
+                sandbox,
                 proxy,
             })
         }
@@ -151,8 +151,8 @@ pub(super) async fn launch(
 struct Contained {
     started: Started,
     cgroup: Result<ControlGroup, String>,
-    bounds: SandboxPolicy,
-    places: RunDirectories,
+    sandbox: SandboxPolicy,
+    directories: RunDirectories,
 }
 
 /// Starts it in all the layers there are; not at all when one is missing that is required.
@@ -161,7 +161,7 @@ async fn contain(
     start: &Start,
     dir: &Path,
 ) -> Result<Contained, LaunchError> {
-    let places = context.places_for(start).await?;
+    let directories = context.directories_for(start).await?;
     let containment = &context.containment;
     let required = |cause: &String| LaunchError::NotContained { cause: cause.clone() };
     if let (Some(cause), true) = (containment.exposed(), containment.required) {
@@ -175,11 +175,13 @@ async fn contain(
     let missing = limits.as_ref().filter(|limits| containment.required && !limits.active);
     let temporary = std::env::temp_dir();
     let network = Network::of(&start.brief.tools)?;
-    let bounds = containment.bounds(network, dir, temporary, places.writable());
-    let bounds = SandboxPolicy { readable: places.readable(), ..bounds };
+    let sandbox = containment.sandbox(network, dir, temporary, directories.writable());
+    let sandbox = SandboxPolicy { readable: directories.readable(), ..sandbox };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
-        None => spawn(start, &context.life, dir, &bounds, &containment.launcher, places.home()),
+        None => {
+            spawn(start, &context.life, dir, &sandbox, &containment.launcher, directories.home())
+        }
     };
     let mut started = match spawned {
         Ok(started) => started,
@@ -208,7 +210,7 @@ async fn contain(
         tracing::debug!(run = %start.run, %cause, "a program ended before it started");
     }
     started.layers.extend(limits);
-    Ok(Contained { started, cgroup, bounds, places })
+    Ok(Contained { started, cgroup, sandbox, directories })
 }
 
 /// Removes a run's own directory when nothing is in it.
@@ -222,7 +224,7 @@ fn spawn(
     start: &Start,
     life: &HostLife,
     dir: &Path,
-    bounds: &SandboxPolicy,
+    sandbox: &SandboxPolicy,
     launcher: &Launcher,
     home: Option<&Path>,
 ) -> Result<Started, LaunchError> {
@@ -256,7 +258,7 @@ fn spawn(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    confined::start(&mut command, bounds).map_err(|error| match error {
+    confined::start(&mut command, sandbox).map_err(|error| match error {
         NotStarted::NotContained(cause) => LaunchError::NotContained { cause },
         NotStarted::NoAllowance(cause) => LaunchError::NoAllowance(cause),
         NotStarted::Failed(cause) => failed(cause),

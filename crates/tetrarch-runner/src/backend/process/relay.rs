@@ -38,7 +38,7 @@ pub(super) struct VerbRelay {
     commands: mpsc::Receiver<Command>,
     open: (bool, bool, bool, bool),
     said: VerbChannels,
-    fates: mpsc::Receiver<LineDelivery>,
+    deliveries: mpsc::Receiver<LineDelivery>,
     receipts: mpsc::Sender<RunnerEvent>,
     takes: Takes,
     /// Pauses, resumes and interrupts that the program itself was told.
@@ -55,7 +55,7 @@ pub(super) enum VerbEvent {
     Asked(Command),
     Declared(BTreeSet<Verb>),
     Taken(RequestId),
-    Fate(LineDelivery),
+    Delivery(LineDelivery),
     Due,
     Look,
     Nothing,
@@ -66,7 +66,7 @@ impl VerbRelay {
     pub(super) fn new(
         commands: mpsc::Receiver<Command>,
         said: VerbChannels,
-        fates: mpsc::Receiver<LineDelivery>,
+        deliveries: mpsc::Receiver<LineDelivery>,
         receipts: mpsc::Sender<RunnerEvent>,
         traces: Traces,
     ) -> Self {
@@ -75,7 +75,7 @@ impl VerbRelay {
             commands,
             open: (true, true, true, true),
             said,
-            fates,
+            deliveries,
             receipts,
             takes: Takes::new(now),
             holding: BTreeMap::new(),
@@ -89,7 +89,7 @@ impl VerbRelay {
     pub(super) async fn next(&mut self) -> VerbEvent {
         let due = self.takes.next_deadline();
         let look = self.fence.as_ref().map(|_| self.look_at);
-        let (commands, takes, taken, fates) = &mut self.open;
+        let (commands, takes, taken, deliveries) = &mut self.open;
         tokio::select! {
             command = self.commands.recv(), if *commands => {
                 *commands = command.is_some();
@@ -104,9 +104,9 @@ impl VerbRelay {
                 *taken = id.is_some();
                 id.map_or(VerbEvent::Nothing, VerbEvent::Taken)
             }
-            fate = self.fates.recv(), if *fates => {
-                *fates = fate.is_some();
-                fate.map_or(VerbEvent::Nothing, VerbEvent::Fate)
+            delivery = self.deliveries.recv(), if *deliveries => {
+                *deliveries = delivery.is_some();
+                delivery.map_or(VerbEvent::Nothing, VerbEvent::Delivery)
             }
             () = at(due), if due.is_some() => VerbEvent::Due,
             () = at(look), if look.is_some() => VerbEvent::Look,
@@ -168,11 +168,11 @@ impl ProgramRun {
                 }
                 Vec::new()
             }
-            VerbEvent::Fate(LineDelivery { id, why: None }) => {
+            VerbEvent::Delivery(LineDelivery { id, why: None }) => {
                 self.relay.receipt(id, Stage::Delivered, "");
                 Vec::new()
             }
-            VerbEvent::Fate(LineDelivery { id, why: Some(why) }) => {
+            VerbEvent::Delivery(LineDelivery { id, why: Some(why) }) => {
                 self.relay.receipt(id, Stage::Refused, why.to_string());
                 Vec::new()
             }

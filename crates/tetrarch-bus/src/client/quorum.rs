@@ -35,23 +35,23 @@ enum QuorumProbe {
 }
 
 impl QuorumWatch {
-    fn doubted(&self) -> MutexGuard<'_, QuorumState> {
+    fn state(&self) -> MutexGuard<'_, QuorumState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answered(&self, asked: QuorumProbe) {
-        *self.doubted().since(asked) = None;
+        *self.state().since(asked) = None;
     }
 
     /// Something that was sent at `sent` was not answered until `now`; whether another server is to
     /// be tried, which is said once of each.
     fn unanswered(&self, asked: QuorumProbe, sent: Instant, now: Instant) -> bool {
-        let mut doubted = self.doubted();
-        let sent = doubted.changed.map_or(sent, |changed| changed.max(sent));
-        let first = *doubted.since(asked).get_or_insert(sent);
+        let mut state = self.state();
+        let sent = state.changed.map_or(sent, |changed| changed.max(sent));
+        let first = *state.since(asked).get_or_insert(sent);
         let long = now.duration_since(first) >= DOUBT_AFTER;
         if long {
-            *doubted = QuorumState { changed: Some(now), ..QuorumState::default() };
+            *state = QuorumState { changed: Some(now), ..QuorumState::default() };
         }
         long
     }
@@ -100,11 +100,11 @@ impl Bus {
 
     async fn note(&self, asked: QuorumProbe, sent: Instant, unanswered: bool) {
         if !unanswered {
-            self.doubt.answered(asked);
+            self.quorum.answered(asked);
             return;
         }
         let elsewhere = self.servers > 1 || !self.client.server_info().connect_urls.is_empty();
-        if elsewhere && self.doubt.unanswered(asked, sent, Instant::now()) {
+        if elsewhere && self.quorum.unanswered(asked, sent, Instant::now()) {
             tracing::warn!("this server has no majority; trying another server");
             // A connection that is closed for good needs no other server.
             let _closed = self.client.force_reconnect().await;
@@ -118,25 +118,25 @@ mod tests {
 
     #[test]
     fn only_lasting_quorum_loss_is_reported_per_server() {
-        let (doubt, at) = (QuorumWatch::default(), Instant::now());
+        let (quorum, at) = (QuorumWatch::default(), Instant::now());
         let later = |ms| at + Duration::from_millis(ms);
-        assert!(!doubt.unanswered(QuorumProbe::Write, at, later(3_999)));
+        assert!(!quorum.unanswered(QuorumProbe::Write, at, later(3_999)));
         assert!(
-            doubt.unanswered(QuorumProbe::Write, later(3_000), later(4_000)),
+            quorum.unanswered(QuorumProbe::Write, later(3_000), later(4_000)),
             "counted from the first"
         );
-        assert!(!doubt.unanswered(QuorumProbe::Api, at, later(4_001)), "nor did the last server");
+        assert!(!quorum.unanswered(QuorumProbe::Api, at, later(4_001)), "nor did the last server");
         assert!(
-            !doubt.unanswered(QuorumProbe::Write, later(3_500), later(7_999)),
+            !quorum.unanswered(QuorumProbe::Write, later(3_500), later(7_999)),
             "a time of its own"
         );
-        doubt.answered(QuorumProbe::Write);
+        quorum.answered(QuorumProbe::Write);
         assert!(
-            !doubt.unanswered(QuorumProbe::Write, later(7_999), later(8_000)),
+            !quorum.unanswered(QuorumProbe::Write, later(7_999), later(8_000)),
             "it was believed"
         );
         assert!(
-            doubt.unanswered(QuorumProbe::Api, later(7_999), later(8_001)),
+            quorum.unanswered(QuorumProbe::Api, later(7_999), later(8_001)),
             "what else it was asked"
         );
     }

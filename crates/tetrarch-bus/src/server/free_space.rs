@@ -57,7 +57,7 @@ impl fmt::Display for FreeSpace {
 /// The room of a data directory's managed server; none when there never was one, or the system
 /// does not tell.
 #[must_use]
-pub fn room(data_dir: &Path) -> Option<FreeSpace> {
+pub fn free_space(data_dir: &Path) -> Option<FreeSpace> {
     let path = ServerFiles { dir: data_dir.join("nats") }.store();
     let found = rustix::fs::statvfs(&path).ok()?;
     Some(FreeSpace { path, free: found.f_bavail.saturating_mul(found.f_frsize) })
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn directory_without_a_server_reports_no_space() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(room(dir.path()), None);
+        assert_eq!(free_space(dir.path()), None);
         std::fs::create_dir_all(dir.path().join("nats/store")).unwrap();
-        assert!(room(dir.path()).is_some_and(|room| room.free > 0));
+        assert!(free_space(dir.path()).is_some_and(|free_space| free_space.free > 0));
     }
 }

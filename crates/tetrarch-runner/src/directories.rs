@@ -74,10 +74,10 @@ impl RunDirectories {
             return Ok(Self { home: None, given, readable });
         }
         let home = workspace_dir.join(HOMES).join(run.to_string());
-        let places = Self { home: Some(home.clone()), given, readable };
+        let directories = Self { home: Some(home.clone()), given, readable };
         furnish(&home, user.as_deref())
             .map_err(|cause| RunDirectoriesError::Home { path: home, cause })?;
-        Ok(places)
+        Ok(directories)
     }
 
     /// Its home, if it has one of its own.

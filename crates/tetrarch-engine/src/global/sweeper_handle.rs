@@ -102,13 +102,13 @@ mod tests {
         }
         let entry = group.finish(&mut records, CommitId(Ulid(1)), 1, now);
         let (sweeper, mut receiver) = mpsc::channel(1);
-        let mut watched = SweeperHandle::new(sweeper);
-        watched.note(&entry);
+        let mut sweeper_handle = SweeperHandle::new(sweeper);
+        sweeper_handle.note(&entry);
         for host in ["HO@h1", "HO@h2", "HO@h3"] {
-            watched.tell(&records);
+            sweeper_handle.tell(&records);
             assert_eq!(told(&mut receiver), [host]);
         }
-        watched.tell(&records);
+        sweeper_handle.tell(&records);
         assert!(told(&mut receiver).is_empty(), "of each once");
     }
 }
