@@ -80,7 +80,7 @@ impl<'a> Examination<'a> {
             Some((path_of_profile(profile), value, Some(profile.kind)))
         });
         let allowed = format!(
-            "{}, run:PROGRAM, network:HOST:PORT; those of others as in mcp:NAME, and what a program of yours knows",
+            "{}, run:PROGRAM, network:HOST:PORT; also mcp:NAME of other systems, and tools of your own programs",
             tools.join(", ")
         );
         let mut problems = Vec::new();
