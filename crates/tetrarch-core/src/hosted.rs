@@ -96,6 +96,8 @@ pub enum Effect {
         /// The body.
         body: String,
     },
+    /// More of the inbox is consumed: up to [`Hosted::first_in_hand`].
+    Consumed,
     /// Write to somebody under the agent's name.
     Mail(Box<Mail>),
     /// Store files and texts: give back [`Input::Stored`], in this order.
@@ -152,7 +154,7 @@ pub struct Hosted {
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: BTreeSet<QuestionId>,
     asked: usize,
-    /// Messages of other agents that were given to the program.
+    /// Messages of the inbox that were given to the program.
     letters: Letters,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
@@ -358,7 +360,8 @@ impl Hosted {
     }
 
     fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<Effect>) {
-        self.heard += 1;
+        // That a message was taken is the runner's word, not the program's, and no progress.
+        self.heard += u64::from(!matches!(event, RunnerEvent::Taken { .. }));
         let Some(event) = redacting::redacted(&mut self.log.lines, event) else { return };
         if !matches!(event, RunnerEvent::Log { .. }) {
             self.flush_log(effects);
@@ -419,6 +422,7 @@ impl Hosted {
             RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
             RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
+            RunnerEvent::Taken { place } => self.taken(place, effects),
             // The host's own business, not a session's.
             RunnerEvent::Settled { .. } => {}
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),

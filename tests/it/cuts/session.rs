@@ -267,7 +267,7 @@ impl Session<'_> {
                         self.asked(id, &question);
                     }
                 }
-                Effect::Stream(_) => {}
+                Effect::Consumed | Effect::Stream(_) => {}
                 Effect::End => self.is_over = true,
                 Effect::ReadSpawn { .. }
                 | Effect::Operate { .. }

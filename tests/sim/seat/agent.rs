@@ -146,6 +146,7 @@ impl Agent {
                 | hosted::Effect::Operate { .. }
                 | hosted::Effect::Request(..)
                 | hosted::Effect::Mail(_)
+                | hosted::Effect::Consumed
                 | hosted::Effect::Stream(_)) => {
                     self.tell(told, reach);
                     None
@@ -182,7 +183,8 @@ impl Agent {
             hosted::Effect::Mail(mail) => {
                 reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
             }
-            hosted::Effect::Stream(_)
+            hosted::Effect::Consumed
+            | hosted::Effect::Stream(_)
             | hosted::Effect::Operate { .. }
             | hosted::Effect::Claim
             | hosted::Effect::Journal(_)

@@ -4,6 +4,7 @@ mod conversing;
 mod ends;
 mod operating;
 mod spending;
+mod taking;
 mod verbs;
 mod vitals;
 mod worktree;
@@ -144,6 +145,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
         Effect::Operate { .. } => "operate",
         Effect::Mail(_) => "mail",
         Effect::Store(_) => "store",
+        Effect::Consumed => "consumed",
         Effect::Stream(_) => "stream",
         Effect::End => "end",
     };

@@ -149,7 +149,8 @@ impl Attendance {
             teller: seat.teller.clone(),
         };
         let first_line = brief_line(start, &dir.to_string_lossy());
-        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), fates_in);
+        let teller = seat.teller.clone();
+        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), fates_in, teller);
         let feed = child.stdin.take().map(open);
         let said = Said { takes, taken };
         let helm = Helm::new(seat.verbs, said, fates, receipts, traces.clone());
@@ -345,7 +346,8 @@ impl Attendance {
             // Only the llm runner records its conversation.
             Inbound::Noted(_) => return,
         };
-        match feed.offer(text) {
+        let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
+        match feed.post(place, text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),
             Err(refused) => note_down(&self.notes, format!("{what} was dropped: {refused}")),
         }

@@ -61,6 +61,7 @@ fn given(effect: &Effect) -> Option<StopWithin> {
         | Effect::Request(..)
         | Effect::Mail(_)
         | Effect::Store(_)
+        | Effect::Consumed
         | Effect::Stream(_)
         | Effect::End => None,
     }

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tetrarch_core::id::RequestId;
+use tetrarch_core::limits::MAIL_IN_HAND_MAX;
 use tetrarch_core::order::{Inbound, RunnerEvent};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Stage, Wanted};
@@ -14,9 +15,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::seat::{Asked, Seat, Teller};
-
-/// Letters that wait to be read; the oldest give way.
-const LETTERS_MAX: usize = 64;
 
 /// Why a conversation ends without having come to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +72,7 @@ pub(super) struct Ears {
     interrupt: Option<Command>,
     /// It is to stand still; whether it does.
     pause: Option<(RequestId, bool)>,
-    /// What is still to be told of verbs.
+    /// What is still to be told of verbs, and of letters that were read.
     receipts: VecDeque<RunnerEvent>,
     teller: Teller,
 }
@@ -106,18 +104,21 @@ impl Ears {
 
     /// The oldest letter that nobody has read.
     pub(super) fn letter(&mut self) -> Option<Letter> {
-        self.letters.pop_front()
+        self.read(0)
     }
 
     /// The oldest letter that nobody has read and that came before this place.
     pub(super) fn letter_before(&mut self, place: u64) -> Option<Letter> {
-        self.letters.pop_front_if(|it| it.place < place)
+        let first = self.letters.front().is_some_and(|it| it.place < place);
+        if first { self.read(0) } else { None }
     }
 
-    /// The oldest unread letter of one of these topics.
-    pub(super) fn letter_of(&mut self, topics: &[&str]) -> Option<Letter> {
-        let place = self.letters.iter().position(|it| topics.contains(&it.topic.as_str()))?;
-        self.letters.remove(place)
+    /// Takes a letter out, which is told: until then it is not consumed.
+    fn read(&mut self, at: usize) -> Option<Letter> {
+        let letter = self.letters.remove(at)?;
+        let place = letter.place;
+        self.receipts.extend((place > 0).then_some(RunnerEvent::Taken { place }));
+        Some(letter)
     }
 
     /// Takes in what has arrived, stands still while that is wanted, and says whether to end here.
@@ -206,23 +207,16 @@ impl Ears {
         Ok(())
     }
 
-    /// Waits for a letter of one of these topics; of any, when none is named.
-    pub(super) async fn await_letter(&mut self, topics: &[&str]) -> Result<Letter, Halt> {
+    /// Waits for a letter that is wanted. When so many others wait that no more come, it gives the oldest of
+    /// those, to be heard first.
+    pub(super) async fn await_letter(
+        &mut self,
+        wanted: impl Fn(&Letter) -> bool,
+    ) -> Result<Letter, Halt> {
         loop {
-            let found = if topics.is_empty() { self.letter() } else { self.letter_of(topics) };
-            if let Some(letter) = found {
-                return Ok(letter);
-            }
-            self.listen(Yields::AtOnce).await?;
-        }
-    }
-
-    /// Waits for the answer to a request.
-    pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<Letter, Halt> {
-        loop {
-            if let Some(place) = self.letters.iter().position(|it| it.answers == Some(id))
-                && let Some(letter) = self.letters.remove(place)
-            {
+            let full = (self.letters.len() >= MAIL_IN_HAND_MAX).then_some(0);
+            let found = self.letters.iter().position(&wanted).or(full);
+            if let Some(letter) = found.and_then(|at| self.read(at)) {
                 return Ok(letter);
             }
             self.listen(Yields::AtOnce).await?;
@@ -283,9 +277,6 @@ impl Ears {
     fn take(&mut self, line: Inbound) {
         match line {
             Inbound::Mail { topic, from, body, place, answers } => {
-                if self.letters.len() >= LETTERS_MAX {
-                    self.letters.pop_front();
-                }
                 self.letters.push_back(Letter { topic, from, body, place, answers });
             }
             Inbound::Noted(number) => self.noted = self.noted.max(number),
@@ -333,7 +324,7 @@ impl Ears {
     }
 
     /// Tells what is still to be told. Dropped half way it loses nothing.
-    async fn tell_receipts(&mut self) {
+    pub(super) async fn tell_receipts(&mut self) {
         while let Some(event) = self.receipts.front() {
             self.teller.tell(event.clone()).await;
             self.receipts.pop_front();
@@ -362,6 +353,12 @@ mod tests {
         async fn say(&self, id: u64, wanted: Wanted) {
             let (id, by) = (RequestId(Ulid(id.into())), Principal::Agent(AgentId::Go));
             self.verbs.send(Command { id, by, wanted }).await.unwrap();
+        }
+
+        async fn post(&self, topic: &str, place: u64) {
+            let (from, body) = ("GO".to_owned(), "{}".to_owned());
+            let (topic, answers) = (topic.to_owned(), None);
+            self.lines.send(Inbound::Mail { topic, from, body, place, answers }).await.unwrap();
         }
 
         /// The receipts so far: which verb, how far.
@@ -419,16 +416,45 @@ mod tests {
     async fn letters_are_kept_in_order_and_found_by_topic() {
         let (ends, mut ears) = ears(None);
         for topic in ["info", "answer", "result.ready"] {
-            let (from, body) = ("GO".to_owned(), "{}".to_owned());
-            let (topic, place, answers) = (topic.to_owned(), 0, None);
-            let line = Inbound::Mail { topic, from, body, place, answers };
-            ends.lines.send(line).await.unwrap();
+            ends.post(topic, 0).await;
         }
         ends.lines.send(Inbound::Noted(2)).await.unwrap();
         ears.noted(2).await.unwrap();
-        assert_eq!(ears.await_letter(&["answer"]).await.unwrap().topic, "answer");
-        assert_eq!(ears.await_letter(&[]).await.unwrap().topic, "info");
+        let answer = ears.await_letter(|it| it.topic == "answer").await.unwrap();
+        assert_eq!(answer.topic, "answer");
+        assert_eq!(ears.await_letter(|_| true).await.unwrap().topic, "info");
         assert_eq!(ears.letter().unwrap().topic, "result.ready");
+        assert_eq!(ears.letter(), None);
+    }
+
+    #[tokio::test]
+    async fn no_letter_is_dropped_and_each_that_was_read_is_told() {
+        let (mut ends, mut ears) = ears(None);
+        let all = MAIL_IN_HAND_MAX as u64 + 8;
+        for place in 1..=all {
+            ends.post("info", place).await;
+            ears.boundary().await.unwrap();
+        }
+        ends.post("answer", all + 1).await;
+        let mut read = Vec::new();
+        loop {
+            let letter = ears.await_letter(|it| it.topic == "answer").await.unwrap();
+            read.push(letter.place);
+            if letter.topic == "answer" {
+                break;
+            }
+        }
+        ears.boundary().await.unwrap();
+        let taken = std::iter::from_fn(|| ends.told.try_recv().ok()).map(|told| match told.event {
+            RunnerEvent::Taken { place } => place,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(taken.collect::<Vec<_>>(), read, "what was not read is not told");
+        let first = read.len() as u64;
+        assert_eq!(read[..read.len() - 1], (1..first).collect::<Vec<_>>());
+        for place in first..=all {
+            assert_eq!(ears.letter().unwrap().place, place);
+        }
         assert_eq!(ears.letter(), None);
     }
 

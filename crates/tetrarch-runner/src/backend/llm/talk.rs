@@ -176,6 +176,7 @@ impl Talk {
                 break end;
             }
         };
+        self.ears.tell_receipts().await;
         self.close(end).await;
     }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{End, Talk, effect, ending, own};
-use crate::backend::llm::ears::{Halt, Yields};
+use crate::backend::llm::ears::{Halt, Letter, Yields};
 use crate::backend::llm::own::Own;
 use crate::tools::Toolbox;
 
@@ -158,7 +158,7 @@ impl Talk {
             Err(error) => return Ok(Err(error)),
         };
         self.beg(event).await?;
-        match timeout(REPLY_WITHIN, self.ears.await_reply(id)).await {
+        match timeout(REPLY_WITHIN, self.letter(|it| it.answers == Some(id))).await {
             Ok(letter) => {
                 let letter = letter?;
                 // What came before it is heard, so that nothing before it is missing where this one is recorded.
@@ -174,12 +174,23 @@ impl Talk {
         }
     }
 
+    /// Waits for a letter that is wanted; hears others when there is no room for more.
+    async fn letter(&mut self, wanted: impl Fn(&Letter) -> bool) -> Result<Letter, Halt> {
+        loop {
+            let letter = self.ears.await_letter(&wanted).await?;
+            if wanted(&letter) {
+                return Ok(letter);
+            }
+            self.hear(&letter).await;
+        }
+    }
+
     /// Asks people and waits for their answer.
     async fn ask_people(&mut self, question: String, options: Vec<String>) -> Result<Said, End> {
         self.beg(RunnerEvent::Ask { question, options }).await?;
         loop {
             let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
-            let letter = self.ears.await_letter(&topics).await?;
+            let letter = self.letter(|it| topics.contains(&it.topic.as_str())).await?;
             if letter.topic == own::STATUS_REQUEST {
                 self.say_status().await;
             } else {
@@ -194,7 +205,7 @@ impl Talk {
         }
         let until = Instant::now() + Duration::from_secs(seconds);
         loop {
-            let Ok(letter) = timeout_at(until, self.ears.await_letter(&[])).await else {
+            let Ok(letter) = timeout_at(until, self.ears.await_letter(|_| true)).await else {
                 return Ok(Ok(format!("no mail came within {seconds} s")));
             };
             let letter = letter?;
