@@ -2,15 +2,20 @@
 //! decides, and the fleet goes on (spec 02, Amnesia guard).
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use tetrarch_bus::commit::Committer;
 use tetrarch_bus::creds::CredentialHolder;
-use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
+use tetrarch_bus::subject::pattern::{CURSORS, LEASES, LEDGER, RUNS};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::topology;
+use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::HumanName;
-use tetrarch_tests::{Fleet, wait};
+use tetrarch_core::ledger::EventKind;
+use tetrarch_core::records::Records;
+use tetrarch_tests::{Fleet, Ledger, Process, wait};
 
 use crate::failover::owner_of;
 use crate::storm::run_to_its_end;
@@ -105,6 +110,80 @@ fn fleet_whose_leases_are_lost_starts_at_once() {
     fleet.ok(["doctor", "--check-ledger"]);
     let ended = fleet.stop();
     assert!(!ended.err.contains("restarting it"), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_journals_and_cursors_are_told_and_the_work_goes_on() {
+    let mut fleet = Fleet::up();
+    let plan = json!({
+        "project": "lossy",
+        "goal": {"title": "Sleep a little"},
+        "phases": [{"id": "P1", "name": "Sleep", "tasks": [
+            {"id": "T1.1", "name": "sleep", "profile": "sleep", "acceptance": ["it is slept"]},
+        ]}],
+        "profiles": {"sleep": {"argv": ["sleep", "3"]}},
+    });
+    let plan = fleet.file("sleep.json", &plan.to_string());
+    fleet.ok(["goal", "create", "--project", "lossy", plan.to_str().unwrap()]);
+    let runs = || fleet.json(&["get", "runs"]).to_string().contains("running");
+    wait::until("a run", || runs().then_some(()));
+    kill_everything(&fleet, |_| true);
+    let streams = fleet.data_dir().join("nats/store/jetstream");
+    for lost in [RUNS, CURSORS] {
+        std::fs::remove_dir_all(below(&streams, lost).unwrap()).unwrap();
+    }
+    fleet.start();
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let done = |records: &Records| {
+        let mut goals = records.goal_states.values();
+        goals.any(|goal| goal.status == GoalStatus::Completed).then_some(())
+    };
+    ledger.until("the goal", done).await;
+    let told: Vec<String> =
+        ledger.events(EventKind::Alert).iter().map(|event| event.reason.clone()).collect();
+    for words in ["RUNS lacks the journals of 1 runs", "CURSORS lacks those of 1 agents"] {
+        assert!(told.iter().any(|told| told.contains(words)), "{words}: {told:?}");
+    }
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn a_host_that_lives_on_ends_what_an_older_copy_of_everything_does_not_know() {
+    let mut fleet = Fleet::up();
+    let second = fleet.second_host("h2");
+    run_to_its_end(&fleet, "before");
+    fleet.stop();
+    let (data, copy) = (fleet.data_dir(), fleet.cwd().join("copy"));
+    let copied = |from: &Path, to: &Path| {
+        let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+        assert!(copied.success());
+    };
+    copied(&data, &copy);
+    fleet.start();
+    run_to_its_end(&fleet, "forgotten");
+    kill_everything(&fleet, |process| !process.command.contains("/far"));
+    std::fs::remove_dir_all(&data).unwrap();
+    copied(&copy, &data);
+    fleet.start();
+    let ended = second.ended();
+    assert_ne!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("the bus is an older copy of itself"), "{}", ended.err);
+    run_to_its_end(&fleet, "after");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// Kills what is wanted until there is none of it.
+fn kill_everything(fleet: &Fleet, wanted: impl Fn(&Process) -> bool) {
+    wait::until("the end of everything", || {
+        let left = fleet.processes().into_iter().filter(&wanted);
+        let killed = left.map(|process| {
+            let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+            // It may have ended by itself.
+            let _gone = kill_process(pid, Signal::KILL);
+        });
+        (killed.count() == 0).then_some(())
+    });
 }
 
 /// The directory of a name, however deep.

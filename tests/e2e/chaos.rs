@@ -1,7 +1,7 @@
 //! Processes of every kind are killed at random moments while a plan runs (spec 10, Faults): it
 //! finishes, every node is done once, no recorded step is made again, nothing is left behind.
 //! `CHAOS_RUNS` says how often (2), `CHAOS_SEED` where chance begins (1); a failure names its seed.
-//! `tests/chaos` makes many runs and sums them up.
+//! `tests/chaos` makes many runs and sums them up. `PAUSE_RUNS` (1) runs have processes stand still instead.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Longest wait for the goal after the last kill. An agent that waits in vain for an answer goes on
 /// without it only later, so it is noticed.
 const SETTLED_WITHIN: Duration = Duration::from_secs(45);
+/// A pause is one to so many of these, up to six windows.
+const PAUSE_BEATS: u64 = 30;
 /// Steps of each task of the plan of steps, one every 150 ms.
 const STEPS: usize = 12;
 /// Tasks side by side; one more waits for them.
@@ -89,6 +91,23 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// What is done to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Kill,
+    Pause,
+}
+
+impl Deed {
+    /// For whoever reads it.
+    fn done(self) -> &'static str {
+        match self {
+            Self::Kill => "killed",
+            Self::Pause => "paused",
+        }
+    }
+}
+
 /// What runs meanwhile.
 struct Job {
     plan: PathBuf,
@@ -102,18 +121,23 @@ struct Job {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plan_finishes_with_every_step_made_once_despite_kills() {
-    runs(steps).await;
+    runs(steps, Deed::Kill, number("CHAOS_RUNS", 2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_stands_still_a_plan_finishes_with_every_recorded_step_made_once() {
+    runs(steps, Deed::Pause, number("PAUSE_RUNS", 1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn main_job_finishes_with_every_step_made_once_despite_kills() {
-    runs(main_job).await;
+    runs(main_job, Deed::Kill, number("CHAOS_RUNS", 2)).await;
 }
 
-async fn runs(job: fn(&Fleet, PathBuf) -> Job) {
+async fn runs(job: fn(&Fleet, PathBuf) -> Job, deed: Deed, count: u64) {
     let first = number("CHAOS_SEED", 1);
-    for seed in first..first + number("CHAOS_RUNS", 2) {
-        run(seed, job).await;
+    for seed in first..first + count {
+        run(seed, job, deed).await;
     }
 }
 
@@ -157,7 +181,7 @@ fn main_job(fleet: &Fleet, witness: PathBuf) -> Job {
     Job { plan, arguments, agents: AGENTS_MAX - 1, witness, check: assert_main_job }
 }
 
-async fn run(seed: u64, job: fn(&Fleet, PathBuf) -> Job) {
+async fn run(seed: u64, job: fn(&Fleet, PathBuf) -> Job, deed: Deed) {
     let fleet = Fleet::prepared()
         .with_env("TETRARCH_LIVENESS_WINDOW", "500ms")
         .with_env("TETRARCH_LIMITS_MAX_RESTARTS", "1000")
@@ -172,8 +196,8 @@ async fn run(seed: u64, job: fn(&Fleet, PathBuf) -> Job) {
     let control = fleet.control().await;
     let goal = tokio::spawn(finished(control.clone()));
     let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let killed = havoc(&fleet, &mut chance, job.agents, || goal.is_finished()).await;
-    let said = format!("CHAOS_SEED={seed} CHAOS_RUNS=1, killed {killed:?}");
+    let hit = havoc(&fleet, &mut chance, deed, job.agents, || goal.is_finished()).await;
+    let said = format!("CHAOS_SEED={seed}, one run, {} {hit:?}", deed.done());
     let Ok(records) = tokio::time::timeout(SETTLED_WITHIN, goal).await else {
         panic!("{said}: no result; {:#?}", stuck(&control).await);
     };
@@ -190,7 +214,7 @@ async fn run(seed: u64, job: fn(&Fleet, PathBuf) -> Job) {
     tetrarch_tests::wait::until("no agent process is left", || {
         fleet.agents().is_empty().then_some(())
     });
-    tell(seed, &killed, took);
+    tell(seed, deed, &hit, took);
 }
 
 /// Whether what was killed last is up again, as far as a client needs it.
@@ -200,15 +224,16 @@ fn reached(fleet: &Fleet) -> bool {
 
 /// One line for whoever sums up many runs.
 #[expect(clippy::print_stdout, reason = "tests/chaos reads this line")]
-fn tell(seed: u64, killed: &[Kind], took: Duration) {
-    let kinds: Vec<String> = killed.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
-    println!("chaos {}", json!({"seed": seed, "killed": kinds, "seconds": took.as_secs_f64()}));
+fn tell(seed: u64, deed: Deed, hit: &[Kind], took: Duration) {
+    let kinds: Vec<String> = hit.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+    println!("chaos {}", json!({"seed": seed, deed.done(): kinds, "seconds": took.as_secs_f64()}));
 }
 
-/// Kills one process after the other, while the job is not done.
+/// Kills one process after the other, or has it stand still, while the job is not done.
 async fn havoc(
     fleet: &Fleet,
     chance: &mut Chance,
+    deed: Deed,
     agents_max: usize,
     done: impl Fn() -> bool,
 ) -> Vec<Kind> {
@@ -234,8 +259,19 @@ async fn havoc(
         }
         let at = chance.below(there.len() as u64) as usize;
         let (process, kind) = &there[at];
-        if kill_process(pid(process), Signal::KILL).is_ok() {
+        let signal = match deed {
+            Deed::Kill => Signal::KILL,
+            Deed::Pause => Signal::STOP,
+        };
+        if kill_process(pid(process), signal).is_ok() {
             killed.push(*kind);
+        }
+        if deed == Deed::Pause {
+            for _ in 0..=chance.below(PAUSE_BEATS) {
+                beats.tick().await;
+            }
+            // It may have been ended meanwhile, by whoever took it for lost.
+            let _gone = kill_process(pid(process), Signal::CONT);
         }
     }
     killed

@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 use tetrarch_bus::Bus;
@@ -16,6 +16,9 @@ use crate::program::Program;
 
 /// Longest wait for a majority to choose a leader; a server takes 4 to 9 s.
 const CHOSEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
 
 /// One server.
 #[derive(Debug)]
@@ -75,8 +78,8 @@ impl Cluster {
             let config = store.join("server.conf");
             let log = store.join("log");
             let text = fleet.ok(&words);
-            std::fs::write(&config, format!("{text}log_file: {:?}\n", log.display().to_string()))
-                .unwrap();
+            let logged = format!("log_file: {:?}\nlogtime_utc: true\n", log.display().to_string());
+            std::fs::write(&config, text + &logged).unwrap();
             let (url, command) =
                 (format!("nats://{}:{}", addresses[at], clients[at]), within.clone());
             seats.push(Seat { name, config, url, command, running: None });
@@ -116,6 +119,39 @@ impl Cluster {
                 return at;
             }
             assert!(retry.pause().await, "nobody leads {stream}");
+        }
+    }
+
+    /// How long after a moment one was chosen to lead a stream, in seconds, as the servers' logs say it; none
+    /// when they do not.
+    ///
+    /// # Panics
+    /// The clock is before 1970.
+    #[must_use]
+    pub fn chosen(&self, stream: &str, after: SystemTime) -> Option<f64> {
+        let logs = self
+            .seats
+            .iter()
+            .filter_map(|seat| std::fs::read_to_string(seat.config.with_file_name("log")).ok());
+        let at = |text: &str| {
+            let line = text.lines().rfind(|line| {
+                line.contains("new stream leader for") && line.contains(&format!("> {stream}'"))
+            })?;
+            // As in [7] 2026/11/24 20:14:24.123456 [INF], in UTC.
+            let time = line.split(' ').nth(2)?.split(':');
+            let parts: Vec<f64> = time.filter_map(|part| part.parse().ok()).collect();
+            let [hours, minutes, seconds] = parts[..] else { return None };
+            Some((hours * 60.0 + minutes) * 60.0 + seconds)
+        };
+        let since = after.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+        let later = logs.filter_map(|text| at(&text)).map(|at| (at - since).rem_euclid(DAY));
+        later.filter(|later| *later < CHOSEN_WITHIN.as_secs_f64()).reduce(f64::max)
+    }
+
+    /// Stops one, or has it go on.
+    pub fn signal(&self, at: usize, signal: Signal) {
+        if let Some(running) = &self.seats[at].running {
+            running.signal(signal);
         }
     }
 

@@ -124,7 +124,7 @@ pub enum AcquireError {
     Read(#[from] ReadError),
 }
 
-/// Why a lease was not renewed. Only `Lost` is final: after the others try again until the
+/// Why a lease was not renewed. `Lost` and `WentBack` are final: after the others try again until the
 /// holder's own deadline.
 #[derive(Debug, thiserror::Error)]
 pub enum RenewError {
@@ -135,6 +135,20 @@ pub enum RenewError {
         key: String,
         /// Who holds it now, when somebody does.
         holder: Option<String>,
+    },
+    /// The bus does not know any more what it acknowledged: it is an older copy of itself. Stop: what it
+    /// ordered since is forgotten (docs/decisions/0104).
+    #[error(
+        "lease {key}: the bus is an older copy of itself: it acknowledged {acknowledged} and has {last} last; restore \
+         the newest copy, or look what was lost with `tetrarch doctor`"
+    )]
+    WentBack {
+        /// The key.
+        key: String,
+        /// The sequence of the last renewal that it acknowledged.
+        acknowledged: u64,
+        /// The last that it has.
+        last: u64,
     },
     /// The write failed or its outcome is unknown.
     #[error(transparent)]
@@ -224,7 +238,7 @@ impl Lease {
     /// Renews, telling `body`; gives the key's new sequence.
     ///
     /// # Errors
-    /// `Lost` is final; the others leave the lease as it was, or renewed.
+    /// `Lost` and `WentBack` are final; the others leave the lease as it was, or renewed.
     pub async fn renew(&mut self, body: Vec<u8>) -> Result<u64, RenewError> {
         self.value.body = body;
         match self.write_own().await {
@@ -294,6 +308,11 @@ impl Lease {
             let lost = RenewError::Lost { key: key(), holder: None };
             return Err(if last > 0 { lags().into() } else { lost });
         };
+        let acknowledged = self.seq;
+        if seen.seq < acknowledged && last < acknowledged {
+            let last = seen.seq.max(last);
+            return Err(RenewError::WentBack { key: key(), acknowledged, last });
+        }
         let holder = seen.holder.as_ref();
         let own = holder.is_some_and(|holder| {
             holder.instance == self.value.instance && holder.epoch == self.value.epoch

@@ -103,7 +103,7 @@ pub struct HostedSession {
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: BTreeSet<QuestionId>,
     asked: usize,
-    /// Messages of other agents that were given to the program.
+    /// Messages of the inbox that were given to the program.
     letters: RecentMail,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
@@ -311,7 +311,8 @@ impl HostedSession {
     }
 
     fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<SessionEffect>) {
-        self.heard += 1;
+        // That a message was taken is the runner's word, not the program's, and no progress.
+        self.heard += u64::from(!matches!(event, RunnerEvent::Taken { .. }));
         let Some(event) = redacting::redacted(&mut self.log.lines, event) else { return };
         if !matches!(event, RunnerEvent::Log { .. }) {
             self.flush_log(effects);
@@ -376,6 +377,7 @@ impl HostedSession {
             RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
             RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
+            RunnerEvent::Taken { place } => self.taken(place, effects),
             // The host's own business, not a session's.
             RunnerEvent::Settled { .. } => {}
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),

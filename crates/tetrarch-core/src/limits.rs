@@ -36,6 +36,9 @@ pub const MESSAGES_IN_HAND_MAX: usize = 64;
 pub const MESSAGE_ID_BYTES_MAX: usize = 512;
 /// Receipts that a session owes before it tells of the earliest without waiting.
 pub const RECEIPTS_OWED_MAX: usize = 256;
+/// Messages that a program is given before it has taken the first of them; more are left where they are
+/// (docs/decisions/0103).
+pub const MAIL_IN_HAND_MAX: usize = 64;
 /// Messages of one sender that an agent may leave unread; of whoever has written more, requests are refused
 /// (spec 02, Inbox).
 pub const UNREAD_MAX: u64 = 10_000;
@@ -64,7 +67,7 @@ pub const ENDED_KEPT: Millis = Millis::from_secs(7 * 24 * 3600);
 /// How long closed goals are kept: as long as their runs' journals (spec 02, Streams).
 pub const GOAL_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
 /// How many agents, runs, assignments, questions and changes that are over are kept, the latest: what is
-/// beyond goes before its time, after [`ENDED_LEAST`] (docs/decisions/0094).
+/// beyond goes before its time, after [`ENDED_LEAST`].
 pub const ENDED_MAX: usize = 10_000;
 /// How many closed goals are kept, the latest, in the same way.
 pub const GOALS_MAX: usize = 1_000;

@@ -283,6 +283,11 @@ pub enum RunnerEvent {
         /// Whether it begins.
         begins: bool,
     },
+    /// A message of its inbox, [`Inbound::Mail`], is handed to the program: until then it is not consumed.
+    Taken {
+        /// Its place in the inbox.
+        place: u64,
+    },
     /// How far a verb has come: delivered and effective, or refused.
     Receipt {
         /// The verb's id.

@@ -37,6 +37,11 @@ pub struct Reading {
     before: u64,
     /// Whether that is handled once more (docs/decisions/0017).
     again: bool,
+    /// How far the mail lane was taken up.
+    passed: u64,
+    /// The first message that was given to the session's program and is not taken by it: the position
+    /// stays before it.
+    in_hand: Option<u64>,
     /// Consumed, as soon as the position says so: by sequence.
     owed: BTreeMap<u64, (Principal, About)>,
 }
@@ -46,7 +51,8 @@ impl Reading {
     #[must_use]
     pub fn resume(cursor: Cursor, again: bool) -> Self {
         let before = cursor.positions.mail;
-        Self { cursor, before, again, owed: BTreeMap::new() }
+        let (passed, in_hand, owed) = (before, None, BTreeMap::new());
+        Self { cursor, before, again, passed, in_hand, owed }
     }
 
     /// The cursor as it is to be written.
@@ -118,9 +124,24 @@ impl Reading {
         self.pass(Positions { mail: seq, ctl: 0 });
     }
 
-    /// The position moves; it is not written yet.
+    /// The position moves, as far as the program has taken what it was given; it is not written yet.
     pub fn pass(&mut self, to: Positions) {
-        self.cursor.positions = self.cursor.positions.max(to);
+        self.passed = self.passed.max(to.mail);
+        let mail = self.passed.min(self.taken());
+        self.cursor.positions = self.cursor.positions.max(Positions { mail, ctl: to.ctl });
+    }
+
+    /// The program has taken all that it was given but for this message and what follows. Says whether
+    /// writers wait to hear of it.
+    pub fn hand_out(&mut self, in_hand: Option<u64>) -> bool {
+        self.in_hand = in_hand;
+        self.pass(Positions::default());
+        self.owes()
+    }
+
+    /// How far the program has taken what it was given.
+    fn taken(&self) -> u64 {
+        self.in_hand.map_or(u64::MAX, |first| first.saturating_sub(1))
     }
 
     /// Everything in hand was handled, or what came of it is saved. Says whether there was anything.
@@ -128,15 +149,23 @@ impl Reading {
         self.cursor.trials.settle()
     }
 
-    /// Whether writers wait to hear that their messages are consumed.
+    /// Whether writers wait to hear that their messages are consumed, and they are.
     #[must_use]
     pub fn owes(&self) -> bool {
-        !self.owed.is_empty()
+        self.owed.first_key_value().is_some_and(|(seq, _)| *seq <= self.taken())
+    }
+
+    /// What the program was given and has never taken, of which writers wait to hear: there is no
+    /// program any more.
+    pub fn never_taken(&mut self) -> Vec<(Principal, About)> {
+        let first = self.taken().saturating_add(1);
+        self.owed.split_off(&first).into_values().collect()
     }
 
     /// The position is kept up to here, by the cursor or the journal: who is told so now.
     pub fn kept(&mut self, through: Positions) -> Vec<(Principal, Receipt)> {
-        let later = self.owed.split_off(&through.mail.saturating_add(1));
+        let through = through.mail.min(self.taken());
+        let later = self.owed.split_off(&through.saturating_add(1));
         let now = std::mem::replace(&mut self.owed, later);
         now.into_values().map(consumed).collect()
     }

@@ -1,7 +1,7 @@
 //! What a shell met on the bus that people have to look at, though the owner goes on by itself.
 //! Data only; the words are `owner::troubles`'.
 
-use crate::id::{Principal, RunId};
+use crate::id::{AgentId, Principal, RunId};
 use crate::share::{Backlog, Holder};
 
 /// Something that is wrong and was dealt with.
@@ -29,6 +29,13 @@ pub enum Trouble {
         runs: u64,
         /// One of them.
         first: RunId,
+    },
+    /// Agents whose runs go on have no cursor, or one of an earlier epoch.
+    CursorsLost {
+        /// How many.
+        agents: u64,
+        /// One of them.
+        first: AgentId,
     },
     /// Messages of the ledger that are no commits; everyone skips them.
     NoCommits {

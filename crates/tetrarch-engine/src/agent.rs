@@ -196,6 +196,9 @@ impl AgentState {
                 let (topic, writer) = (mail.body.topic().to_owned(), from.to_string());
                 let input = SessionInput::Mail { from, mail: Box::new(mail), json, place };
                 let effects = self.machine.step(now, input);
+                if let Some(reader) = &mut self.reader {
+                    reader.hand_out(self.machine.first_in_hand());
+                }
                 if self.perform(myself, effects).await? {
                     return Ok(true);
                 }
@@ -285,7 +288,18 @@ impl AgentState {
                 // A runner that is gone ends with its host, and this session with it.
                 let _runner_gone = self.orders.send(*order).await;
             }
-            SessionEffect::Report(report) => {
+            SessionEffect::Consumed => {
+                if let Some(reader) = &mut self.reader
+                    && reader.hand_out(self.machine.first_in_hand())
+                {
+                    reader.write().await?;
+                    reader.kept().await?;
+                }
+            }
+            Effect::Report(report) => {
+                if let (Some(reader), Report::Result { .. }) = (&mut self.reader, &*report) {
+                    reader.give_back().await?;
+                }
                 self.reports += 1;
                 let now = self.session.shared.clock.now();
                 let seed = self.session.session.to_string();

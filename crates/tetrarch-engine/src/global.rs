@@ -185,6 +185,7 @@ impl LeaderTerm {
             Trouble::IntakeShrank { .. }
             | Trouble::InboxShrank { .. }
             | Trouble::JournalsLost { .. }
+            | Trouble::CursorsLost { .. }
             | Trouble::StateMended { .. }
             | Trouble::OverShare { .. }
             | Trouble::MailDropped { .. }
@@ -272,7 +273,7 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
         let renewal = tokio::time::timeout_at(deadline.into(), lease.renew(Vec::new())).await;
         match renewal {
             Ok(Ok(_)) => wait = ttl / RENEWALS_PER_TTL,
-            Ok(Err(error @ RenewError::Lost { .. })) => {
+            Ok(Err(error @ (RenewError::Lost { .. } | RenewError::WentBack { .. }))) => {
                 return EngineError::LeaseLost(error.to_string());
             }
             Ok(Err(error)) => tracing::warn!(%error, "a renewal of the GO lease failed"),

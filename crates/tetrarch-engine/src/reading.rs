@@ -5,7 +5,7 @@ use tetrarch_bus::inbox::Inbox;
 use tetrarch_core::cursor::{Cursor, Positions, Trials};
 use tetrarch_core::id::Principal;
 use tetrarch_core::mail::Lane;
-use tetrarch_core::mail::receipt::Stage;
+use tetrarch_core::mail::receipt::{SetAside, Stage};
 use tetrarch_core::reading::{Reading, Turn};
 
 use crate::error::EngineError;
@@ -111,7 +111,24 @@ impl InboxReader {
         self.reading.settle()
     }
 
-    /// Whether writers wait to hear that their messages are consumed.
+    /// The session's program has taken all that it was given but for this message and what follows. Says
+    /// whether writers wait to hear of it.
+    pub(crate) fn hand_out(&mut self, in_hand: Option<u64>) -> bool {
+        self.reading.hand_out(in_hand)
+    }
+
+    /// Has writers told whose messages the session's program will never take.
+    pub(crate) async fn give_back(&mut self) -> Result<(), EngineError> {
+        for (from, of) in self.reading.never_taken() {
+            let reason = format!("the program of {} ended and had not read it", self.session.agent);
+            let (at, letter) =
+                (self.session.shared.clock.now(), SetAside { of, from, via: None, reason });
+            self.session.report_set_aside(at, letter).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether writers wait to hear that their messages are consumed, and they are.
     pub(crate) fn owes(&self) -> bool {
         self.reading.owes()
     }

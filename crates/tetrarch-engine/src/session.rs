@@ -242,10 +242,19 @@ impl Session {
         if receipt::is_about_mail(&of.topic) || from == Principal::Agent(AgentId::Go) {
             return Ok(());
         }
-        let number = usize::try_from(*seq).unwrap_or(usize::MAX);
         let at = BusTime(incoming.time_unix_ms);
+        self.report_set_aside(at, SetAside { of, from, via, reason }).await
+    }
+
+    /// Has the owner tell the writer of a message that it was set aside.
+    pub(crate) async fn report_set_aside(
+        &self,
+        at: BusTime,
+        letter: SetAside,
+    ) -> Result<(), EngineError> {
+        let number = usize::try_from(letter.of.seq).unwrap_or(usize::MAX);
         let id = RequestId::derive(at, &self.agent.to_string(), "set_aside", number);
-        self.report(id, &Report::SetAside(SetAside { of, from, via, reason })).await
+        self.report(id, &Report::SetAside(letter)).await
     }
 
     /// Tells the writer of a message how far it came, under an id that is the same for every

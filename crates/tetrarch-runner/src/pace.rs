@@ -51,6 +51,7 @@ fn asks_others(event: &RunnerEvent) -> bool {
         | RunnerEvent::Text { .. }
         | RunnerEvent::Conversed { .. }
         | RunnerEvent::Compacting { .. }
+        | RunnerEvent::Taken { .. }
         | RunnerEvent::Receipt { .. }
         | RunnerEvent::Update { .. }
         | RunnerEvent::Result { .. }

@@ -1,16 +1,20 @@
 //! Three servers that form a cluster, and the leader of the ledger's stream killed every 20 s while
 //! a plan runs: it finishes, every step is made once, nothing that was acknowledged is lost.
-//! `CLUSTER_KILLS` says how often (1); what it measured is told on a line that begins `cluster`.
+//! `CLUSTER_KILLS` says how often (1), `CLUSTER_STREAM` whose leader (LEDGER); what it measured is told on a line
+//! that begins `cluster`.
 
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::Signal;
-use serde_json::json;
-use tetrarch_bus::subject::pattern::LEDGER;
+use serde_json::{Value, json};
+use tetrarch_bus::subject::pattern::{LEDGER, RUNS};
+use tetrarch_bus::topology;
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
 use tetrarch_tests::namespaces::{Part, alone, hub};
 use tetrarch_tests::{Cluster, Fleet, Ledger, Program, wait};
+use tokio::sync::oneshot;
 
 use super::{block_on, skipped};
 use crate::chaos::{assert_each_once, finished, number, paced};
@@ -20,6 +24,8 @@ const KILL_EVERY: Duration = Duration::from_secs(20);
 /// Longest time in which nothing is acknowledged: an election takes 4 to 9 s, another may follow,
 /// and clients ask again every few seconds.
 const SILENT_AT_MOST: Duration = Duration::from_secs(25);
+/// Between two looks whether a step was made.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Longest wait for the goal after the last kill.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Steps of each task: two follow one another, and a step takes 150 ms.
@@ -32,6 +38,35 @@ fn fleet_on_three() -> (Fleet, Cluster) {
     let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "6s");
     let cluster = Cluster::start(&fleet, 3);
     (fleet.on(&cluster, 3), cluster)
+}
+
+/// What its measuring is told of.
+#[derive(Debug, Default)]
+struct Measured {
+    /// From each kill to the first commit that was acknowledged.
+    silent: Vec<f64>,
+    /// From each to its stream's new leader, by the servers' logs.
+    chosen: Vec<Option<f64>>,
+}
+
+/// The longest times in which no step was made, until it is told that it is over.
+async fn standstills(witness: PathBuf, mut over: oneshot::Receiver<()>) -> Vec<f64> {
+    let size = || -> u64 {
+        let files = std::fs::read_dir(&witness).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    };
+    let (mut found, mut known, mut since) = (Vec::new(), 0, Instant::now());
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    while over.try_recv().is_err() {
+        looks.tick().await;
+        let now = size();
+        if now > known {
+            found.extend((known > 0).then(|| since.elapsed().as_secs_f64()));
+            (known, since) = (now, Instant::now());
+        }
+    }
+    found.retain(|seconds| *seconds > 1.0);
+    found
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,21 +82,28 @@ async fn plan_finishes_while_the_ledger_leader_is_killed_repeatedly() {
     watching.line(|line| line.contains("in_progress"));
     let control = fleet.control().await;
     let goal = tokio::spawn(finished(control.clone()));
-    let mut silences = Vec::new();
+    let (done, over) = oneshot::channel();
+    let steady = tokio::spawn(standstills(witness.clone(), over));
+    let stream = std::env::var("CLUSTER_STREAM").unwrap_or_else(|_| LEDGER.to_owned());
+    let mut measured = Measured::default();
     let mut beats = tokio::time::interval(KILL_EVERY);
     for kill in 1..=kills {
         beats.tick().await;
-        let leader = cluster.leader(&control, LEDGER).await;
-        let killed = Instant::now();
+        let leader = cluster.leader(&control, &stream).await;
+        let (killed, clock) = (Instant::now(), SystemTime::now());
         cluster.kill(leader);
         acknowledged(&fleet, kill);
         let silent = killed.elapsed();
         assert!(silent < SILENT_AT_MOST, "nothing was acknowledged for {silent:?}");
-        silences.push(silent.as_secs_f64());
+        measured.silent.push(silent.as_secs_f64());
+        measured.chosen.push(cluster.chosen(&stream, clock));
         cluster.restart(leader);
     }
     let records = tokio::time::timeout(SETTLED_WITHIN.max(KILL_EVERY * 3), goal).await;
-    let records = records.unwrap_or_else(|_| panic!("no result; {silences:?}")).unwrap();
+    let records = records.unwrap_or_else(|_| panic!("no result; {measured:?}")).unwrap();
+    // Whoever looks may have ended.
+    let _ended = done.send(());
+    let standstills = steady.await.unwrap();
     for state in records.node_states.values().flat_map(|states| states.values()) {
         assert_eq!(state.status, NodeStatus::Done, "{}", state.id);
     }
@@ -77,7 +119,49 @@ async fn plan_finishes_while_the_ledger_leader_is_killed_repeatedly() {
     wait::until("the ledger is read", || {
         (fleet.run(["doctor", "--check-ledger"]).code == Some(0)).then_some(())
     });
-    tell(&silences);
+    let Measured { silent, chosen } = measured;
+    tell(
+        json!({"silent_seconds": silent, "chosen_seconds": chosen, "no_step_seconds": standstills}),
+    );
+}
+
+/// A follower that stands still takes nothing and closes nothing: whoever is connected to it has to find that out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_stands_still_holds_nobody() {
+    if number("CLUSTER_PAUSES", 0) == 0 {
+        return skipped("CLUSTER_PAUSES is not set");
+    }
+    let (fleet, cluster) = fleet_on_three();
+    let control = fleet.control().await;
+    topology::apply(&control, 3).await.unwrap();
+    let (leader, runs) =
+        (cluster.leader(&control, LEDGER).await, cluster.leader(&control, RUNS).await);
+    let follower = (0..3).find(|at| *at != leader && *at != runs).unwrap();
+    // Their first connection is to the one that will stand still.
+    let url = cluster.url(follower);
+    let start = |args: &[&str]| {
+        let mut program = Program::start(fleet.command(args).args(["--url", &url]));
+        program.line(|line| line.trim() == "ready");
+        program
+    };
+    let (_owner, _host) = (start(&["serve", "--global"]), start(&["host", "--name", "h1"]));
+    let witness = fleet.cwd().join("witness");
+    std::fs::create_dir(&witness).unwrap();
+    let plan = paced(&fleet, &witness, STEPS);
+    let mut watching = fleet.spawn(["run", plan.to_str().unwrap()]);
+    watching.line(|line| line.contains("in_progress"));
+    let (done, over) = oneshot::channel();
+    let steady = tokio::spawn(standstills(witness.clone(), over));
+    let goal = tokio::spawn(finished(control.clone()));
+    cluster.signal(follower, Signal::STOP);
+    let records = tokio::time::timeout(SETTLED_WITHIN, goal).await;
+    cluster.signal(follower, Signal::CONT);
+    drop(records.unwrap().unwrap());
+    // Whoever looks may have ended.
+    let _ended = done.send(());
+    tell(json!({"no_step_seconds": steady.await.unwrap()}));
+    assert_each_once(&witness, STEPS);
+    assert_eq!(watching.ended().code, Some(0));
 }
 
 /// Longest time that a command takes to say that the bus has no leader.
@@ -170,7 +254,7 @@ async fn a_server_cut_off() {
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert_each_once(&witness, STEPS);
     others.ok(["doctor", "--check-ledger"]);
-    tell(&[cut.elapsed().as_secs_f64()]);
+    tell(json!({"seconds": cut.elapsed().as_secs_f64()}));
 }
 
 /// Has the owner commit something, however long the bus is without a leader.
@@ -184,7 +268,6 @@ fn acknowledged(fleet: &Fleet, kill: u64) {
 }
 
 #[expect(clippy::print_stdout, reason = "what was measured is for whoever runs it")]
-fn tell(silences: &[f64]) {
-    let longest = silences.iter().copied().fold(0.0, f64::max);
-    println!("cluster {}", json!({"silent_seconds": silences, "longest": longest}));
+fn tell(measured: Value) {
+    println!("cluster {measured}");
 }

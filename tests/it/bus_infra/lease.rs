@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tetrarch_bus::Bus;
 use tetrarch_bus::error::PublishError;
 use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest, RenewError};
+use tetrarch_bus::subject::pattern::LEASES;
+use tetrarch_bus::{Bus, HeaderMap, topology};
 use tetrarch_core::id::HostName;
 
 use super::Fixture;
@@ -101,6 +102,23 @@ async fn revoking_works_only_without_a_renewal() {
     let error = lease.renew(Vec::new()).await.unwrap_err();
     assert!(matches!(error, RenewError::Lost { holder: None, .. }), "{error}");
     assert_eq!(Lease::acquire(&bus, claim(host(), "b", None)).await.unwrap().epoch(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_notices_that_the_bus_is_an_older_copy_of_itself() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let mut lease = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
+    let copied = bus.get_seq(LEASES, lease.seq()).await.unwrap().unwrap();
+    let acknowledged = lease.renew(Vec::new()).await.unwrap();
+    bus.jetstream().delete_stream(LEASES).await.unwrap();
+    topology::apply(&bus, 1).await.unwrap();
+    let headers = HeaderMap::new();
+    let last = bus.publish_expect(&copied.subject, headers, copied.payload, Some(0)).await.unwrap();
+    let error = lease.renew(Vec::new()).await.unwrap_err();
+    let RenewError::WentBack { acknowledged: was, last: is, .. } = error else { panic!("{error}") };
+    assert_eq!((was, is), (acknowledged, last));
+    let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
+    assert_eq!(seen.seq, last, "nothing was renewed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -267,7 +267,7 @@ impl Session<'_> {
                         self.asked(id, &question);
                     }
                 }
-                SessionEffect::Stream(_) => {}
+                SessionEffect::Consumed | Effect::Stream(_) => {}
                 SessionEffect::End => self.is_over = true,
                 SessionEffect::ReadSpawn { .. }
                 | SessionEffect::Operate { .. }

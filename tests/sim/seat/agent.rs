@@ -148,7 +148,8 @@ impl Agent {
                 | hosted::SessionEffect::Operate { .. }
                 | hosted::SessionEffect::Request(..)
                 | hosted::SessionEffect::Mail(_)
-                | hosted::SessionEffect::Stream(_)) => {
+                | hosted::SessionEffect::Consumed
+                | hosted::Effect::Stream(_)) => {
                     self.tell(told, reach);
                     None
                 }
@@ -184,7 +185,8 @@ impl Agent {
             hosted::SessionEffect::Mail(mail) => {
                 reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
             }
-            hosted::SessionEffect::Stream(_)
+            hosted::SessionEffect::Consumed
+            | hosted::Effect::Stream(_)
             | hosted::SessionEffect::Operate { .. }
             | hosted::SessionEffect::Claim
             | hosted::SessionEffect::Journal(_)

@@ -1,7 +1,7 @@
 //! What a hosted session hears by mail and asks of others: orders about itself, messages for its
 //! program, its program's requests for agents (spec 02, Mail; spec 03, Specialists escalate).
 
-use crate::id::{AgentId, Principal, RequestId};
+use crate::id::{AgentId, DispatchId, Principal, RequestId};
 use crate::journal::JournalEvent;
 use crate::limits::SPONSOR_ANSWER_WITHIN;
 use crate::mail::{Mail, MailBody, SponsorRequest};
@@ -67,13 +67,14 @@ impl HostedSession {
             }
             MailBody::StatusRequest(asked) => {
                 if asked.session == self.launch.session {
-                    let dispatch = asked.dispatch;
+                    let (dispatch, place) = (asked.dispatch, letter.1);
                     if self.updates.asked(dispatch) {
                         self.deliver(from, &mail, letter, effects);
                     }
-                    let run = self.run.id;
-                    effects
-                        .push(SessionEffect::Report(Box::new(Report::Consumed { run, dispatch })));
+                    match self.letters.in_hand.get_mut(&place) {
+                        Some(told) => *told = Some(dispatch),
+                        None => effects.push(self.consumed(dispatch)),
+                    }
                 }
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
@@ -111,12 +112,32 @@ impl HostedSession {
         if self.knows(from, mail) || (place > 0 && place <= self.heard_before) {
             return;
         }
+        if place > 0 {
+            self.letters.in_hand.insert(place, None);
+        }
         let (topic, from) = (mail.body.topic().to_owned(), from.to_string());
         let noted = JournalEvent::Mail { topic: topic.clone(), from: from.clone() };
         let line = Inbound::Mail { topic, from, body, place, answers: mail.correlation };
         let order = Order::Deliver { run: self.run.id, line };
         self.when_running(SessionEffect::Journal(noted), effects);
         self.when_running(SessionEffect::Order(Box::new(order)), effects);
+    }
+
+    /// The first message that was given to the program and is not consumed yet.
+    #[must_use]
+    pub fn first_in_hand(&self) -> Option<u64> {
+        self.letters.in_hand.first_key_value().map(|(place, _)| *place)
+    }
+
+    /// The program was handed a message.
+    pub(super) fn taken(&mut self, place: u64, effects: &mut Vec<SessionEffect>) {
+        let Some(dispatch) = self.letters.in_hand.remove(&place) else { return };
+        effects.push(SessionEffect::Consumed);
+        effects.extend(dispatch.map(|dispatch| self.consumed(dispatch)));
+    }
+
+    fn consumed(&self, dispatch: DispatchId) -> SessionEffect {
+        SessionEffect::Report(Box::new(Report::Consumed { run: self.run.id, dispatch }))
     }
 
     /// Tells the program why something it wanted is not done.
@@ -342,6 +363,7 @@ mod tests {
             | SessionEffect::Operate { .. }
             | SessionEffect::ReadSpawn { .. }
             | SessionEffect::Store(_)
+            | SessionEffect::Consumed
             | SessionEffect::Stream(_)
             | SessionEffect::End => panic!("{asked:?}"),
         };

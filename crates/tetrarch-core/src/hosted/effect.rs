@@ -33,6 +33,8 @@ pub enum SessionEffect {
         /// The body.
         body: String,
     },
+    /// More of the inbox is consumed: up to [`super::HostedSession::first_in_hand`].
+    Consumed,
     /// Write to somebody under the agent's name.
     Mail(Box<Mail>),
     /// Store files and texts: give back [`super::SessionInput::Stored`], in this order.

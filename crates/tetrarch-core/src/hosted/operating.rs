@@ -1,12 +1,12 @@
 //! What a session's program does on the bus by its agent's authority: operations, and messages to other
 //! agents (spec 02, Mail; spec 03). The owner judges an operation, the reader's host a message.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
-use crate::id::{AgentId, Principal, RequestId};
+use crate::id::{AgentId, DispatchId, Principal, RequestId};
 use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX};
 use crate::mail::{Mail, MailBody};
 use crate::order::{Inbound, Order};
@@ -35,9 +35,12 @@ pub const MAIL_SENT: &str = "mail.sent";
 /// The same of one that was not sent.
 pub const MAIL_REFUSED: &str = "mail.refused";
 
-/// The last messages of other agents that were given to the program, at most [`LETTERS_KNOWN_MAX`].
+/// What was given to the program of its inbox.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecentMail {
+    /// What it has not taken yet, by its place, with what is to be told of when it has.
+    pub(super) in_hand: BTreeMap<u64, Option<DispatchId>>,
+    /// The last messages of other agents, at most [`LETTERS_KNOWN_MAX`].
     known: BTreeSet<(Principal, RequestId)>,
     /// The same as they came, the oldest first.
     order: VecDeque<(Principal, RequestId)>,

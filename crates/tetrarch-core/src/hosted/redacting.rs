@@ -46,6 +46,7 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         RunnerEvent::Started { .. }
         | RunnerEvent::Usage(_)
         | RunnerEvent::Unblocked
+        | RunnerEvent::Taken { .. }
         | RunnerEvent::Changed { .. }
         | RunnerEvent::Settled { .. }
         | RunnerEvent::Compacting { .. }

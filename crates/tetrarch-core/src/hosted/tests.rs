@@ -4,6 +4,7 @@ mod conversing;
 mod ends;
 mod operating;
 mod spending;
+mod taking;
 mod verbs;
 mod vitals;
 mod worktree;
@@ -145,7 +146,8 @@ fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
         SessionEffect::Operate { .. } => "operate",
         SessionEffect::Mail(_) => "mail",
         SessionEffect::Store(_) => "store",
-        SessionEffect::Stream(_) => "stream",
+        SessionEffect::Consumed => "consumed",
+        Effect::Stream(_) => "stream",
         SessionEffect::End => "end",
     };
     effects.iter().map(kind).collect()

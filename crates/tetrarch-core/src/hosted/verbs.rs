@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::id::{AgentId, Principal, RequestId};
 use crate::journal::JournalEvent;
-use crate::limits::VERBS_KEPT;
+use crate::limits::{MAIL_IN_HAND_MAX, VERBS_KEPT};
 use crate::mail::VerbOrder;
 use crate::order::Order;
 use crate::request::Report;
@@ -36,10 +36,11 @@ impl PendingVerbs {
 }
 
 impl HostedSession {
-    /// Whether its mail is to be left where it is: its program stands still.
+    /// Whether its mail is to be left where it is: its program stands still, or has not taken what it was
+    /// given.
     #[must_use]
     pub fn holds_mail(&self) -> bool {
-        self.verbs.paused
+        self.verbs.paused || self.letters.in_hand.len() >= MAIL_IN_HAND_MAX
     }
 
     /// Where the run of a program that is up stands.

@@ -73,6 +73,13 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             );
             (Alert::StreamShrank, MEMORY, text)
         }
+        Trouble::CursorsLost { agents, first } => {
+            let text = format!(
+                "CURSORS lacks those of {agents} agents that have begun, {first} among them; their sessions \
+                 end, and the next ones read their mail from its beginning"
+            );
+            (Alert::StreamShrank, MEMORY, text)
+        }
         Trouble::NoCommits { cause, count, first, reason } => {
             let who = culprit(*cause);
             let text = format!(

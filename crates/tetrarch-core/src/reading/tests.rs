@@ -111,3 +111,34 @@ fn pending_receipts_are_bounded() {
     }
     assert_eq!(seqs(&reading.begin(most + 1, Some(owed(most + 1)))), [1]);
 }
+
+#[test]
+fn what_the_program_was_given_and_has_not_taken_is_not_consumed() {
+    let mut reading = Reading::resume(cursor(7, None), false);
+    for seq in [8, 9, 10] {
+        reading.begin(seq, Some(owed(seq)));
+        assert!(!reading.hand_out(Some(8)), "before the position passes it");
+        reading.pass(at(seq));
+        assert!(reading.kept(at(seq)).is_empty(), "it is kept in the journal, and not taken");
+    }
+    assert_eq!((reading.cursor().positions.mail, reading.owes()), (7, false));
+    assert!(reading.hand_out(Some(10)));
+    assert_eq!((reading.cursor().positions.mail, seqs(&reading.kept(at(9)))), (9, vec![8, 9]));
+    assert!(!reading.owes());
+    let never: Vec<u64> = reading.never_taken().into_iter().map(|(_, of)| of.seq).collect();
+    assert_eq!(never, [10], "when its program is gone");
+    assert!(!reading.hand_out(None), "its writer was told that");
+    assert_eq!(reading.cursor().positions.mail, 10);
+}
+
+#[test]
+fn a_position_never_goes_back_for_what_is_given_again() {
+    let mut reading = Reading::resume(cursor(7, Some(5)), true);
+    reading.begin(6, Some(owed(6)));
+    assert!(!reading.hand_out(Some(6)));
+    reading.pass(at(6));
+    assert_eq!(reading.cursor().positions.mail, 7);
+    assert!(reading.kept(at(7)).is_empty(), "it has to be taken all the same");
+    assert!(reading.hand_out(None));
+    assert_eq!(seqs(&reading.kept(at(7))), [6]);
+}

@@ -1,12 +1,12 @@
 //! What brings the owner's actor its messages: requests in their order, what is due again and again, and
-//! one look at inboxes and journals when it starts. Decides nothing.
+//! one look at inboxes, journals and cursors when it starts. Decides nothing.
 
 use std::time::Duration;
 
 use futures::future::join_all;
 use ractor::ActorRef;
 use tetrarch_bus::Bus;
-use tetrarch_bus::cursor::{self, BeyondEnd};
+use tetrarch_bus::cursor::{self, BeyondEnd, CursorError};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
 use tetrarch_bus::journal::{self, JournalName};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
@@ -77,24 +77,34 @@ pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     })
 }
 
-/// Looks once whether journals are there of runs that have begun.
-pub(super) fn journals(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> Pump {
-    let begun: Vec<JournalName> = journaled(records).map(JournalName::of).collect();
-    let (bus, to) = (bus.clone(), to.clone());
+/// Looks once whether RUNS and CURSORS have what belongs to runs that have begun.
+pub(super) fn begun(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> Pump {
+    let begun = journaled(records).map(|run| (JournalName::of(run), run.epoch));
+    let (bus, to, begun) = (bus.clone(), to.clone(), begun.collect::<Vec<_>>());
     Pump::run(async move {
-        let mut lost = Vec::new();
-        for journal in begun {
+        let (mut runs, mut agents) = (Vec::new(), Vec::new());
+        for (journal, epoch) in begun {
             match journal::is_whole(&bus, &journal).await {
                 Ok(true) => {}
-                Ok(false) => lost.push(journal.run),
+                Ok(false) => runs.push(journal.run),
                 Err(error) => return tracing::error!(%error, "looking for journals failed"),
             }
+            match cursor::read_cursor(&bus, &journal.agent).await {
+                Ok(Some((cursor, _))) if cursor.epoch >= epoch => {}
+                Ok(Some(_) | None) | Err(CursorError::Undecodable { .. }) => {
+                    agents.push(journal.agent);
+                }
+                Err(error) => return tracing::error!(%error, "cursors could not be looked for"),
+            }
         }
-        let runs = u64::try_from(lost.len()).unwrap_or(u64::MAX);
-        if let Some(first) = lost.into_iter().next() {
-            let lost = Trouble::JournalsLost { runs, first };
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (lost_runs, lost_agents) = (count(runs.len()), count(agents.len()));
+        let journals = |first| Trouble::JournalsLost { runs: lost_runs, first };
+        let cursors = |first| Trouble::CursorsLost { agents: lost_agents, first };
+        let runs = runs.into_iter().next().map(journals);
+        for trouble in runs.into_iter().chain(agents.into_iter().next().map(cursors)) {
             // An actor that ended tells nobody.
-            let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(lost))));
+            let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(trouble))));
         }
     })
 }

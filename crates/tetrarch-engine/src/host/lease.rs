@@ -108,7 +108,7 @@ async fn keep(
                 failed = false;
                 renewed.send_replace(Some(lease.sent_at()));
             }
-            Ok(Err(error @ RenewError::Lost { .. })) => {
+            Ok(Err(error @ (RenewError::Lost { .. } | RenewError::WentBack { .. }))) => {
                 return EngineError::LeaseLost(error.to_string());
             }
             Ok(Err(error)) => tracing::warn!(%error, "a renewal of the host's lease failed"),

@@ -152,7 +152,8 @@ impl ProgramRun {
             teller: channels.teller.clone(),
         };
         let first_line = brief_line(start, &dir.to_string_lossy());
-        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in);
+        let teller = channels.teller.clone();
+        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
         let feed = child.stdin.take().map(open);
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
@@ -348,7 +349,8 @@ impl ProgramRun {
             // Only the llm runner records its conversation.
             Inbound::Noted(_) => return,
         };
-        match feed.offer(text) {
+        let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
+        match feed.post(place, text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),
             Err(refused) => note_down(&self.notes, format!("{what} was dropped: {refused}")),
         }

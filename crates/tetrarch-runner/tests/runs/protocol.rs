@@ -227,10 +227,15 @@ say('result', outcome='success', deliverable=heard == list(range(200)))
     let run = stage.start(python(script)).await;
     stage.until(|event| matches!(event, RunnerEvent::Started { .. })).await;
     for number in 0..200 {
-        stage.mail(run, "info", &long(number)).await;
+        stage.post(run, "info", &long(number), number as u64 + 1).await;
     }
+    stage.until(|event| matches!(event, RunnerEvent::Taken { place: 10 })).await;
     std::fs::write(stage.dir_of(run).join("go"), "").unwrap();
     let seen = stage.see_the_end().await;
+    let taken = seen.events.iter().filter_map(|event| {
+        if let RunnerEvent::Taken { place } = event { Some(*place) } else { None }
+    });
+    assert_eq!(taken.collect::<Vec<_>>(), (11..=200).collect::<Vec<u64>>());
     let results = seen.results();
     let [(result, _)] = results.as_slice() else { panic!("{results:?} {}", seen.log()) };
     assert_eq!(result.deliverable, "true", "{}", seen.log());

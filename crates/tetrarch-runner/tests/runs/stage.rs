@@ -137,11 +137,16 @@ impl Stage {
     }
 
     pub(crate) async fn mail(&self, run: RunId, topic: &str, body: &str) {
+        self.post(run, topic, body, 0).await;
+    }
+
+    /// A message that is at a place of the inbox.
+    pub(crate) async fn post(&self, run: RunId, topic: &str, body: &str, place: u64) {
         let line = Inbound::Mail {
             topic: topic.to_owned(),
             from: "PO-demo".to_owned(),
             body: body.to_owned(),
-            place: 0,
+            place,
             answers: None,
         };
         self.order(Order::Deliver { run, line }).await;

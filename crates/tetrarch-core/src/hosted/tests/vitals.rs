@@ -61,7 +61,8 @@ fn given(effect: &SessionEffect) -> Option<StopWithin> {
         | SessionEffect::Request(..)
         | SessionEffect::Mail(_)
         | SessionEffect::Store(_)
-        | SessionEffect::Stream(_)
+        | SessionEffect::Consumed
+        | Effect::Stream(_)
         | SessionEffect::End => None,
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::fleet::{Fleet, create, human, tasks};
-use crate::id::{AgentId, CommitId, Ulid};
+use crate::id::{AgentId, CommitId, RunId, Ulid};
 use crate::ledger::{Entry, Event, EventKind, Record, RecordKey};
 use crate::owner::{Frame, Input, restoring};
 use crate::records::Records;
@@ -21,6 +21,14 @@ fn each_trouble_is_one_alert_with_its_numbers() {
         (
             Trouble::InboxShrank { inboxes: 3, position: 70, last: 5 },
             "stream.shrank: MAIL ends at 5",
+        ),
+        (
+            Trouble::JournalsLost { runs: 2, first: RunId(Ulid(7)) },
+            "stream.shrank: RUNS lacks the journals of 2 runs",
+        ),
+        (
+            Trouble::CursorsLost { agents: 2, first: AgentId::Go },
+            "stream.shrank: CURSORS lacks those of 2 agents that have begun, GO among them",
         ),
         (
             Trouble::NoCommits {

@@ -360,19 +360,16 @@ fn a_plan_has_so_many_nodes_that_are_not_settled_and_more_that_are() {
         let mut record = Record::of(&["P1", "T1.1", "P2", "T2.1"]);
         for n in 2..count - 2 {
             let own = NodeId::task(1, u16::try_from(n).unwrap());
-            let node = Node { id: own, added: 1, defined: 1, ..node("T1.1", &[]) };
-            record.nodes.insert(own, node);
+            record.nodes.insert(own, Node { id: own, added: 1, ..node("T1.1", &[]) });
             record.states.insert(own, state(own, status));
         }
         record
     };
-    use crate::limits::PLAN_NODES_MAX;
-    let more = add("P2", json!({}));
-    assert_eq!(full(PLAN_NODES_MAX - 1, NodeStatus::Todo).to(&more).added.len(), 1);
-    assert_invalid(&full(PLAN_NODES_MAX, NodeStatus::Todo), &more, "the limit is 600 nodes");
-    for settled in [NodeStatus::Cancelled, NodeStatus::Done] {
-        assert_eq!(full(2 * PLAN_NODES_MAX, settled).to(&more).added.len(), 1, "{settled}");
-    }
+    let (most, more) = (crate::limits::PLAN_NODES_MAX, add("P2", json!({})));
+    assert_eq!(full(most - 1, NodeStatus::Todo).to(&more).added.len(), 1);
+    assert_invalid(&full(most, NodeStatus::Todo), &more, "the limit is 600 nodes");
+    let settled = [NodeStatus::Cancelled, NodeStatus::Done];
+    assert_eq!(settled.map(|it| full(2 * most, it).to(&more).added.len()), [1, 1]);
 }
 
 #[test]

@@ -191,6 +191,7 @@ impl LlmConversation {
                 break end;
             }
         };
+        self.input.tell_receipts().await;
         self.close(end).await;
     }
 

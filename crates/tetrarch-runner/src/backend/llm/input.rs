@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tetrarch_core::id::RequestId;
+use tetrarch_core::limits::MAIL_IN_HAND_MAX;
 use tetrarch_core::order::{Inbound, RunnerEvent};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Stage, Wanted};
@@ -14,9 +15,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::channels::{RunChannels, StopRequest, Teller};
-
-/// Letters that wait to be read; the oldest give way.
-const LETTERS_MAX: usize = 64;
 
 /// Why a conversation ends without having come to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +72,7 @@ pub(super) struct ConversationInput {
     interrupt: Option<Command>,
     /// It is to stand still; whether it does.
     pause: Option<(RequestId, bool)>,
-    /// What is still to be told of verbs.
+    /// What is still to be told of verbs, and of mails that were read.
     receipts: VecDeque<RunnerEvent>,
     teller: Teller,
 }
@@ -106,18 +104,21 @@ impl ConversationInput {
 
     /// The oldest mail that nobody has read.
     pub(super) fn next_mail(&mut self) -> Option<InboxMessage> {
-        self.mails.pop_front()
+        self.read(0)
     }
 
     /// The oldest mail that nobody has read and that came before this place.
     pub(super) fn mail_before(&mut self, place: u64) -> Option<InboxMessage> {
-        self.mails.pop_front_if(|it| it.place < place)
+        let first = self.mails.front().is_some_and(|it| it.place < place);
+        if first { self.read(0) } else { None }
     }
 
-    /// The oldest unread mail of one of these topics.
-    pub(super) fn mail_of(&mut self, topics: &[&str]) -> Option<InboxMessage> {
-        let place = self.mails.iter().position(|it| topics.contains(&it.topic.as_str()))?;
-        self.mails.remove(place)
+    /// Takes a mail out, which is told: until then it is not consumed.
+    fn read(&mut self, at: usize) -> Option<InboxMessage> {
+        let mail = self.mails.remove(at)?;
+        let place = mail.place;
+        self.receipts.extend((place > 0).then_some(RunnerEvent::Taken { place }));
+        Some(mail)
     }
 
     /// Takes in what has arrived, stands still while that is wanted, and says whether to end here.
@@ -206,23 +207,16 @@ impl ConversationInput {
         Ok(())
     }
 
-    /// Waits for mail of one of these topics; of any, when none is named.
-    pub(super) async fn await_mail(&mut self, topics: &[&str]) -> Result<InboxMessage, Halt> {
+    /// Waits for a mail that is wanted. When so many others wait that no more come, it gives the oldest of
+    /// those, to be heard first.
+    pub(super) async fn await_mail(
+        &mut self,
+        wanted: impl Fn(&InboxMessage) -> bool,
+    ) -> Result<InboxMessage, Halt> {
         loop {
-            let found = if topics.is_empty() { self.next_mail() } else { self.mail_of(topics) };
-            if let Some(mail) = found {
-                return Ok(mail);
-            }
-            self.listen(Yields::AtOnce).await?;
-        }
-    }
-
-    /// Waits for the answer to a request.
-    pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<InboxMessage, Halt> {
-        loop {
-            if let Some(place) = self.mails.iter().position(|it| it.answers == Some(id))
-                && let Some(mail) = self.mails.remove(place)
-            {
+            let full = (self.mails.len() >= MAIL_IN_HAND_MAX).then_some(0);
+            let found = self.mails.iter().position(&wanted).or(full);
+            if let Some(mail) = found.and_then(|at| self.read(at)) {
                 return Ok(mail);
             }
             self.listen(Yields::AtOnce).await?;
@@ -283,9 +277,6 @@ impl ConversationInput {
     fn take(&mut self, line: Inbound) {
         match line {
             Inbound::Mail { topic, from, body, place, answers } => {
-                if self.mails.len() >= LETTERS_MAX {
-                    self.mails.pop_front();
-                }
                 self.mails.push_back(InboxMessage { topic, from, body, place, answers });
             }
             Inbound::Noted(number) => self.noted = self.noted.max(number),
@@ -333,7 +324,7 @@ impl ConversationInput {
     }
 
     /// Tells what is still to be told. Dropped half way it loses nothing.
-    async fn tell_receipts(&mut self) {
+    pub(super) async fn tell_receipts(&mut self) {
         while let Some(event) = self.receipts.front() {
             self.teller.tell(event.clone()).await;
             self.receipts.pop_front();
@@ -362,6 +353,12 @@ mod tests {
         async fn say(&self, id: u64, wanted: Wanted) {
             let (id, by) = (RequestId(Ulid(id.into())), Principal::Agent(AgentId::Go));
             self.verbs.send(Command { id, by, wanted }).await.unwrap();
+        }
+
+        async fn post(&self, topic: &str, place: u64) {
+            let (from, body) = ("GO".to_owned(), "{}".to_owned());
+            let (topic, answers) = (topic.to_owned(), None);
+            self.lines.send(Inbound::Mail { topic, from, body, place, answers }).await.unwrap();
         }
 
         /// The receipts so far: which verb, how far.
@@ -426,16 +423,45 @@ mod tests {
     async fn mail_is_kept_in_order_and_found_by_topic() {
         let (ends, mut input) = input(None);
         for topic in ["info", "answer", "result.ready"] {
-            let (from, body) = ("GO".to_owned(), "{}".to_owned());
-            let (topic, place, answers) = (topic.to_owned(), 0, None);
-            let line = Inbound::Mail { topic, from, body, place, answers };
-            ends.lines.send(line).await.unwrap();
+            ends.post(topic, 0).await;
         }
         ends.lines.send(Inbound::Noted(2)).await.unwrap();
         input.noted(2).await.unwrap();
-        assert_eq!(input.await_mail(&["answer"]).await.unwrap().topic, "answer");
-        assert_eq!(input.await_mail(&[]).await.unwrap().topic, "info");
+        let answer = input.await_mail(|it| it.topic == "answer").await.unwrap();
+        assert_eq!(answer.topic, "answer");
+        assert_eq!(input.await_mail(|_| true).await.unwrap().topic, "info");
         assert_eq!(input.next_mail().unwrap().topic, "result.ready");
+        assert_eq!(input.next_mail(), None);
+    }
+
+    #[tokio::test]
+    async fn no_letter_is_dropped_and_each_that_was_read_is_told() {
+        let (mut ends, mut input) = input(None);
+        let all = MAIL_IN_HAND_MAX as u64 + 8;
+        for place in 1..=all {
+            ends.post("info", place).await;
+            input.boundary().await.unwrap();
+        }
+        ends.post("answer", all + 1).await;
+        let mut read = Vec::new();
+        loop {
+            let mail = input.await_mail(|it| it.topic == "answer").await.unwrap();
+            read.push(mail.place);
+            if mail.topic == "answer" {
+                break;
+            }
+        }
+        input.boundary().await.unwrap();
+        let taken = std::iter::from_fn(|| ends.told.try_recv().ok()).map(|told| match told.event {
+            RunnerEvent::Taken { place } => place,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(taken.collect::<Vec<_>>(), read, "what was not read is not told");
+        let first = read.len() as u64;
+        assert_eq!(read[..read.len() - 1], (1..first).collect::<Vec<_>>());
+        for place in first..=all {
+            assert_eq!(input.next_mail().unwrap().place, place);
+        }
         assert_eq!(input.next_mail(), None);
     }
 

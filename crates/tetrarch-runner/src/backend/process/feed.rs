@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use rustix::io::ioctl_fionread;
 use tetrarch_core::id::RequestId;
-use tetrarch_core::order::Inbound;
+use tetrarch_core::order::{Inbound, RunnerEvent};
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use crate::seat::Teller;
 
 /// Lines that wait for a program, the pipe's own buffer not counted.
 const QUEUE_LINES: usize = 32;
@@ -45,8 +47,19 @@ pub(super) struct LineDelivery {
     pub(super) why: Option<NotFed>,
 }
 
-/// A line, with the verb that it is.
-type FeedLine = (Vec<u8>, Option<RequestId>);
+/// What a line is, as far as somebody wants to know what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A verb.
+    Verb(RequestId),
+    /// The message of the inbox at this place.
+    Mail(u64),
+    /// Something else.
+    Other,
+}
+
+/// A line, with what it is.
+type FeedLine = (Vec<u8>, Kind);
 
 /// The way into a program.
 #[derive(Debug)]
@@ -62,20 +75,22 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Opens it with the first line. `notes` gets what people should know, `deliveries` what becomes of
-    /// verbs.
+    /// verbs, `teller` which messages the program has.
     pub(super) fn open(
         stdin: ChildStdin,
         first: Vec<u8>,
         notes: mpsc::Sender<String>,
         deliveries: mpsc::Sender<LineDelivery>,
+        teller: Teller,
     ) -> Self {
         let (queue, lines) = mpsc::channel(QUEUE_LINES);
         let (verbs, urgent) = mpsc::channel(QUEUE_VERBS);
         let waiting = FeedQueue { urgent, lines };
         let pipe = stdin.as_fd().try_clone_to_owned().ok();
         let told = Arc::new(AtomicU64::new(0));
+        let to = Told { notes, deliveries, teller };
         let writer =
-            tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), notes, deliveries));
+            tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), to));
         Self { queue: Some(queue), verbs: Some(verbs), writer, pipe, told }
     }
 
@@ -89,12 +104,18 @@ impl Feed {
 
     /// Queues a line.
     pub(super) fn offer(&self, line: Vec<u8>) -> Result<(), NotFed> {
-        put(self.queue.as_ref(), (line, None))
+        put(self.queue.as_ref(), (line, Kind::Other))
+    }
+
+    /// Queues the message of the inbox at this place; of 0 nobody wants to know whether it is there.
+    pub(super) fn post(&self, place: u64, line: Vec<u8>) -> Result<(), NotFed> {
+        let kind = if place > 0 { Kind::Mail(place) } else { Kind::Other };
+        put(self.queue.as_ref(), (line, kind))
     }
 
     /// Queues a verb, ahead of every other line.
     pub(super) fn urge(&self, id: RequestId, line: Vec<u8>) -> Result<(), NotFed> {
-        put(self.verbs.as_ref(), (line, Some(id)))
+        put(self.verbs.as_ref(), (line, Kind::Verb(id)))
     }
 
     /// Whether the program has read nothing of what it was told, not even its brief: it would not read
@@ -156,14 +177,21 @@ impl FeedQueue {
     }
 
     /// Takes nothing more, and gives what is left.
-    fn end(&mut self) -> Vec<FeedLine> {
+    fn end(&mut self) -> Vec<Kind> {
         self.urgent.close();
         self.lines.close();
         let urgent = std::iter::from_fn(|| self.urgent.try_recv().ok());
         let mut left: Vec<FeedLine> = urgent.collect();
         left.extend(std::iter::from_fn(|| self.lines.try_recv().ok()));
-        left
+        left.into_iter().map(|(_, kind)| kind).collect()
     }
+}
+
+/// Who hears what became of lines.
+struct Told {
+    notes: mpsc::Sender<String>,
+    deliveries: mpsc::Sender<LineDelivery>,
+    teller: Teller,
 }
 
 async fn write(
@@ -171,17 +199,16 @@ async fn write(
     first: Vec<u8>,
     mut waiting: FeedQueue,
     told: Arc<AtomicU64>,
-    notes: mpsc::Sender<String>,
-    deliveries: mpsc::Sender<LineDelivery>,
+    Told { notes, deliveries, teller }: Told,
 ) {
     let tell = |id, why| {
         // A run that has ended wants to know of nothing.
         let _over = deliveries.try_send(LineDelivery { id, why });
     };
-    let mut next = Some((first, None));
+    let mut next = Some((first, Kind::Other));
     let mut said = false;
     let mut is_brief = true;
-    while let Some((line, verb)) = next {
+    while let Some((line, kind)) = next {
         told.fetch_add(line.len() as u64, Ordering::Relaxed);
         let writing = stdin.write_all(&line);
         tokio::pin!(writing);
@@ -197,18 +224,23 @@ async fn write(
         };
         if written.is_err() {
             let left = waiting.end();
-            let verbs = verb.into_iter().chain(left.iter().filter_map(|(_, verb)| *verb));
-            verbs.for_each(|id| tell(id, Some(NotFed::Closed)));
-            let lost = left.iter().filter(|(_, verb)| verb.is_none()).count();
-            let lost = lost + usize::from(!is_brief && verb.is_none());
+            let mut lost = 0;
+            for kind in (!is_brief).then_some(kind).into_iter().chain(left) {
+                match kind {
+                    Kind::Verb(id) => tell(id, Some(NotFed::Closed)),
+                    Kind::Mail(_) | Kind::Other => lost += 1,
+                }
+            }
             // A program that does not care for its brief is free to close its stdin.
             if lost > 0 {
                 note_down(&notes, format!("{lost} lines were dropped: {}", NotFed::Closed));
             }
             return;
         }
-        if let Some(id) = verb {
-            tell(id, None);
+        match kind {
+            Kind::Verb(id) => tell(id, None),
+            Kind::Mail(place) => teller.tell(RunnerEvent::Taken { place }).await,
+            Kind::Other => {}
         }
         is_brief = false;
         next = waiting.next().await;
