@@ -222,9 +222,7 @@ fn weight(body: &RequestBody) -> u64 {
             WorkVerb::List { .. } | WorkVerb::Insights { .. } | WorkVerb::Recommend { .. } => {
                 PLAN_READ
             }
-            WorkVerb::Complete(_)
-            | WorkVerb::Reprioritise { .. }
-            | WorkVerb::Unblock { .. } => 1,
+            WorkVerb::Complete(_) | WorkVerb::Reprioritise { .. } | WorkVerb::Unblock { .. } => 1,
         },
         RequestBody::Op(_)
         | RequestBody::Spawn(_)

@@ -8,8 +8,8 @@ mod turns;
 use std::fmt;
 use std::time::Duration;
 
-use async_nats::{Message, Subscriber};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::{Message, Subscriber};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use serde::Deserialize;

@@ -96,7 +96,7 @@ impl Llm {
         // What it goes on from wrote its files there.
         let workspace_dir = &self.ground.workspace_dir;
         let was_there = workspace_dir.join(start.first.to_string()).is_dir();
-        let (dir, dir_is_own) = directory(workspace_dir, start, start.first).await?;
+        let (dir, dir_is_own) = directory(&self.ground, start, start.first).await?;
         let brief = &start.brief;
         let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
         let cgroup = if runs { Some(self.ground.cgroup_for(start.run)) } else { None };
