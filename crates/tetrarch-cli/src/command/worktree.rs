@@ -1,6 +1,8 @@
 //! `worktree`: what runs left on this host, and its removal by a human who names it (spec 06, Worktrees
 //! and the apply gate).
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
