@@ -263,10 +263,9 @@ impl Artifacts {
         if meta.metadata.get(MEDIA_TYPE).is_none_or(|known| known != media_type) {
             return Ok(());
         }
-        for subject in [pattern::object_meta(sha256), pattern::object_chunk(&meta.nuid)] {
-            self.bus.purge(pattern::ARTIFACTS, Some(&subject), None).await?;
-        }
-        Ok(())
+        let description = pattern::object_meta(sha256);
+        self.bus.purge(pattern::ARTIFACTS, Some(&description), None).await?;
+        Ok(self.sweep_upload(&meta.nuid).await?)
     }
 
     fn check_size(&self, size: u64) -> Result<(), ArtifactError> {

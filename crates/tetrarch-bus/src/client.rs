@@ -11,8 +11,8 @@ mod text;
 pub(crate) mod tls;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
@@ -51,6 +51,8 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// Time between two looks whether a lost connection is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Time between two words on a subscription that is too slow.
+const SAID_EVERY: Duration = Duration::from_secs(1);
 /// Publishes that wait for their acknowledgement on one connection; more wait for a place.
 const IN_FLIGHT_MAX: usize = 4096;
 /// The code given to what the credential does not allow.
@@ -333,6 +335,7 @@ async fn nats_options(
     let first = AtomicBool::new(true);
     let turns = ServerRotation::default();
     let name = options.name.clone();
+    let slow = Mutex::new(None);
     let mut nats = match &options.credentials {
         Some(path) => {
             let path = path.clone();
@@ -357,7 +360,9 @@ async fn nats_options(
             }
         })
         .event_callback(move |event| {
-            hear(&name, &event, &notices);
+            if !matches!(event, Event::SlowConsumer(_)) || is_news(&slow) {
+                hear(&name, &event, &notices);
+            }
             if matches!(event, Event::Disconnected) {
                 losses.send_modify(|count| *count += 1);
             }
@@ -387,6 +392,16 @@ async fn read_credentials(path: &Path) -> Result<String, ConnectError> {
         path: path.to_owned(),
         reason: error.to_string(),
     })
+}
+
+/// Whether it is long since this was said: of what a subscription cannot take there are thousands a second.
+fn is_news(said: &Mutex<Option<Instant>>) -> bool {
+    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+    let news = said.is_none_or(|at| at.elapsed() >= SAID_EVERY);
+    if news {
+        *said = Some(Instant::now());
+    }
+    news
 }
 
 fn hear(name: &str, event: &Event, notices: &broadcast::Sender<ServerNotice>) {

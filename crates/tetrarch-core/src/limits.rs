@@ -213,6 +213,10 @@ pub const REPLACEMENTS_PER_SECOND: u32 = 50;
 pub const ASKS_AT_ONCE: u64 = 50;
 /// Those it may make in a second after that.
 pub const ASKS_PER_SECOND: u64 = 50;
+/// Bytes of checkpoints that a program may have kept at once: its journal has them all until the run is over.
+pub const CHECKPOINT_BYTES_AT_ONCE: u64 = 64 * 1024 * 1024;
+/// Those it may have kept in a second after that.
+pub const CHECKPOINT_BYTES_PER_SECOND: u64 = 1024 * 1024;
 /// Charged failures of a parent's children that are borne, unless configured (spec 04).
 pub const RESTARTS_MAX: u32 = 3;
 /// The time they are counted over, unless configured (spec 04).

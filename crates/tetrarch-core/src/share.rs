@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::id::{AgentId, HostName, Principal};
 use crate::limits::UNREAD_MAX;
-use crate::request::{Request, RequestBody, Sender};
+use crate::request::work::{WorkOp, WorkVerb};
+use crate::request::{Op, Request, RequestBody, Sender};
 use crate::time::{BusTime, Moment};
 
 /// Senders that are remembered; those who asked nothing of late are forgotten first.
@@ -16,6 +17,8 @@ const SENDERS_MAX: usize = 10_000;
 const BURST_SECONDS: u64 = 2;
 /// How many times as much a host may ask, which asks for all its agents.
 const HOST_TIMES: u64 = 10;
+/// As how many requests one counts that walks through a whole plan: it takes the owner's time as they do.
+const PLAN_READ: u64 = 20;
 /// Requests beyond its share that a sender is told of, in a second.
 const TOLD_PER_SECOND: u64 = 10;
 
@@ -80,14 +83,15 @@ impl Bucket {
         Self { tokens: rate * BURST_SECONDS * 1_000, at }
     }
 
-    /// Takes one, when there is one; `rate` a second come in.
-    fn take(&mut self, rate: u64, at: BusTime) -> bool {
+    /// Takes so many, when they are there; `rate` a second come in. Nothing takes more than there can be.
+    fn take(&mut self, many: u64, rate: u64, at: BusTime) -> bool {
         let passed = at.0.saturating_sub(self.at.0);
         let most = Self::full(rate, at).tokens;
         self.tokens = self.tokens.saturating_add(passed.saturating_mul(rate)).min(most);
         self.at = self.at.max(at);
-        let taken = self.tokens >= 1_000;
-        self.tokens -= if taken { 1_000 } else { 0 };
+        let wanted = many.saturating_mul(1_000).min(most);
+        let taken = self.tokens >= wanted;
+        self.tokens -= if taken { wanted } else { 0 };
         taken
     }
 }
@@ -133,21 +137,22 @@ impl Shares {
     /// it is told once.
     pub fn judge(&mut self, request: &Request, at: BusTime) -> Verdict {
         let Sender { from, via, .. } = &request.sender;
+        let many = weight(&request.body);
         match (via, &request.body) {
             (Some(_), RequestBody::Report(_)) => Verdict::Within,
             (
                 Some(host),
                 RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. },
-            ) => self.judge_of(&Holder::Host(host.clone()), from, at),
-            (None, RequestBody::Report(_)) => self.take(&Holder::Own(from.clone()), at),
+            ) => self.judge_of(&Holder::Host(host.clone()), from, many, at),
+            (None, RequestBody::Report(_)) => self.take(&Holder::Own(from.clone()), many, at),
             (None, RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. }) => {
-                self.judge_of(&Holder::Own(from.clone()), from, at)
+                self.judge_of(&Holder::Own(from.clone()), from, many, at)
             }
         }
     }
 
-    fn judge_of(&mut self, holder: &Holder, from: &Principal, at: BusTime) -> Verdict {
-        let verdict = self.take(holder, at);
+    fn judge_of(&mut self, holder: &Holder, from: &Principal, many: u64, at: BusTime) -> Verdict {
+        let verdict = self.take(holder, many, at);
         match (verdict, self.backlogs.get(from).cloned()) {
             (Verdict::Within, Some(backlog)) => self.refuse(holder, Excess::Unread(backlog), at),
             (verdict, _) => verdict,
@@ -156,17 +161,17 @@ impl Shares {
 
     fn refuse(&mut self, holder: &Holder, why: Excess, at: BusTime) -> Verdict {
         let told =
-            self.left.get_mut(holder).is_some_and(|[_, told]| told.take(TOLD_PER_SECOND, at));
+            self.left.get_mut(holder).is_some_and(|[_, told]| told.take(1, TOLD_PER_SECOND, at));
         if told { Verdict::Refused(why) } else { Verdict::Dropped }
     }
 
     /// Counts a message to GO that was read at a moment; says whether it is within its writer's share.
     pub fn takes_mail(&mut self, from: &Principal, via: Option<&HostName>, at: BusTime) -> bool {
         let holder = via.map_or_else(|| Holder::Own(from.clone()), |via| Holder::Host(via.clone()));
-        self.take(&holder, at) == Verdict::Within
+        self.take(&holder, 1, at) == Verdict::Within
     }
 
-    fn take(&mut self, holder: &Holder, at: BusTime) -> Verdict {
+    fn take(&mut self, holder: &Holder, many: u64, at: BusTime) -> Verdict {
         let rate = match holder {
             Holder::Own(_) => self.rate,
             Holder::Host(_) => self.rate.saturating_mul(HOST_TIMES),
@@ -177,7 +182,7 @@ impl Shares {
             self.left.insert(holder.clone(), full);
         }
         let Some([asked, _]) = self.left.get_mut(holder) else { return Verdict::Within };
-        if asked.take(rate, at) {
+        if asked.take(many, rate, at) {
             return Verdict::Within;
         }
         *self.beyond.entry(holder.clone()).or_default() += 1;
@@ -210,6 +215,22 @@ impl Shares {
     }
 }
 
+/// As how many requests it counts.
+fn weight(body: &RequestBody) -> u64 {
+    match body {
+        RequestBody::Op(Op::Work(WorkOp { verb, .. })) => match verb {
+            WorkVerb::List { .. } | WorkVerb::Insights { .. } | WorkVerb::Recommend { .. } => {
+                PLAN_READ
+            }
+            WorkVerb::Complete(_) | WorkVerb::Reprioritise { .. } | WorkVerb::Unblock { .. } => 1,
+        },
+        RequestBody::Op(_)
+        | RequestBody::Spawn(_)
+        | RequestBody::Report(_)
+        | RequestBody::Malformed { .. } => 1,
+    }
+}
+
 /// What one user of a server may publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
@@ -219,7 +240,7 @@ pub struct Pace {
     pub bytes: u64,
     /// Bytes at once, and again in [`KEPT`]: servers keep the ids of messages in memory for that long.
     pub kept_bytes: u64,
-    /// Connections at once.
+    /// Connections at once, with those that ended since the look before.
     pub connections: usize,
 }
 
@@ -234,7 +255,7 @@ impl Default for Pace {
     }
 }
 
-/// What a server tells of one connection.
+/// What a server tells of one connection, also at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// Whose it is.
@@ -304,6 +325,8 @@ impl Talkers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{EpicId, Ulid};
+    use crate::request::Page;
 
     fn of(name: &str) -> Holder {
         Holder::Own(name.parse().unwrap())
@@ -312,7 +335,7 @@ mod tests {
     fn taken(shares: &mut Shares, holder: &Holder, at: u64, times: usize) -> [usize; 3] {
         let mut counts = [0; 3];
         for _ in 0..times {
-            counts[match shares.take(holder, BusTime(at)) {
+            counts[match shares.take(holder, 1, BusTime(at)) {
                 Verdict::Within => 0,
                 Verdict::Refused(why) => {
                     assert_eq!(why, Excess::Rate(shares.rate()));
@@ -375,6 +398,26 @@ mod tests {
         assert!(!shares.left.contains_key(&of("PO-0")));
     }
 
+    #[test]
+    fn a_read_of_a_plan_counts_as_many_requests_and_is_never_more_than_a_share() {
+        let epic = EpicId(Ulid(1));
+        let verb = WorkVerb::List { status: None, page: Page::default() };
+        let listed = RequestBody::Op(Op::Work(WorkOp { epic, verb }));
+        let status = RequestBody::Op(Op::AgentStatus { agent: AgentId::Go });
+        assert_eq!((weight(&listed), weight(&status)), (PLAN_READ, 1));
+        let mut shares = Shares::new(100);
+        let mut within = |holder: &str, body: &RequestBody, at| {
+            shares.take(&of(holder), weight(body), BusTime(at)) == Verdict::Within
+        };
+        assert_eq!((0..12).filter(|_| within("PO-a", &listed, 0)).count(), 10);
+        assert!(!within("PO-a", &listed, 199), "19.9 came back");
+        assert!(within("PO-a", &listed, 200));
+        assert_eq!((0..250).filter(|_| within("PO-b", &status, 0)).count(), 200);
+        let mut few = Shares::new(1);
+        assert_eq!(few.take(&of("PO-a"), PLAN_READ, BusTime(0)), Verdict::Within);
+        assert_ne!(few.take(&of("PO-a"), 1, BusTime(0)), Verdict::Within, "that was all of it");
+    }
+
     fn backlog(reader: &str, from: &str, count: u64) -> Backlog {
         let from: Principal = from.parse().unwrap();
         Backlog { reader: reader.parse().unwrap(), from, count }
@@ -384,7 +427,7 @@ mod tests {
     fn sender_with_too_much_unread_mail_is_refused_until_read() {
         let mut shares = Shares::new(100);
         let (from, holder) = ("PO-a".parse().unwrap(), of("PO-a"));
-        let judged = |shares: &mut Shares| shares.judge_of(&holder, &from, BusTime(0));
+        let judged = |shares: &mut Shares| shares.judge_of(&holder, &from, 1, BusTime(0));
         assert_eq!(shares.unread(vec![backlog("PO-b", "PO-a", UNREAD_MAX)]), []);
         assert_eq!(judged(&mut shares), Verdict::Within, "as many as are allowed");
         let (more, most) =
@@ -392,7 +435,7 @@ mod tests {
         let found = vec![most.clone(), more.clone()];
         assert_eq!(shares.unread(found), std::slice::from_ref(&most));
         assert_eq!(judged(&mut shares), Verdict::Refused(Excess::Unread(most)));
-        let other = shares.judge_of(&of("PO-d"), &"PO-d".parse().unwrap(), BusTime(0));
+        let other = shares.judge_of(&of("PO-d"), &"PO-d".parse().unwrap(), 1, BusTime(0));
         assert_eq!(other, Verdict::Within, "others are not");
         assert_eq!(shares.unread(vec![more.clone()]), [], "it was told of");
         assert_eq!(judged(&mut shares), Verdict::Refused(Excess::Unread(more)));

@@ -296,7 +296,7 @@ impl AgentState {
                     reader.kept().await?;
                 }
             }
-            Effect::Report(report) => {
+            SessionEffect::Report(report) => {
                 if let (Some(reader), Report::Result { .. }) = (&mut self.reader, &*report) {
                     reader.give_back().await?;
                 }

@@ -47,6 +47,15 @@ pub(crate) struct SandboxPolicy {
     pub(crate) hidden: Vec<PathBuf>,
 }
 
+/// Which of the hidden places a place lies in, or has in it; the place is as it really is. What is writable is
+/// readable too, and rights reach down.
+pub(crate) fn exposed<'h>(hidden: &'h [PathBuf], place: &Path) -> Option<&'h PathBuf> {
+    hidden.iter().find(|hidden| {
+        let hidden = hidden.canonicalize().unwrap_or_else(|_| hidden.to_path_buf());
+        hidden.starts_with(place) || place.starts_with(&hidden)
+    })
+}
+
 impl Containment {
     /// What no run may read and every run does, since it lies in the directory for temporary files: rights reach
     /// down. In words, with what to do.

@@ -10,8 +10,10 @@ use tetrarch_core::brief::Runner;
 use tetrarch_core::id::RunId;
 use tokio::runtime::Handle;
 
+use crate::containment::exposed;
+
 /// Where homes lie, below the directory of runs.
-const HOMES: &str = ".homes";
+pub(crate) const HOMES: &str = ".homes";
 /// The variable that names a program's home.
 pub(crate) const HOME: &str = "HOME";
 /// Directories of a home in which programs make entries of their own beside the user's.
@@ -161,21 +163,15 @@ fn given(
             path: path.clone(),
             cause,
         };
-        let exposed = |place: &Path| {
-            hidden.iter().find(|hidden| {
-                let hidden = hidden.canonicalize().unwrap_or_else(|_| hidden.to_path_buf());
-                hidden.starts_with(place) || place.starts_with(&hidden)
-            })
-        };
         // Before it is made, and as it really is.
-        if let Some(hidden) = exposed(&path) {
+        if let Some(hidden) = exposed(hidden, &path) {
             return Err(RunDirectoriesError::Hidden { profile, path, hidden: hidden.clone() });
         }
         if !path.exists() {
             fs::create_dir_all(&path).map_err(failed)?;
         }
         let real = path.canonicalize().map_err(failed)?;
-        match exposed(&real) {
+        match exposed(hidden, &real) {
             Some(hidden) => {
                 Err(RunDirectoriesError::Hidden { profile, path, hidden: hidden.clone() })
             }

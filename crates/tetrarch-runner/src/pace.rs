@@ -1,9 +1,11 @@
-//! How fast a program may ask others for something (docs/decisions/0053): a burst at once, and then so many a
-//! second. It is told what time it is.
+//! How fast a program may ask others for something (docs/decisions/0053), and have its state kept: a burst at once, and
+//! then so much a second. It is told what time it is.
 
 use std::time::Duration;
 
-use tetrarch_core::limits::{ASKS_AT_ONCE, ASKS_PER_SECOND};
+use tetrarch_core::limits::{
+    ASKS_AT_ONCE, ASKS_PER_SECOND, CHECKPOINT_BYTES_AT_ONCE, CHECKPOINT_BYTES_PER_SECOND,
+};
 use tetrarch_core::order::RunnerEvent;
 use tokio::time::Instant;
 
@@ -11,24 +13,48 @@ use tokio::time::Instant;
 const EACH: Duration = Duration::from_millis(1_000 / ASKS_PER_SECOND);
 /// What may be owed.
 const CREDIT: Duration = Duration::from_millis(1_000 / ASKS_PER_SECOND * (ASKS_AT_ONCE - 1));
+/// The same of checkpoints.
+const STATE_CREDIT: Duration =
+    Duration::from_secs(CHECKPOINT_BYTES_AT_ONCE / CHECKPOINT_BYTES_PER_SECOND);
 
-/// What a program has asked for of late.
+/// What a program has told of late.
 #[derive(Debug, Default)]
 pub(crate) struct RequestPacer {
+    asked: Debt,
+    kept: Debt,
+}
+
+/// What is paid with the time.
+#[derive(Debug, Default)]
+struct Debt {
     /// When all of it is paid.
     paid_at: Option<Instant>,
 }
 
+impl Debt {
+    /// How long whoever owes this more has to wait.
+    fn owe(&mut self, now: Instant, more: Duration, credit: Duration) -> Option<Duration> {
+        let paid_at = self.paid_at.map_or(now, |paid_at| paid_at.max(now));
+        self.paid_at = Some(paid_at + more);
+        let wait = (paid_at - now).saturating_sub(credit);
+        (!wait.is_zero()).then_some(wait)
+    }
+}
+
 impl RequestPacer {
-    /// How long what is told now has to wait, when others have to work for it.
+    /// How long what is told now has to wait, when others have to work for it or its state is kept.
     pub(crate) fn wait(&mut self, now: Instant, event: &RunnerEvent) -> Option<Duration> {
+        if let RunnerEvent::Checkpoint { state, .. } = event {
+            let bytes = u64::try_from(state.len()).unwrap_or(u64::MAX);
+            let each = Duration::from_micros(
+                bytes.saturating_mul(1_000_000) / CHECKPOINT_BYTES_PER_SECOND,
+            );
+            return self.kept.owe(now, each, STATE_CREDIT);
+        }
         if !asks_others(event) {
             return None;
         }
-        let paid_at = self.paid_at.map_or(now, |paid_at| paid_at.max(now));
-        self.paid_at = Some(paid_at + EACH);
-        let wait = (paid_at - now).saturating_sub(CREDIT);
-        (!wait.is_zero()).then_some(wait)
+        self.asked.owe(now, EACH, CREDIT)
     }
 }
 
@@ -98,5 +124,19 @@ mod tests {
             assert_eq!(pace.wait(later, &asked()), None);
         }
         assert_eq!(pace.wait(later, &asked()), Some(EACH));
+    }
+
+    #[test]
+    fn checkpoints_go_at_once_up_to_a_burst_and_then_as_fast_as_they_are_kept() {
+        let (mut pace, now) = (RequestPacer::default(), Instant::now());
+        let state = "x".repeat(usize::try_from(CHECKPOINT_BYTES_PER_SECOND).unwrap());
+        let kept = RunnerEvent::Checkpoint { state, confirm: false };
+        let second = Duration::from_secs(1);
+        for _ in 0..=CHECKPOINT_BYTES_AT_ONCE / CHECKPOINT_BYTES_PER_SECOND {
+            assert_eq!(pace.wait(now, &kept), None);
+        }
+        assert_eq!(pace.wait(now, &kept), Some(second));
+        assert_eq!(pace.wait(now, &asked()), None, "that is another matter");
+        assert_eq!(pace.wait(now + second, &kept), Some(second));
     }
 }

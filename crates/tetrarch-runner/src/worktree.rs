@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tetrarch_core::destination::Network;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::spawn_blocking;
 
@@ -132,8 +133,15 @@ impl Worktrees {
         Arc::new(Self { dir, max, life, containment, merging })
     }
 
+    /// Git on a repository, which it writes and nothing else.
     fn git(&self, common: &Path) -> Git {
-        Git::of(common, &self.life)
+        self.kept(Git::of(common, &self.life), &[common], &[])
+    }
+
+    /// Git within bounds: settings of a repository name commands, as filters and merge drivers, and a program may
+    /// have written them.
+    fn kept(&self, git: Git, written: &[&Path], read: &[&Path]) -> Git {
+        kept(&self.containment, git, written, read)
     }
 
     /// Waits until nobody else merges in this repository; one whose git hangs delays no other's.
@@ -145,6 +153,17 @@ impl Worktrees {
         };
         own.lock_owned().await
     }
+}
+
+/// Git that writes, and reads of what is hidden, these places alone.
+fn kept(containment: &Containment, git: Git, written: &[&Path], read: &[&Path]) -> Git {
+    let owned = |places: &[&Path]| places.iter().map(|it| it.to_path_buf()).collect::<Vec<_>>();
+    let (dir, temporary) = (git.dir().to_owned(), std::env::temp_dir());
+    let mut bounds = containment.sandbox(Network::Off, &dir, temporary, Vec::new());
+    bounds.writable.retain(|place| *place != dir);
+    bounds.writable.extend(owned(written));
+    bounds.readable = owned(read);
+    git.kept_to(bounds)
 }
 
 /// Does what may take long on the disk beside the runtime's threads.

@@ -155,6 +155,31 @@ async fn user_publishing_too_fast_is_cut_off_for_a_while_and_others_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_publishes_in_short_connections_is_cut_off_as_well() {
+    let (fixture, control) = Fixture::with_streams().await;
+    let (options, to) = (fixture.options(&external()), fixture.options(&CredentialHolder::Control));
+    let authority = Authority::open_or_create(fixture.path()).unwrap();
+    let guard = tokio::spawn(async move {
+        let pace = Pace { messages: 400, ..Pace::default() };
+        guard_pace(&to, &authority, pace, Duration::from_secs(60)).await
+    });
+    let churn = async {
+        while let Ok(bus) = Bus::connect(&options).await {
+            for _ in 0..100 {
+                let _lost = bus.client().publish("hb.PO-demo", "x".into()).await;
+            }
+            // The server has read them, and none of it is there at the next look.
+            let _lost = bus.client().drain().await;
+        }
+    };
+    soon("a refusal", churn).await;
+    assert_refused(&options).await;
+    assert_eq!(control.client().connection_state(), State::Connected);
+    assert!(!guard.is_finished());
+    guard.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn user_with_too_many_connections_is_cut_off_and_others_stay() {
     let (fixture, control) = Fixture::with_streams().await;
     let (options, to) = (fixture.options(&external()), fixture.options(&CredentialHolder::Control));

@@ -1,6 +1,7 @@
 //! What each role's credential may and may not do, as the server enforces it.
 
 use async_nats::jetstream::consumer::PullConsumer;
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tetrarch_bus::creds::CredentialHolder;
@@ -11,6 +12,7 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{inbox_open, policy};
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::id::{EpicId, HostName, HumanName, Ulid};
+use tetrarch_tests::wait::soon;
 
 use super::Fixture;
 
@@ -187,6 +189,26 @@ async fn external_agent_reads_its_inbox_through_its_consumer() {
     }
     let before = denials(&bus, &inbox_open("PO-other")).await;
     assert!(before, "another's inbox");
+    openings.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_consumers_without_end_delays_nobody_elses() {
+    let (fixture, control) = Fixture::with_streams().await;
+    let openings = tokio::spawn(Openings::listen(&control).await.unwrap().serve());
+    let loud = fixture.bus(&external()).await;
+    let quiet = fixture.bus(&CredentialHolder::External("PO-quiet".parse().unwrap())).await;
+    let ask = Bytes::from_static(br#"{"lane": "mail"}"#);
+    for _ in 0..20_000 {
+        let reply = "_INBOX_PO-demo.nobody";
+        let asked = loud.client().publish_with_reply(inbox_open("PO-demo"), reply, ask.clone());
+        asked.await.unwrap();
+    }
+    loud.client().flush().await.unwrap();
+    let opened = quiet.client().request(inbox_open("PO-quiet"), ask);
+    let opened = soon("a consumer for another", opened).await.unwrap();
+    let opened: Value = serde_json::from_slice(&opened.payload).unwrap();
+    assert_eq!(opened["consumer"], "mail-PO-quiet");
     openings.abort();
 }
 

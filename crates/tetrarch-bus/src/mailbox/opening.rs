@@ -3,22 +3,28 @@
 //! consumer delivers, which subjects it has and how it is acknowledged is not theirs to say (spec 09). It runs
 //! beside the owner and decides nothing.
 
+mod turns;
+
+use std::fmt;
 use std::time::Duration;
 
-use async_nats::Subscriber;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::{Message, Subscriber};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::unconstrained;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::subject::Subject;
 use crate::subject::pattern::{self, EVERY_PLAN_EVENT, MAIL, PLANS};
-use tetrarch_core::id::{AgentId, EpicId, Principal};
+use tetrarch_core::id::{EpicId, Principal};
 use tetrarch_core::mail::Lane;
+
+use turns::Turns;
 
 /// How long the server keeps a consumer from which nobody takes anything.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -26,7 +32,7 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 const EXAMPLE: &str =
     r#"{"lane": "mail", "after": 0}, or {"lane": "plan", "epic": "goal_...", "version": 7}"#;
 
-/// Requests for consumers, one at a time.
+/// Requests for consumers, one at a time, each asker in its turn.
 #[derive(Debug)]
 pub struct Openings {
     bus: Bus,
@@ -47,6 +53,19 @@ enum ConsumerRequest {
     },
     /// Plan events of one epic, or of all; of one also behind a version instead of a position.
     Plan { after: Option<u64>, epic: Option<String>, version: Option<u32> },
+}
+
+/// What waits for its turn, and where its answer goes.
+type Waits = (Principal, ConsumerRequest, async_nats::Subject);
+
+impl ConsumerRequest {
+    fn consumer(&self, who: &Principal) -> String {
+        match self {
+            Self::Ctl { .. } => consumer_name(Lane::Ctl, who),
+            Self::Mail { .. } => consumer_name(Lane::Mail, who),
+            Self::Plan { .. } => format!("plan-{who}"),
+        }
+    }
 }
 
 /// A consumer as it is made.
@@ -80,10 +99,10 @@ enum ConsumerRefused {
 }
 
 /// The consumer of an agent's inbox on one lane.
-pub(crate) fn consumer_name(lane: Lane, agent: &AgentId) -> String {
+pub(crate) fn consumer_name(lane: Lane, reader: &impl fmt::Display) -> String {
     match lane {
-        Lane::Ctl => format!("ctl-{agent}"),
-        Lane::Mail => format!("mail-{agent}"),
+        Lane::Ctl => format!("ctl-{reader}"),
+        Lane::Mail => format!("mail-{reader}"),
     }
 }
 
@@ -97,27 +116,51 @@ impl Openings {
         Ok(Self { bus: bus.clone(), requests })
     }
 
-    /// Answers each request, until the connection is closed.
+    /// Answers requests, until the connection is closed: of those for one consumer that come before its turn
+    /// the last.
     pub async fn serve(mut self) {
-        while let Some(request) = self.requests.next().await {
-            let answer = match self.open(&request.subject, &request.payload).await {
-                Ok(made) => json!({ "stream": made.stream, "consumer": made.name }),
-                Err(error) => json!({ "error": error.to_string() }),
-            };
-            let Some(reply) = request.reply else { continue };
-            let answer = Bytes::from(answer.to_string());
-            // Whoever gets no answer asks again.
-            let _unsent = self.bus.client.publish(reply, answer).await;
+        let mut turns = Turns::new();
+        while let Some(first) = self.requests.next().await {
+            self.take(first, &mut turns).await;
+            loop {
+                // One turn takes so long that many come meanwhile.
+                while let Some(Some(more)) = unconstrained(self.requests.next()).now_or_never() {
+                    self.take(more, &mut turns).await;
+                }
+                let Some((who, wanted, reply)) = turns.next() else { break };
+                let answer = match self.open(who, wanted).await {
+                    Ok(made) => json!({ "stream": made.stream, "consumer": made.name }),
+                    Err(error) => refusal(&error),
+                };
+                self.answer(reply, &answer).await;
+            }
         }
     }
 
+    /// Has a request wait for its turn; what cannot be read is answered at once.
+    async fn take(&self, request: Message, turns: &mut Turns<Waits>) {
+        let Some(reply) = request.reply else { return };
+        match asked(&request.subject, &request.payload) {
+            Ok((who, wanted)) => turns.ask(&wanted.consumer(&who), (who, wanted, reply)),
+            Err(error) => self.answer(reply, &refusal(&error)).await,
+        }
+    }
+
+    /// Whoever gets no answer asks again.
+    async fn answer(&self, reply: async_nats::Subject, answer: &Value) {
+        let _unsent = self.bus.client.publish(reply, Bytes::from(answer.to_string())).await;
+    }
+
     /// Makes the consumer anew, so that what a session took and did not store comes again at once.
-    async fn open(&self, subject: &str, payload: &[u8]) -> Result<Consumer, ConsumerRefused> {
-        let name = subject.rsplit('.').next().unwrap_or_default();
-        let who: Principal = name.parse().map_err(|_| ConsumerRefused::Name(name.to_owned()))?;
-        let made = match serde_json::from_slice(payload)? {
-            ConsumerRequest::Ctl { after } => inbox(Lane::Ctl, who, after)?,
-            ConsumerRequest::Mail { after } => inbox(Lane::Mail, who, after)?,
+    async fn open(
+        &self,
+        who: Principal,
+        wanted: ConsumerRequest,
+    ) -> Result<Consumer, ConsumerRefused> {
+        let name = wanted.consumer(&who);
+        let made = match wanted {
+            ConsumerRequest::Ctl { after } => inbox((Lane::Ctl, name), who, after)?,
+            ConsumerRequest::Mail { after } => inbox((Lane::Mail, name), who, after)?,
             ConsumerRequest::Plan { after, epic, version } => {
                 let parsed = |text: String| text.parse().map_err(|_| ConsumerRefused::Epic(text));
                 let epic: Option<EpicId> = epic.map(parsed).transpose()?;
@@ -127,7 +170,7 @@ impl Openings {
                     (_, _, Some(_)) => return Err(ConsumerRefused::Position),
                 };
                 let filter = epic.map_or(EVERY_PLAN_EVENT.to_owned(), Subject::plan_events);
-                Consumer { stream: PLANS, name: format!("plan-{who}"), filter, after }
+                Consumer { stream: PLANS, name, filter, after }
             }
         };
         let config = pull::Config {
@@ -172,8 +215,23 @@ impl Openings {
     }
 }
 
-fn inbox(lane: Lane, who: Principal, after: u64) -> Result<Consumer, ConsumerRefused> {
-    let Principal::Agent(agent) = &who else { return Err(ConsumerRefused::Person(who)) };
-    let name = consumer_name(lane, agent);
+fn asked(subject: &str, payload: &[u8]) -> Result<(Principal, ConsumerRequest), ConsumerRefused> {
+    let name = subject.rsplit('.').next().unwrap_or_default();
+    let who = name.parse().map_err(|_| ConsumerRefused::Name(name.to_owned()))?;
+    Ok((who, serde_json::from_slice(payload)?))
+}
+
+fn refusal(error: &ConsumerRefused) -> Value {
+    json!({ "error": error.to_string() })
+}
+
+fn inbox(
+    (lane, name): (Lane, String),
+    who: Principal,
+    after: u64,
+) -> Result<Consumer, ConsumerRefused> {
+    if matches!(who, Principal::Human(_)) {
+        return Err(ConsumerRefused::Person(who));
+    }
     Ok(Consumer { stream: MAIL, name, filter: Subject::inbox(lane, &who), after })
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_nats::Subscriber;
+use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -11,7 +13,7 @@ use super::claims::{ClaimsError, connect, tell_revoked};
 use crate::client::ConnectOptions;
 use crate::creds::Authority;
 use crate::creds::jwt::HOST_TAG;
-use crate::subject::pattern::CONNECTIONS;
+use crate::subject::pattern::{CONNECTIONS, disconnections};
 use tetrarch_core::share::{Pace, Talkers, Told};
 use tetrarch_core::time::Moment;
 
@@ -37,6 +39,8 @@ pub async fn guard_pace(
     let untold = |reason: String| ClaimsError::Untold { url: to.urls.join(","), reason };
     let client = connect(to, authority).await?;
     let fleet = authority.fleet_key();
+    let heard = client.subscribe(disconnections(&fleet)).await;
+    let mut heard = heard.map_err(|error| untold(error.to_string()))?;
     let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
     let mut refused: BTreeMap<String, Instant> = BTreeMap::new();
     let asked = json!({"auth": true, "limit": CONNECTIONS_MAX}).to_string();
@@ -46,9 +50,12 @@ pub async fn guard_pace(
         let found: Value = serde_json::from_slice(&answer.payload)
             .map_err(|error| untold(format!("cannot read its connections: {error}")))?;
         let now = Moment(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let told = told(&found, &fleet);
+        let mut told = told(&found, &fleet);
         let listed = u32::try_from(told.len()).unwrap_or(u32::MAX);
-        let over = talkers.look(told, now);
+        told.extend(ended(&mut heard));
+        // Whoever is refused is gone, and the end of its connections is no news.
+        told.retain(|_, told| !refused.contains_key(&told.user));
+        let over = talkers.look(told.into_values(), now);
         for user in &over {
             let held = authority.credentials()?.into_iter().find(|held| held.user == *user);
             let name = held.map(|held| held.name);
@@ -70,22 +77,42 @@ pub async fn guard_pace(
     }
 }
 
-/// What the server tells of connections of the fleet that are no host's.
-fn told(found: &Value, fleet: &str) -> Vec<Told> {
+/// What the server tells of connections of the fleet that are no host's, by their numbers.
+fn told(found: &Value, fleet: &str) -> BTreeMap<u64, Told> {
     let all = found.pointer("/data/connections").and_then(Value::as_array);
-    let each = all.into_iter().flatten().filter_map(|one| {
-        let text = |name: &str| one.get(name).and_then(Value::as_str);
-        let number = |name: &str| one.get(name).and_then(Value::as_u64);
-        let tags = one.get("tags").and_then(Value::as_array);
-        let host = tags.into_iter().flatten().any(|tag| tag.as_str() == Some(HOST_TAG));
-        let told = Told {
-            user: text("authorized_user")?.to_owned(),
-            connection: number("cid")?,
-            messages: number("in_msgs")?,
-            bytes: number("in_bytes")?,
-        };
-        let ours = text("account") == Some(fleet) && !host;
-        ours.then_some(told)
-    });
-    each.collect()
+    let ours = all.into_iter().flatten().filter(|one| text(one, "/account") == Some(fleet));
+    ours.filter_map(|one| said(one, ["/cid", "/authorized_user", "/tags", "/in_msgs", "/in_bytes"]))
+        .collect()
+}
+
+/// The connections that ended since this was asked last: whoever makes a new one for every few messages says
+/// as much.
+fn ended(heard: &mut Subscriber) -> BTreeMap<u64, Told> {
+    let mut all = BTreeMap::new();
+    while let Some(Some(message)) = heard.next().now_or_never() {
+        let event: Value = serde_json::from_slice(&message.payload).unwrap_or_default();
+        let places = ["/client/id", "/client/user", "/client/tags", "/sent/msgs", "/sent/bytes"];
+        all.extend(said(&event, places));
+    }
+    all
+}
+
+fn text<'v>(one: &'v Value, place: &str) -> Option<&'v str> {
+    one.pointer(place).and_then(Value::as_str)
+}
+
+fn said(one: &Value, [id, user, tags, messages, bytes]: [&str; 5]) -> Option<(u64, Told)> {
+    let number = |place: &str| one.pointer(place).and_then(Value::as_u64);
+    let tags = one.pointer(tags).and_then(Value::as_array);
+    if tags.into_iter().flatten().any(|tag| tag.as_str() == Some(HOST_TAG)) {
+        return None;
+    }
+    let connection = number(id)?;
+    let told = Told {
+        user: text(one, user)?.to_owned(),
+        connection,
+        messages: number(messages)?,
+        bytes: number(bytes)?,
+    };
+    Some((connection, told))
 }

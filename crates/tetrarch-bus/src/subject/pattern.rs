@@ -113,6 +113,12 @@ pub fn stream_purge(api: &str, stream: &str) -> String {
 /// Where a server tells of its connections.
 pub const CONNECTIONS: &str = "$SYS.REQ.SERVER.PING.CONNZ";
 
+/// Where a server tells of each connection of an account that ended.
+#[must_use]
+pub fn disconnections(account: &str) -> String {
+    format!("$SYS.ACCOUNT.{account}.DISCONNECT")
+}
+
 /// Where servers are told of an account's new token.
 #[must_use]
 pub fn claims_update(account: &str) -> String {

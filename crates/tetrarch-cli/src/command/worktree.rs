@@ -1,6 +1,8 @@
 //! `worktree`: what runs left on this host, and its removal by a human who names it (spec 06, Worktrees
 //! and the apply gate).
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
@@ -118,9 +120,13 @@ fn value(snapshot: &StateSnapshot, kept: &KeptWorktree) -> Value {
     })
 }
 
+async fn kept(context: &Context, dir: &Path) -> Vec<KeptWorktree> {
+    worktrees(dir, &context.config.host.containment).await
+}
+
 async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError> {
     let name = host(context, given)?;
-    let all = worktrees(&worktrees_dir(context, &name)).await;
+    let all = kept(context, &worktrees_dir(context, &name)).await;
     let snapshot = changes(&context.client().await?).await?;
     let rows: Vec<TableRow> = all.iter().map(|kept| row(&snapshot, kept)).collect();
     output::listing(
@@ -160,7 +166,7 @@ fn row(snapshot: &StateSnapshot, kept: &KeptWorktree) -> TableRow {
 
 async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<(), CliError> {
     let name = host(context, given)?;
-    let all = worktrees(&worktrees_dir(context, &name)).await;
+    let all = kept(context, &worktrees_dir(context, &name)).await;
     let found = all.into_iter().find(|kept| kept.run == run);
     let kept = found.ok_or_else(|| refused(&InventoryError::None(run.to_owned())))?;
     let snapshot = changes(&context.client().await?).await?;
@@ -191,13 +197,15 @@ async fn remove(
     let name = host(context, given)?;
     let dir = worktrees_dir(context, &name);
     if !force {
-        let all = worktrees(&dir).await;
+        let all = kept(context, &dir).await;
         let agent = all.iter().find(|kept| kept.run == run).map(|kept| kept.agent.as_str());
         if let Some(agent) = agent.and_then(|agent| agent.parse().ok()) {
             idle(context, agent).await?;
         }
     }
-    let removed = remove_worktree(&dir, run, force).await.map_err(|error| refused(&error))?;
+    let removed = remove_worktree(&dir, run, force, &context.config.host.containment)
+        .await
+        .map_err(|error| refused(&error))?;
     let lost = match removed.state {
         WorktreeState::Unapplied => ", with work that was not stored elsewhere",
         WorktreeState::Applied | WorktreeState::Broken => "",

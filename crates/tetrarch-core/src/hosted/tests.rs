@@ -147,7 +147,7 @@ fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
         SessionEffect::Mail(_) => "mail",
         SessionEffect::Store(_) => "store",
         SessionEffect::Consumed => "consumed",
-        Effect::Stream(_) => "stream",
+        SessionEffect::Stream(_) => "stream",
         SessionEffect::End => "end",
     };
     effects.iter().map(kind).collect()

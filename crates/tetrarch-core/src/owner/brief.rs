@@ -11,6 +11,7 @@ use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX};
 use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
+use crate::run::Run;
 use crate::step::Draft;
 
 use super::judging;
@@ -53,6 +54,31 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
         return Err(format!("{}: a {} needs one", field("domain"), wish.role));
     }
     Ok(())
+}
+
+/// Where a child of an agent that a host runs may work, since it writes there: where its profile or the agent itself
+/// does, or in a directory of that name below the host's for runs, which no run but those of that name writes.
+///
+/// # Errors
+/// The field and what is wrong with it.
+pub(super) fn place(
+    wish: &SubagentWish,
+    index: usize,
+    profile: &Profile,
+    own: Option<&Run>,
+) -> Result<(), Invalid> {
+    let TaskWish::Brief(brief) = &wish.task else { return Ok(()) };
+    let wanted = &brief.workspace;
+    let of_parent =
+        own.is_some_and(|run| run.brief.workspace == *wanted || run.id.to_string() == *wanted);
+    let is_name = wanted.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if *wanted == profile.workspace || of_parent || is_name && !wanted.starts_with("run_") {
+        return Ok(());
+    }
+    Err(format!(
+        "requested_subagents[{index}].brief.workspace: {wanted:?} is another place than the profile's and the \
+         agent's own; leave it out, or give a name of letters, digits, `-` and `_`"
+    ))
 }
 
 /// The tools a wish asks for: its own, else the node's, else the profile's.

@@ -1,9 +1,10 @@
 //! What of others' messages is given up so that the streams have room (spec 09, On the bus): requests that are
 //! decided, mail to agents that there are none of, and, when mail has nearly no room left, that of the
-//! party outside which wrote most.
+//! party outside which wrote most, or had the owner write most to it.
 
 use std::collections::BTreeMap;
 
+use crate::agent::Hosting;
 use crate::id::{AgentId, Principal};
 use crate::limits::UNREAD_MAX;
 use crate::records::Records;
@@ -83,13 +84,13 @@ pub fn reclaim(records: &Records, fill: &Fill) -> Reclaim {
     let strangers = fill.subjects.iter().filter(|mail| goes_nowhere(records, mail));
     let mut gone: Vec<&MailCount> = strangers.collect();
     if gone.is_empty() && is_beyond(fill.mail, MAIL_FULL) {
-        let outside = || fill.subjects.iter().filter(|mail| is_outside(mail));
-        let heaviest = by_sender(outside()).into_iter().max_by_key(|(_, count)| *count);
+        let caused = || fill.subjects.iter().filter_map(|mail| Some((cause(records, mail)?, mail)));
+        let heaviest = by_cause(caused()).into_iter().max_by_key(|(_, count)| *count);
         if let Some((who, _)) = heaviest {
-            gone = outside().filter(|mail| mail.from == *who).collect();
+            gone = caused().filter(|(by, _)| *by == who).map(|(_, mail)| mail).collect();
         }
     }
-    let senders = by_sender(gone.iter().copied());
+    let senders = by_cause(gone.iter().map(|mail| (&mail.from, *mail)));
     Reclaim {
         requests: decided.filter(|through| *through >= fill.requests.first),
         subjects: gone.iter().map(|mail| mail.subject.clone()).collect(),
@@ -101,9 +102,19 @@ fn is_beyond(extent: Extent, thousandths: u64) -> bool {
     extent.limit > 0 && extent.bytes / 1_000 * 1_000 >= extent.limit / 1_000 * thousandths
 }
 
-/// Written by neither the owner nor a host.
-fn is_outside(mail: &MailCount) -> bool {
-    !mail.hosted && mail.from != Principal::Agent(AgentId::Go)
+/// Which party outside is to answer for it: its writer, or whom the owner wrote it to, which answers what it was
+/// asked. Of what a host wrote, and what the owner wrote to those that hosts run, it is nobody.
+fn cause<'m>(records: &Records, mail: &'m MailCount) -> Option<&'m Principal> {
+    if mail.from != Principal::Agent(AgentId::Go) {
+        return (!mail.hosted).then_some(&mail.from);
+    }
+    let outside = match &mail.to {
+        Principal::Agent(agent) => {
+            records.agents.get(agent).is_none_or(|agent| agent.hosting == Hosting::External)
+        }
+        Principal::Human(_) => true,
+    };
+    outside.then_some(&mail.to)
 }
 
 fn goes_nowhere(records: &Records, mail: &MailCount) -> bool {
@@ -115,12 +126,14 @@ fn goes_nowhere(records: &Records, mail: &MailCount) -> bool {
     !reader && mail.from != Principal::Agent(AgentId::Go)
 }
 
-fn by_sender<'m>(mail: impl Iterator<Item = &'m MailCount>) -> BTreeMap<&'m Principal, u64> {
-    let mut senders = BTreeMap::new();
-    for one in mail {
-        *senders.entry(&one.from).or_default() += one.count;
+fn by_cause<'m>(
+    mail: impl Iterator<Item = (&'m Principal, &'m MailCount)>,
+) -> BTreeMap<&'m Principal, u64> {
+    let mut causes = BTreeMap::new();
+    for (who, one) in mail {
+        *causes.entry(who).or_default() += one.count;
     }
-    senders
+    causes
 }
 
 #[cfg(test)]
@@ -198,5 +211,19 @@ mod tests {
         let gone = reclaim(&records, &fill(0, 800_000, all));
         assert_eq!(gone.subjects, ["PO-demo PO-out", "GO PO-out"]);
         assert_eq!(gone.senders, [("PO-out".parse().unwrap(), 10)]);
+    }
+
+    #[test]
+    fn whoever_has_the_owner_write_most_to_it_loses_that_when_there_is_hardly_room() {
+        let records = Fleet::ready().records;
+        let all = vec![
+            mail("PO-demo", "PO-out", false, 10),
+            mail("human:eve", "PO-out", false, 5),
+            mail("human:eve", "GO", false, 90),
+            mail("PO-demo", "GO", false, 900),
+        ];
+        let gone = reclaim(&records, &fill(0, 800_000, all));
+        assert_eq!(gone.subjects, ["human:eve GO"]);
+        assert_eq!(gone.senders, [("GO".parse().unwrap(), 90)]);
     }
 }

@@ -8,14 +8,14 @@ use create::create;
 use target::{Planned, Target};
 
 use crate::admission::{self, Admission, ParentView, Standing, Wish};
-use crate::agent::Agent;
+use crate::agent::{Agent, Profile};
 use crate::error::{DenialReason, ErrorCode, Refusal};
 use crate::id::{AgentId, Principal};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{SPAWN_REASON_BYTES_MAX, SUBAGENTS_PER_REQUEST_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{Denied, MailBody, SpawnAnswer, Spawned};
-use crate::request::{Request, SpawnRequest};
+use crate::request::{Request, SpawnRequest, SubagentWish};
 use crate::role::Role;
 use crate::step::Draft;
 
@@ -51,7 +51,10 @@ pub(super) fn spawn(
     let mut denied = Vec::new();
     let mut planned = Planned::new(draft, wanted.epic);
     for (index, wish) in wanted.subagents.iter().enumerate() {
-        match planned.target(draft, wanted, wish, &parent) {
+        let target = planned.target(draft, wanted, wish, &parent).and_then(|(node, profile)| {
+            place(draft, request, (wish, index), &profile).map(|()| (node, profile))
+        });
+        match target {
             Ok((node, profile)) => targets.push(Target { index, wish, node, profile }),
             Err((reason, detail)) => {
                 denied.push(Denied {
@@ -155,6 +158,21 @@ fn check(draft: &Draft<'_>, request: &Request, wanted: &SpawnRequest) -> Result<
         return Err((DenialReason::NodeNotAssignable, detail));
     }
     Ok(parent.clone())
+}
+
+/// Whether a child may work where it is to. Whoever brings profiles names any place; an agent that a host runs does not.
+fn place(
+    draft: &Draft<'_>,
+    request: &Request,
+    (wish, index): (&SubagentWish, usize),
+    profile: &Profile,
+) -> Result<(), Refused> {
+    if request.sender.via.is_none() {
+        return Ok(());
+    }
+    let sender = request.sender.from.agent().and_then(|id| draft.agent(id));
+    let own = sender.and_then(|agent| draft.run(agent.work.as_ref()?.run));
+    brief::place(wish, index, profile, own).map_err(|detail| (DenialReason::InvalidRequest, detail))
 }
 
 fn standing_of(draft: &Draft<'_>, request: &Request, parent: &Agent) -> Standing {

@@ -96,7 +96,7 @@ impl LlmBackend {
         // What it goes on from wrote its files there.
         let workspace_dir = &self.context.workspace_dir;
         let was_there = workspace_dir.join(start.first.to_string()).is_dir();
-        let (dir, dir_is_own) = directory(workspace_dir, start, start.first).await?;
+        let (dir, dir_is_own) = directory(&self.context, start, start.first).await?;
         let brief = &start.brief;
         let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
         let cgroup = if runs { Some(self.context.cgroup_for(start.run)) } else { None };

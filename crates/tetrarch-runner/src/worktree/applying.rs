@@ -125,6 +125,7 @@ impl Worktrees {
     ) -> Result<Result<(), ApplyOutcome>, GitError> {
         let Some(top) = checked_out(git, target).await? else { return Ok(Ok(())) };
         let there = Git::within(&top, &self.life);
+        let there = self.kept(there, &[&top, git.dir()], &[]);
         let here = CheckoutIntent { old: old.to_owned(), new: new.to_owned() };
         let begun = std::fs::read(landing).ok().and_then(|it| serde_json::from_slice(&it).ok());
         if begun.as_ref() == Some(&here) {
@@ -173,6 +174,7 @@ impl Worktrees {
             && let Some(top) = checked_out(git, target).await?
         {
             let there = Git::within(&top, &self.life);
+            let there = self.kept(there, &[&top, git.dir()], &[]);
             there.line(&["read-tree", "-m", "-u", new, old]).await?;
         }
         unlock(landing);

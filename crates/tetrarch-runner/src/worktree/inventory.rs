@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError};
 use super::keeping::discard;
-use super::{WorktreeLocation, places};
+use super::{WorktreeLocation, kept as within, places};
+use crate::containment::Containment;
 
 /// What a worktree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +72,11 @@ pub enum InventoryError {
     Refused(String),
 }
 
-/// The worktrees below a host's directory, in the order of their runs.
-pub async fn worktrees(dir: &Path) -> Vec<KeptWorktree> {
+/// The worktrees below a host's directory, in the order of their runs. Git looks at them within these bounds.
+pub async fn worktrees(dir: &Path, containment: &Containment) -> Vec<KeptWorktree> {
     let mut kept = Vec::new();
     for place in places(dir) {
-        kept.push(look(&place).await);
+        kept.push(look(&place, containment).await);
     }
     kept
 }
@@ -88,17 +89,19 @@ pub async fn remove_worktree(
     dir: &Path,
     run: &str,
     force: bool,
+    containment: &Containment,
 ) -> Result<KeptWorktree, InventoryError> {
     let found = places(dir).into_iter().find(|place| place.about.run == run);
     let place = found.ok_or_else(|| InventoryError::None(run.to_owned()))?;
-    let kept = look(&place).await;
+    let kept = look(&place, containment).await;
     if kept.state != WorktreeState::Applied && !force {
         let (run, target) = (kept.run, kept.target);
         return Err(InventoryError::Unapplied { run, target });
     }
     let refused = |error: GitError| InventoryError::Refused(error.to_string());
     if place.common().is_dir() {
-        discard(&Git::of(place.common(), ""), &place).await.map_err(refused)?;
+        let git = within(containment, Git::of(place.common(), ""), &[place.common()], &[]);
+        discard(&git, &place).await.map_err(refused)?;
     } else {
         let gone = std::fs::remove_dir_all(&place.dir);
         gone.map_err(|cause| InventoryError::Refused(cause.to_string()))?;
@@ -106,9 +109,9 @@ pub async fn remove_worktree(
     Ok(kept)
 }
 
-async fn look(place: &WorktreeLocation) -> KeptWorktree {
+async fn look(place: &WorktreeLocation, containment: &Containment) -> KeptWorktree {
     let about = &place.about;
-    let found = looked_into(place).await;
+    let found = looked_into(place, containment).await;
     let (state, uncommitted) = found.unwrap_or((WorktreeState::Broken, 0));
     KeptWorktree {
         run: about.run.clone(),
@@ -125,16 +128,20 @@ async fn look(place: &WorktreeLocation) -> KeptWorktree {
 
 /// Whether it holds something that its branch has not, and how many files are not committed; none
 /// when nobody can tell.
-async fn looked_into(place: &WorktreeLocation) -> Option<(WorktreeState, usize)> {
+async fn looked_into(
+    place: &WorktreeLocation,
+    containment: &Containment,
+) -> Option<(WorktreeState, usize)> {
     let (tree, gitdir) = (place.tree(), place.about.gitdir.as_deref()?);
     let there = Git::within(&tree, "")
         .with("GIT_DIR", gitdir)
         .with("GIT_WORK_TREE", &tree)
         .with("GIT_OPTIONAL_LOCKS", "0");
+    let there = within(containment, there, &[], &[&tree, place.common()]);
     let dirty = there.bytes(&["status", "--porcelain=v1", "-z"]).await.ok()?;
     let uncommitted = dirty.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
     let head = there.commit("HEAD").await.ok()??;
-    let git = Git::of(place.common(), "");
+    let git = within(containment, Git::of(place.common(), ""), &[], &[place.common()]);
     let merged = git.is_before(&head, &place.about.target).await.ok()?;
     let whole = merged && uncommitted == 0;
     Some((if whole { WorktreeState::Applied } else { WorktreeState::Unapplied }, uncommitted))

@@ -93,14 +93,15 @@ impl Worktrees {
         let Some(gitdir) = about.gitdir.as_deref().map(PathBuf::from) else {
             return Ok(about.base.clone());
         };
-        let (index, branch) = (place.dir.join("index"), about.branch());
+        let (index, branch) = (gitdir.join("index.all"), about.branch());
         for lock in [gitdir.join("index.lock"), gitdir.join("HEAD.lock"), index.clone()] {
             unlock(&lock);
         }
-        unlock(&place.dir.join("index.lock"));
+        unlock(&gitdir.join("index.all.lock"));
         unlock(&place.common().join(format!("{branch}.lock")));
-        let git =
-            Git::within(&tree, &self.life).with("GIT_DIR", &gitdir).with("GIT_WORK_TREE", &tree);
+        let git = Git::within(&tree, &self.life);
+        let git = git.with("GIT_DIR", &gitdir).with("GIT_WORK_TREE", &tree);
+        let git = self.kept(git, &[place.common()], &[&tree]);
         let own = git.clone().with("GIT_INDEX_FILE", &index);
         // The files are kept in any case; what cannot be taken in is how they came about.
         let committed = self.take_in(place).await.unwrap_or_else(|cause| {

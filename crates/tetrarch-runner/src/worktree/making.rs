@@ -6,7 +6,7 @@ use tetrarch_core::brief::Worktree;
 use tetrarch_core::order::Start;
 
 use super::git::{Git, GitError};
-use super::{TREE, WorktreeLocation, WorktreeRecord, Worktrees, places, removed, text};
+use super::{TREE, WorktreeLocation, WorktreeRecord, Worktrees, on_disk, places, removed, text};
 
 /// Why a run gets no worktree.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +142,10 @@ impl Worktrees {
         let tree = place.tree();
         let failed = |cause| GitError::File { path: tree.clone(), cause };
         removed(&tree).await?;
-        let git = self.git(place.common());
+        // Rights are given to what is there.
+        on_disk(&tree, |tree| std::fs::create_dir_all(tree)).await?;
+        let common = place.common();
+        let git = self.kept(Git::of(common, &self.life), &[common, &tree], &[]);
         let branch = format!("tetrarch/{}", place.about.run);
         // An agent's work that is committed stays, should its files be gone.
         let from = git.commit(&place.about.branch()).await?;

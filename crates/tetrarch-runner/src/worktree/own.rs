@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tetrarch_core::destination::Network;
+use tetrarch_core::id::AgentId;
 
 use super::git::{EMAIL, Git, GitError};
 use super::{WorktreeLocation, WorktreeRecord, Worktrees, on_disk, removed, text, unlock};
@@ -25,12 +26,23 @@ impl WorktreeLocation {
 }
 
 impl Worktrees {
+    /// Whether a directory is in a worktree of this agent.
+    pub(crate) fn is_of(&self, dir: &Path, agent: &AgentId) -> bool {
+        self.around(dir).is_some_and(|place| place.about.agent == agent.to_string())
+    }
+
+    /// The worktree in which a directory is.
+    fn around(&self, dir: &Path) -> Option<WorktreeLocation> {
+        let home = self.dir.canonicalize().unwrap_or_else(|_| self.dir.clone());
+        let below = [&self.dir, &home].into_iter().find_map(|home| dir.strip_prefix(home).ok())?;
+        let place = WorktreeLocation::read(&home.join(below.components().next()?))?;
+        let tree = home.join(place.dir.file_name()?).join(super::TREE);
+        (dir.starts_with(place.tree()) || dir.starts_with(tree)).then_some(place)
+    }
+
     /// What a program in this directory writes besides it, and what it reads, when it is in a worktree.
     pub(crate) fn open_to(&self, dir: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let home = self.dir.canonicalize().unwrap_or_else(|_| self.dir.clone());
-        let below = [&self.dir, &home].into_iter().find_map(|home| dir.strip_prefix(home).ok());
-        let run = below.and_then(|below| below.components().next());
-        match run.and_then(|run| WorktreeLocation::read(&home.join(run))) {
+        match self.around(dir) {
             Some(place) => {
                 let mut written = vec![place.tree(), place.own()];
                 written.retain(|it| it != dir);

@@ -139,7 +139,8 @@ async fn repository_configuration_of_a_program_is_ignored() {
     assert_eq!(made.action.files, ["f"]);
     assert_eq!(repository.git(&["show", &format!("{}:f", made.branch)]), "good");
     assert_eq!(repository.git(&["fsck", "--strict", "--no-dangling"]), "");
-    let place = worktrees(&place.path().join("data/worktrees")).await.remove(0);
+    let place =
+        worktrees(&place.path().join("data/worktrees"), &Containment::default()).await.remove(0);
     // What cannot be read is kept as files.
     fs::write(place.dir.join("git/HEAD"), "nonsense").unwrap();
     let mut next = repository.apart("echo more > more");

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use tetrarch_core::brief::{Outcome, Tools};
+use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Order, RunnerEvent};
 use tetrarch_runner::Containment;
 
-use crate::stage::{Seen, Stage, is_alive, python, shell, soon};
+use crate::stage::{Seen, Stage, fresh, is_alive, python, shell, soon};
 
 /// A daemon by the book: two forks, a session of its own, its output elsewhere. The program ends
 /// with the daemon's number as its deliverable. `{daemon}` is what the daemon does first.
@@ -189,6 +190,33 @@ async fn host_private_files_are_given_to_no_profile() {
         assert!(error.contains("`writable`") && error.contains("credentials"), "{place}: {error}");
     }
     assert!(!hidden.join("below").exists());
+}
+
+#[tokio::test]
+async fn no_program_works_in_what_the_host_keeps_to_itself_or_around_it() {
+    let kept = tempfile::tempdir_in("/var/tmp").unwrap();
+    let hidden = kept.path().join("hidden");
+    std::fs::create_dir_all(hidden.join("keys")).unwrap();
+    std::fs::create_dir(kept.path().join("beside")).unwrap();
+    std::os::unix::fs::symlink(hidden.join("keys"), kept.path().join("link")).unwrap();
+    let mut stage = Stage::with(|config| {
+        config.workspace_dir = hidden.join("work");
+        std::fs::create_dir(&config.workspace_dir).unwrap();
+        config.containment.hidden = vec![hidden.clone()];
+    });
+    let mut start = shell("pwd");
+    let seen = stage.run(start.clone()).await;
+    assert_eq!(seen.exit, Exit::Code(0), "its own directory: {seen:?}");
+    for place in ["", "hidden", "hidden/keys", "hidden/work", "link", "beside/../hidden"] {
+        start.run = RunId(fresh());
+        start.brief.workspace = kept.path().join(place).display().to_string();
+        let error = stage.refused(start.clone()).await;
+        assert!(error.contains("keeps its credentials"), "{place}: {error}");
+    }
+    (start.run, start.brief.workspace) =
+        (RunId(fresh()), kept.path().join("beside").display().to_string());
+    let seen = stage.run(start).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
 }
 
 #[tokio::test]

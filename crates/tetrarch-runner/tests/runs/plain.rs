@@ -1,6 +1,7 @@
 //! Programs that speak no protocol, what they see, and what cannot be started.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use tetrarch_core::brief::{Outcome, RunnerKind};
 use tetrarch_core::limits::OUTPUT_TAIL_BYTES;
@@ -150,9 +151,14 @@ async fn unstartable_program_is_reported_with_a_remedy() {
     let error = stage.refused(elsewhere).await;
     assert!(error.contains("/no/such/place") && error.contains("create it"), "{error}");
     let mut escaping = shell("true");
-    escaping.brief.workspace = "a/../../b".to_owned();
-    let error = stage.refused(escaping).await;
-    assert!(error.contains("is outside"), "{error}");
+    let work = stage.dir.path().join("work");
+    std::os::unix::fs::symlink("/etc", work.join("link")).unwrap();
+    for place in ["a/../../b", ".", "./", "link", "link/new", ".homes", ".homes/run_x"] {
+        escaping.brief.workspace = place.to_owned();
+        let error = stage.refused(escaping.clone()).await;
+        assert!(error.contains("no directory of its own"), "{place}: {error}");
+    }
+    assert!(!Path::new("/etc/new").exists());
     let mut external = shell("true");
     external.brief.runner.kind = RunnerKind::External;
     let error = stage.refused(external).await;

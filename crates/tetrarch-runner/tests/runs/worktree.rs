@@ -9,7 +9,7 @@ use tetrarch_core::change::{ApplyOrder, ApplyOutcome, Made};
 use tetrarch_core::id::{ChangeId, Ulid, sha256_hex};
 use tetrarch_core::order::{Exit, LocalFile, Order, RunnerEvent, Start};
 use tetrarch_core::time::BusTime;
-use tetrarch_runner::{WorktreeState, remove_worktree, worktrees};
+use tetrarch_runner::{Containment, WorktreeState, remove_worktree, worktrees};
 
 use crate::repository::Repository;
 use crate::stage::{Seen, Stage};
@@ -126,7 +126,7 @@ async fn run_without_changes_leaves_nothing() {
     let seen = stage.run(repository.apart("cat a")).await;
     assert!(change(&seen).is_none(), "{:?}", seen.events);
     assert_eq!(repository.branches(), "main");
-    assert!(worktrees(&kept_in(&stage)).await.is_empty());
+    assert!(worktrees(&kept_in(&stage), &Containment::default()).await.is_empty());
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
 }
 
@@ -244,7 +244,7 @@ async fn approved_change_is_merged_once_however_often_ordered() {
     assert_eq!(repository.read("a").unwrap(), "one\ntwo\nthree\nfour\n", "its files follow");
     assert_eq!(repository.git(&["status", "--porcelain"]), "");
     assert_eq!(apply(&mut stage, order).await, outcome);
-    while !worktrees(&kept_in(&stage)).await.is_empty() {
+    while !worktrees(&kept_in(&stage), &Containment::default()).await.is_empty() {
         tokio::task::yield_now().await;
     }
     assert_eq!(repository.branches(), "main");
@@ -374,13 +374,64 @@ async fn repository_hooks_do_not_run_and_names_are_literal() {
     let expected =
         ["*", "--", "--help", ".gitattributes", "a b", "esc\u{1b}[31m", "new\nline", "{a,b}/c"];
     assert_eq!(made.action.files, expected);
-    let place = worktrees(&kept_in(&stage)).await.remove(0);
+    let place = worktrees(&kept_in(&stage), &Containment::default()).await.remove(0);
     let diff = std::fs::read_to_string(place.dir.join("change.diff")).unwrap();
     assert!(diff.contains("+shown"), "attributes hide nothing: {diff}");
     let outcome = apply(&mut stage, order(&made, &start, 1)).await;
     assert!(matches!(outcome, ApplyOutcome::Applied { .. }), "{outcome:?}");
     assert!(!trap.exists());
     assert_eq!(repository.read("new\nline").unwrap(), "x");
+}
+
+#[tokio::test]
+async fn commands_that_a_repository_names_are_kept_to_it() {
+    // Not where temporary files are, which every program may write.
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (hidden, out) = (place.path().join("hidden"), place.path().join("out"));
+    for dir in [&hidden, &out] {
+        std::fs::create_dir(dir).unwrap();
+    }
+    std::fs::write(hidden.join("key"), "secret").unwrap();
+    let mut stage = Stage::with(|config| {
+        config.worktrees_dir = hidden.join("worktrees");
+        config.containment.hidden = vec![hidden.clone()];
+    });
+    let repository = Repository::at(place.path().join("repo"));
+    repository.write(".gitattributes", "* filter=evil merge=evil\n");
+    repository.commit("attributes");
+    // As a program writes them that works in the repository itself.
+    let (out, key) = (out.display().to_string(), hidden.join("key"));
+    let key = key.display();
+    for (name, file) in [("filter.evil.smudge", "smudge"), ("filter.evil.clean", "clean")] {
+        let command =
+            format!("sh -c 'echo > {out}/{file}; echo > ran-{file}; cat {key} >> ran-{file}; cat'");
+        repository.git(&["config", name, &command]);
+    }
+    let command = format!("sh -c 'echo > {out}/merge; cat {key} > {out}/key; exit 1'");
+    repository.git(&["config", "merge.evil.driver", &command]);
+    let (start, made) = work(&mut stage, &repository, "echo four >> a").await;
+    repository.write("a", "zero\none\ntwo\nthree\n");
+    repository.git(&["-c", "filter.evil.clean=cat", "commit", "--quiet", "-am", "meanwhile"]);
+    let outcome = apply(&mut stage, order(&made, &start, 1)).await;
+    let containment = Containment { hidden: vec![hidden.clone()], ..Containment::default() };
+    worktrees(&hidden.join("worktrees"), &containment).await;
+    let left: Vec<_> = std::fs::read_dir(&out).unwrap().map(|it| it.unwrap().file_name()).collect();
+    let layers = tetrarch_runner::probe(&Containment::default(), None).layers;
+    if layers.iter().any(|layer| layer.name == "landlock" && layer.active) {
+        assert_eq!(left, [""; 0], "{outcome:?}");
+        let mut told = String::new();
+        for dir in [repository.0.clone(), repository.0.join(".git")] {
+            for entry in std::fs::read_dir(dir).unwrap().flatten() {
+                let named = entry.file_name().to_string_lossy().starts_with("ran-");
+                told += &if named {
+                    std::fs::read_to_string(entry.path()).unwrap()
+                } else {
+                    String::new()
+                };
+            }
+        }
+        assert!(!told.contains("secret"), "{told}");
+    }
 }
 
 #[tokio::test]
@@ -392,22 +443,22 @@ async fn worktree_with_unapplied_work_is_removed_only_by_force() {
     let error = stage.refused(repository.apart("true")).await;
     assert!(error.contains("has 2 worktrees and the limit is 2"), "{error}");
     let dir = kept_in(&stage);
-    let kept = worktrees(&dir).await;
+    let kept = worktrees(&dir, &Containment::default()).await;
     assert!(kept.iter().all(|it| it.state == WorktreeState::Unapplied && it.bytes > 0), "{kept:?}");
     let run = two.run.to_string();
-    let error = remove_worktree(&dir, &run, false).await.unwrap_err();
+    let error = remove_worktree(&dir, &run, false, &Containment::default()).await.unwrap_err();
     assert!(error.to_string().contains("has work that refs/heads/main has not"), "{error}");
-    assert!(remove_worktree(&dir, "run_none", true).await.is_err());
-    remove_worktree(&dir, &run, true).await.unwrap();
-    assert_eq!(worktrees(&dir).await.len(), 1);
+    assert!(remove_worktree(&dir, "run_none", true, &Containment::default()).await.is_err());
+    remove_worktree(&dir, &run, true, &Containment::default()).await.unwrap();
+    assert_eq!(worktrees(&dir, &Containment::default()).await.len(), 1);
     repository.git(&["merge", "--quiet", &first.branch]);
-    assert_eq!(worktrees(&dir).await[0].state, WorktreeState::Applied);
+    assert_eq!(worktrees(&dir, &Containment::default()).await[0].state, WorktreeState::Applied);
     let kept = dir.join(one.run.to_string()).join("tree");
     std::fs::write(kept.join("late"), "more").unwrap();
-    let state = &worktrees(&dir).await[0];
+    let state = &worktrees(&dir, &Containment::default()).await[0];
     assert_eq!((state.state, state.uncommitted), (WorktreeState::Unapplied, 1));
     std::fs::remove_file(kept.join("late")).unwrap();
-    remove_worktree(&dir, &one.run.to_string(), false).await.unwrap();
+    remove_worktree(&dir, &one.run.to_string(), false, &Containment::default()).await.unwrap();
     assert_eq!(repository.branches(), "main");
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
 }

@@ -5,17 +5,17 @@ use crate::id::DispatchId;
 use crate::limits::MAIL_IN_HAND_MAX;
 use crate::mail::StatusRequest;
 
-fn mail(body: MailBody, at: u64) -> Input {
-    let Input::Mail { from, mail, json, .. } = letter(body) else { panic!("no mail") };
-    Input::Mail { from, mail, json, place: at }
+fn mail(body: MailBody, at: u64) -> SessionInput {
+    let SessionInput::Mail { from, mail, json, .. } = letter(body) else { panic!("no mail") };
+    SessionInput::Mail { from, mail, json, place: at }
 }
 
-fn info(at: u64) -> Input {
+fn info(at: u64) -> SessionInput {
     mail(MailBody::Info { text: "look".to_owned() }, at)
 }
 
-fn taken(hosted: &mut Hosted, place: u64) -> Vec<Effect> {
-    hosted.step(NOW, Input::Runner(RunnerEvent::Taken { place }))
+fn taken(hosted: &mut HostedSession, place: u64) -> Vec<SessionEffect> {
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Taken { place }))
 }
 
 #[test]
@@ -25,10 +25,10 @@ fn a_message_is_consumed_when_its_program_has_it() {
     assert_eq!(kinds(&hosted.step(NOW, info(3))), ["journal", "deliver"]);
     assert_eq!(kinds(&hosted.step(NOW, info(5))), ["journal", "deliver"]);
     assert_eq!(hosted.first_in_hand(), Some(3));
-    assert_eq!(taken(&mut hosted, 3), [Effect::Consumed]);
+    assert_eq!(taken(&mut hosted, 3), [SessionEffect::Consumed]);
     assert_eq!(hosted.first_in_hand(), Some(5));
     assert_eq!(taken(&mut hosted, 3), [], "told once");
-    assert_eq!(taken(&mut hosted, 5), [Effect::Consumed]);
+    assert_eq!(taken(&mut hosted, 5), [SessionEffect::Consumed]);
     assert_eq!((hosted.first_in_hand(), hosted.progress()), (None, progress));
 }
 
@@ -59,7 +59,8 @@ fn a_status_request_is_consumed_when_its_program_has_it() {
     });
     assert_eq!(kinds(&hosted.step(NOW, mail(asked.clone(), 4))), ["journal", "deliver"]);
     let effects = taken(&mut hosted, 4);
-    let consumed = Effect::Report(Box::new(Report::Consumed { run: hosted.run(), dispatch }));
-    assert_eq!(effects, [Effect::Consumed, consumed.clone()]);
+    let consumed =
+        SessionEffect::Report(Box::new(Report::Consumed { run: hosted.run(), dispatch }));
+    assert_eq!(effects, [SessionEffect::Consumed, consumed.clone()]);
     assert_eq!(hosted.step(NOW, mail(asked, 6)), [consumed], "one that is known is told at once");
 }

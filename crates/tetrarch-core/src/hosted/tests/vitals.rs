@@ -62,7 +62,7 @@ fn given(effect: &SessionEffect) -> Option<StopWithin> {
         | SessionEffect::Mail(_)
         | SessionEffect::Store(_)
         | SessionEffect::Consumed
-        | Effect::Stream(_)
+        | SessionEffect::Stream(_)
         | SessionEffect::End => None,
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::seat::Teller;
+use crate::channels::Teller;
 
 /// Lines that wait for a program, the pipe's own buffer not counted.
 const QUEUE_LINES: usize = 32;
@@ -89,8 +89,7 @@ impl Feed {
         let pipe = stdin.as_fd().try_clone_to_owned().ok();
         let told = Arc::new(AtomicU64::new(0));
         let to = Told { notes, deliveries, teller };
-        let writer =
-            tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), to));
+        let writer = tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), to));
         Self { queue: Some(queue), verbs: Some(verbs), writer, pipe, told }
     }
 

@@ -20,8 +20,8 @@ use tokio::process::Child;
 use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
-use crate::containment::SandboxPolicy;
-use crate::directories::{HOME, RunDirectories, RunDirectoriesError};
+use crate::containment::{SandboxPolicy, exposed};
+use crate::directories::{HOME, HOMES, RunDirectories, RunDirectoriesError};
 use crate::headcount::Headcount;
 use crate::launcher::Launcher;
 use crate::mark::{HostLife, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
@@ -56,8 +56,17 @@ pub(crate) enum LaunchError {
     )]
     Workspace { path: PathBuf, cause: io::Error },
     /// A relative workspace leaves the directory it is relative to.
-    #[error("workspace {path} is outside the host's work directory; remove the `..`")]
+    #[error(
+        "workspace {path} is not a directory of its own below the host's work directory; remove `..` and links, and \
+         name a directory"
+    )]
     WorkspaceEscapes { path: PathBuf },
+    /// The workspace is what the host keeps to itself, or has that in it.
+    #[error(
+        "workspace {path}: the host keeps its credentials in {hidden}, which a program there would read and write; \
+         work in a directory beside it, or keep the data directory elsewhere (--data-dir)"
+    )]
+    WorkspaceHidden { path: PathBuf, hidden: PathBuf },
     /// Containment is required and missing.
     #[error("isolation is required, but {cause}; fix this, or set host.isolation to \"best\"")]
     NotContained { cause: String },
@@ -107,7 +116,7 @@ pub(super) async fn launch(
     context: &RunnerContext,
     start: &Start,
 ) -> Result<Launched, LaunchError> {
-    let (dir, dir_is_own) = directory(&context.workspace_dir, start, start.run).await?;
+    let (dir, dir_is_own) = directory(context, start, start.run).await?;
     match contain(context, start, &dir).await {
         Ok(Contained { started, cgroup, sandbox, directories }) => {
             let Started { child, pid, awaited, layers, proxy } = started;
@@ -295,27 +304,56 @@ fn located(program: &str, environment: &BTreeMap<OsString, OsString>, dir: &Path
 }
 
 /// The directory a run works in, and whether it is the run's own, which is named after `named`. A relative
-/// workspace lies below `workspace_dir` and is created; an absolute one must be there.
+/// workspace lies below the host's directory of runs and is created; an absolute one must be there, and be nothing
+/// that is hidden from programs.
 pub(crate) async fn directory(
-    workspace_dir: &Path,
+    context: &RunnerContext,
     start: &Start,
     named: RunId,
 ) -> Result<(PathBuf, bool), LaunchError> {
-    let wanted = PathBuf::from(&start.brief.workspace);
+    let (wanted, workspace_dir) = (PathBuf::from(&start.brief.workspace), &context.workspace_dir);
+    let escapes = || LaunchError::WorkspaceEscapes { path: wanted.clone() };
     if wanted.components().any(|part| part == Component::ParentDir) && wanted.is_relative() {
-        return Err(LaunchError::WorkspaceEscapes { path: wanted });
+        return Err(escapes());
     }
     let own = wanted.as_os_str().is_empty();
     let run = PathBuf::from(named.to_string());
     let below = if own { &run } else { &wanted };
     let path = workspace_dir.join(below);
     let failed = |cause| LaunchError::Workspace { path: path.clone(), cause };
-    if wanted.is_relative() {
+    let real = async |path: &Path| tokio::fs::canonicalize(path).await.map_err(failed);
+    let above = if wanted.is_relative() {
+        tokio::fs::create_dir_all(workspace_dir).await.map_err(failed)?;
+        let above = real(workspace_dir).await?;
+        // Before it is made: where the part of it that is there leads.
+        if let Some(there) = path.ancestors().find(|it| it.exists())
+            && !real(there).await?.starts_with(&above)
+        {
+            return Err(escapes());
+        }
         tokio::fs::create_dir_all(&path).await.map_err(failed)?;
-    }
-    let real = tokio::fs::canonicalize(&path).await.map_err(failed)?;
+        Some(above)
+    } else {
+        None
+    };
+    let real = real(&path).await?;
     if !real.is_dir() {
         return Err(failed(io::ErrorKind::NotADirectory.into()));
+    }
+    match above {
+        Some(above) => {
+            let below = real != above && real.starts_with(&above);
+            if !below || real.starts_with(above.join(HOMES)) {
+                return Err(escapes());
+            }
+        }
+        None => {
+            if let Some(hidden) = exposed(&context.containment.hidden, &real)
+                && !context.worktrees.is_of(&real, &start.agent)
+            {
+                return Err(LaunchError::WorkspaceHidden { path, hidden: hidden.clone() });
+            }
+        }
     }
     Ok((real, own))
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{ConversationEnd, LlmConversation, effect, ending, own};
-use crate::backend::llm::input::{Halt, Letter, Yields};
+use crate::backend::llm::input::{Halt, InboxMessage, Yields};
 use crate::backend::llm::own::AgentTool;
 use crate::tools::Toolbox;
 
@@ -162,7 +162,7 @@ impl LlmConversation {
             Err(error) => return Ok(Err(error)),
         };
         self.beg(event).await?;
-        match timeout(REPLY_WITHIN, self.mail(|it| it.answers == Some(id))).await {
+        match timeout(REPLY_WITHIN, self.mail_that_is(|it| it.answers == Some(id))).await {
             Ok(mail) => {
                 let mail = mail?;
                 // What came before it is heard, so that nothing before it is missing where this one is recorded.
@@ -179,7 +179,10 @@ impl LlmConversation {
     }
 
     /// Waits for a mail that is wanted; hears others when there is no room for more.
-    async fn mail(&mut self, wanted: impl Fn(&Letter) -> bool) -> Result<Letter, Halt> {
+    async fn mail_that_is(
+        &mut self,
+        wanted: impl Fn(&InboxMessage) -> bool,
+    ) -> Result<InboxMessage, Halt> {
         loop {
             let mail = self.input.await_mail(&wanted).await?;
             if wanted(&mail) {
@@ -198,7 +201,7 @@ impl LlmConversation {
         self.beg(RunnerEvent::Ask { question, options }).await?;
         loop {
             let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
-            let mail = self.mail(|it| topics.contains(&it.topic.as_str())).await?;
+            let mail = self.mail_that_is(|it| topics.contains(&it.topic.as_str())).await?;
             if mail.topic == own::STATUS_REQUEST {
                 self.say_status().await;
             } else {
