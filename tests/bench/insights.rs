@@ -58,7 +58,7 @@ fn timed<T>(act: impl FnOnce() -> T) -> f64 {
 /// Rows of nodes, each row waiting for the one before.
 fn wide() -> (BTreeSet<NodeId>, BTreeMap<NodeId, Vec<NodeId>>) {
     let id = |at: usize| {
-        let number = |number: usize| u16::try_from(number + 1).unwrap();
+        let number = |number: usize| u32::try_from(number + 1).unwrap();
         NodeId::task(number(at / WIDTH), number(at % WIDTH))
     };
     let before = |at: usize| match at.checked_sub(WIDTH) {

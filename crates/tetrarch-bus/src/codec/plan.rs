@@ -1,6 +1,7 @@
 //! Records of plans and their nodes. The public plan event is in `plan_event`.
 
-use tetrarch_core::id::EpicId;
+use tetrarch_core::id::{EpicId, NodeId};
+use tetrarch_core::plan::folding::Ended;
 use tetrarch_core::plan::{
     Blocker, Node, NodeResult, NodeState, NodeStatus, PlacementWish, Plan, PlanReason, PlanSource,
     Review,
@@ -48,6 +49,7 @@ impl From<&Plan> for pb::Plan {
             traceparent: read::show(plan.trace.as_ref()),
             created_unix_ms: plan.created.0,
             updated_unix_ms: plan.updated.0,
+            folded: plan.folded.iter().map(ended_children).collect(),
         }
     }
 }
@@ -66,7 +68,24 @@ impl TryFrom<pb::Plan> for Plan {
             trace: read::some(plan.traceparent),
             created: BusTime(plan.created_unix_ms),
             updated: BusTime(plan.updated_unix_ms),
+            folded: read::each("folded", plan.folded)?.into_iter().map(|Children(it)| it).collect(),
         })
+    }
+}
+
+/// Ended children of one phase.
+struct Children((NodeId, Ended));
+
+fn ended_children((phase, ended): (&NodeId, &Ended)) -> pb::EndedChildren {
+    let Ended { done, failed, cancelled, highest } = *ended;
+    pb::EndedChildren { phase: phase.to_string(), done, failed, cancelled, highest }
+}
+
+impl TryFrom<pb::EndedChildren> for Children {
+    type Error = CodecError;
+    fn try_from(ended: pb::EndedChildren) -> Result<Self, CodecError> {
+        let pb::EndedChildren { phase, done, failed, cancelled, highest } = ended;
+        Ok(Self((read::text("phase", &phase)?, Ended { done, failed, cancelled, highest })))
     }
 }
 
@@ -124,6 +143,7 @@ impl From<&Node> for pb::Node {
             recovery_policy: assignment::policy_written(node.recovery),
             added: node.added,
             defined: node.defined,
+            spawned: node.spawned,
         }
     }
 }
@@ -154,6 +174,7 @@ impl TryFrom<pb::Node> for Node {
             recovery: read::maybe("recoveryPolicy", node.recovery_policy)?.unwrap_or_default(),
             added: node.added,
             defined: node.defined,
+            spawned: node.spawned,
         })
     }
 }

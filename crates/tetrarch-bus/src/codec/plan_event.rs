@@ -2,6 +2,7 @@
 
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::limits::PLAN_EVENT_BYTES_MAX;
+use tetrarch_core::plan::rollup::Counts;
 use tetrarch_core::plan::{NodeChange, NodeView, PlanEvent};
 use tetrarch_core::time::BusTime;
 
@@ -38,6 +39,11 @@ pub(super) fn kept(event: &PlanEvent) -> pb::PlanEvent {
 /// The trace's own id, the second part of a `traceparent`.
 pub(super) fn trace_id(traceparent: Option<&String>) -> String {
     traceparent.and_then(|text| text.split('-').nth(1)).unwrap_or_default().to_owned()
+}
+
+fn counts(counts: Counts) -> pb::NodeCounts {
+    let Counts { todo, queued, in_progress, blocked, done, cancelled } = counts;
+    pb::NodeCounts { todo, queued, in_progress, blocked, done, cancelled }
 }
 
 impl From<&NodeChange> for pb::NodeChange {
@@ -108,7 +114,10 @@ impl From<&PlanEvent> for pb::PlanEvent {
             trace_id: trace_id(event.trace.as_ref()),
             workspace_id: event.project.to_string(),
             changes: event.changes.iter().map(Into::into).collect(),
+            full: event.full,
             nodes: event.nodes.iter().map(Into::into).collect(),
+            folded: event.folded.iter().map(ToString::to_string).collect(),
+            counts: Some(counts(event.counts)),
             definitions: event.definitions.iter().map(Into::into).collect(),
             title: event.title.clone(),
             output: read::show(event.output.as_ref()),
@@ -125,6 +134,10 @@ impl From<&PlanEvent> for pb::PlanEvent {
 impl TryFrom<pb::PlanEvent> for PlanEvent {
     type Error = CodecError;
     fn try_from(event: pb::PlanEvent) -> Result<Self, CodecError> {
+        // Those of earlier versions counted nothing and told every node.
+        let full = event.full || event.counts.is_none();
+        let pb::NodeCounts { todo, queued, in_progress, blocked, done, cancelled } =
+            event.counts.unwrap_or_default();
         Ok(Self {
             epic: read::text("epicId", &event.epic_id)?,
             plan: read::text("planId", &event.plan_id)?,
@@ -133,7 +146,10 @@ impl TryFrom<pb::PlanEvent> for PlanEvent {
             source: source("source", &event.source)?,
             reason: reason("reason", &event.reason)?,
             changes: read::each("changes", event.changes)?,
+            full,
             nodes: read::each("nodes", event.nodes)?,
+            folded: read::texts("folded", &event.folded)?,
+            counts: Counts { todo, queued, in_progress, blocked, done, cancelled },
             definitions: read::each("definitions", event.definitions)?,
             title: event.title,
             output: read::optional("output", &event.output)?,

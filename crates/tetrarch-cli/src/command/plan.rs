@@ -13,9 +13,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
-use tetrarch_bus::subject::Subject;
-use tetrarch_bus::subject::pattern::PLANS;
-use tetrarch_bus::watch::{From, plan_events};
+use tetrarch_bus::watch::{From, last_plan_event, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::obstacle::Obstacle;
@@ -228,12 +226,7 @@ fn sheet(snapshot: &Snapshot, epic: EpicId, obstacles: &[Obstacle]) -> Sheet {
 
 /// The plan events of an epic that are kept, in order.
 async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
-    let subjects = [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|s| s.to_string());
-    let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let newest = bus.last_per_subject(PLANS, &texts).await?;
-    let Some(last) = newest.iter().map(|message| message.seq).max() else {
-        return Err(missing(epic));
-    };
+    let Some(last) = last_plan_event(bus, epic).await? else { return Err(missing(epic)) };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
     let mut versions = Vec::new();
     while let Some((seq, event)) = events.next().await {

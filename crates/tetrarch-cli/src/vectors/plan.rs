@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tetrarch_core::error::ErrorCode;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::NodeId;
+use tetrarch_core::plan::folding::Folded;
 use tetrarch_core::plan::rollup::rollup;
 use tetrarch_core::plan::{NodeStatus, schema};
 
@@ -39,7 +40,7 @@ pub(super) fn rolled_up(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, 
     for phase in given.map(&["phases"])?.or("phases", Vec::new(), Field::list)? {
         nodes.read(&phase, None)?;
     }
-    let derived = rollup(&nodes.leaves, &nodes.all);
+    let derived = rollup(&nodes.leaves, &nodes.all, &Folded::new());
     let statuses: Map<String, Value> = derived
         .statuses
         .iter()

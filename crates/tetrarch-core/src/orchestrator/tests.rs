@@ -57,7 +57,10 @@ fn plan(version: u32, nodes: Vec<NodeView>) -> PlanEvent {
         reason: PlanReason::InitialCreate,
         changes: Vec::new(),
         definitions: nodes.iter().map(|view| node(&view.id.to_string())).collect(),
+        full: true,
         nodes,
+        folded: Vec::new(),
+        counts: Default::default(),
         title: "goal".to_owned(),
         output: None,
         goal: GoalStatus::Active,
@@ -214,7 +217,8 @@ fn a_reached_goal_is_put_together_once_and_only_from_what_is_there() {
     event.goal = GoalStatus::Completed;
     let effects = learn(&mut po, event.clone());
     assert!(effects.contains(&Effect::Collect(epic())), "the result was not seen: read it");
-    let collected = |results| Input::Collected { epic: epic(), nodes: Vec::new(), results };
+    let collected =
+        |results| Input::Collected { epic: epic(), plan: None, nodes: Vec::new(), results };
     assert!(po.step(NOW, collected(Vec::new())).is_empty(), "STATE lags behind");
     let due = po.next_deadline().unwrap();
     assert_eq!(po.step(due, Input::Tick), [Effect::Collect(epic())]);
