@@ -125,6 +125,7 @@ impl Thing {
                 wanted.push(Select::OfEpic(KeyKind::Crystallization, *epic));
             }
             Self::Node(epic, node) => {
+                wanted.push(Select::One(RecordKey::Plan(*epic)));
                 wanted.push(Select::OfEpic(KeyKind::NodeState, *epic));
                 wanted.push(Select::One(RecordKey::Crystallization(*epic, Some(*node))));
             }

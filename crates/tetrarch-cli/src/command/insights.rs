@@ -39,6 +39,7 @@ pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), Cli
     let bus = context.desk().await?.bus;
     let wanted = [
         Select::One(RecordKey::Goal(epic)),
+        Select::One(RecordKey::Plan(epic)),
         Select::OfEpic(KeyKind::Node, epic),
         Select::OfEpic(KeyKind::NodeState, epic),
     ];

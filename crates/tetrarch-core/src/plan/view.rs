@@ -55,7 +55,8 @@ pub(crate) fn nodes_of(
 
 /// The nodes of an epic that are shown otherwise when these of its records have changed: their own, and those
 /// above them.
-pub(crate) fn changed<'a>(
+#[must_use]
+pub fn changed<'a>(
     epic: EpicId,
     keys: impl IntoIterator<Item = &'a RecordKey>,
 ) -> BTreeSet<NodeId> {

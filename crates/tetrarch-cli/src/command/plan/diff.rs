@@ -86,7 +86,11 @@ impl State {
         for event in events.iter().take_while(|event| event.version <= version) {
             let defined = event.definitions.iter().map(|node| (node.id, node.clone()));
             state.nodes.extend(defined);
-            state.statuses = event.nodes.iter().map(|view| (view.id, view.status)).collect();
+            if event.full {
+                state.statuses.clear();
+            }
+            state.statuses.extend(event.nodes.iter().map(|view| (view.id, view.status)));
+            state.statuses.retain(|id, _| !event.folded.contains(id));
         }
         state
     }
