@@ -330,6 +330,8 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         let node = before.nodes.get(&epic).and_then(|nodes| nodes.get(&id));
         let node = node.is_none_or(|node| node.spawned);
         found.must(node, 10, &subject, "its id is forgotten while its goal is kept");
+        let told = entry.records.iter().any(|it| matches!(it, Record::Plan(it) if it.epic == epic));
+        found.must(told, 13, &subject, "it left the plan, which does not say so");
         return;
     }
     // Its attempt may end with it.
