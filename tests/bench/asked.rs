@@ -8,7 +8,7 @@ use crate::fleet::Fleet;
 use crate::requester::Requester;
 use crate::table::Line;
 use crate::tree::Agents;
-use crate::{admissions, insights, letters, recovery, spawning, sweeping, tree};
+use crate::{admissions, growth, insights, letters, recovery, spawning, sweeping, tree};
 
 /// Requesters that ask side by side (spec 10).
 const REQUESTERS: usize = 64;
@@ -16,7 +16,8 @@ const REQUESTERS: usize = 64;
 const TAKING_TURNS: usize = 8;
 
 /// What is measured in this process.
-pub(crate) const RATES: [&str; 6] = ["spawn", "admissions", "mail", "tree", "processes", "sweeper"];
+pub(crate) const RATES: [&str; 7] =
+    ["spawn", "admissions", "growth", "mail", "tree", "processes", "sweeper"];
 
 /// What is pure, and needs no fleet.
 pub(crate) const PLANS: &str = "insights";
@@ -29,6 +30,8 @@ pub(crate) struct Effort {
     pub(crate) requests: usize,
     /// Admissions of one requester in one round.
     pub(crate) admissions: usize,
+    /// Children of one epic, one after the other.
+    pub(crate) children: usize,
     /// Mails of one round.
     pub(crate) letters: usize,
     /// Trees of one round, one after the other.
@@ -54,6 +57,7 @@ const FULL: Effort = Effort {
     rounds: 7,
     requests: 128,
     admissions: 16,
+    children: 2_000,
     letters: 500,
     trees: 7,
     process_trees: 3,
@@ -66,6 +70,7 @@ const QUICK: Effort = Effort {
     rounds: 1,
     requests: 8,
     admissions: 2,
+    children: 80,
     letters: 20,
     trees: 1,
     process_trees: 1,
@@ -158,6 +163,9 @@ async fn measure(fleet: &Fleet, args: &Args) -> Vec<Line> {
     }
     if args.wants("admissions") {
         lines.extend(admissions::measure(fleet, &replay, &mut requesters, args.effort).await);
+    }
+    if args.wants("growth") {
+        lines.extend(growth::measure(fleet, &mut requesters[0], args.effort).await);
     }
     for (word, agents) in [("tree", Agents::InProcess), ("processes", Agents::Processes)] {
         if args.wants(word) {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tetrarch_core::id::NodeId;
 use tetrarch_core::limits::{PHASES_MAX, SUBTASKS_MAX, TASKS_MAX};
+use tetrarch_core::plan::folding::Folded;
 use tetrarch_core::plan::insight::insights;
 use tetrarch_core::plan::schema::parse;
 use tetrarch_core::plan::{Node, NodeStatus, graph, rollup};
@@ -58,7 +59,7 @@ fn timed<T>(act: impl FnOnce() -> T) -> f64 {
 /// Rows of nodes, each row waiting for the one before.
 fn wide() -> (BTreeSet<NodeId>, BTreeMap<NodeId, Vec<NodeId>>) {
     let id = |at: usize| {
-        let number = |number: usize| u16::try_from(number + 1).unwrap();
+        let number = |number: usize| u32::try_from(number + 1).unwrap();
         NodeId::task(number(at / WIDTH), number(at % WIDTH))
     };
     let before = |at: usize| match at.checked_sub(WIDTH) {
@@ -97,6 +98,6 @@ fn after_a_move(nodes: &BTreeMap<NodeId, Node>) -> usize {
     let first = graph::leaves(nodes).into_iter().next().unwrap();
     let statuses = BTreeMap::from([(first, NodeStatus::Done)]);
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let all = rollup::rollup(&statuses, &ids).statuses.len();
-    all + graph::newly_ready(nodes, &statuses).len()
+    let all = rollup::rollup(&statuses, &ids, &Folded::new()).statuses.len();
+    all + graph::newly_ready(nodes, &statuses, &Folded::new()).len()
 }

@@ -8,6 +8,7 @@ mod asked;
 mod bare;
 mod capture;
 mod fleet;
+mod growth;
 mod insights;
 mod lead;
 mod letters;
@@ -28,7 +29,7 @@ benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little
   --write    write docs/benchmarks.md too
   --timeline print when each message of one spawn, or of one tree, was seen
-  <word>...  only what is named: spawn, admissions, mail, tree, processes, sweeper; insights; death,
+  <word>...  only what is named: spawn, admissions, growth, mail, tree, processes, sweeper; insights; death,
              host-loss, fail-over, bus-restart, up, start, idle (these need the release binary:
              cargo build --release)";
 

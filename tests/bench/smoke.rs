@@ -7,6 +7,7 @@ mod asked;
 mod bare;
 mod capture;
 mod fleet;
+mod growth;
 mod insights;
 mod lead;
 mod letters;
@@ -34,6 +35,11 @@ async fn measures(words: &[&str], lines: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn spawns_and_admissions_are_measured() {
     measures(&["spawn", "admissions"], 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_age_of_an_epic_costs_is_measured() {
+    measures(&["growth"], 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

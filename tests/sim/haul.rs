@@ -2,12 +2,13 @@
 //! a change of a node costs on the ledger (issue 5, spec 05).
 
 use serde_json::{Value, json};
-use tetrarch_bus::codec::{decode_entry, encode_entry};
+use tetrarch_bus::codec::{decode_entry, encode_entry, encode_plan_event};
 use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::check::check;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{EpicId, NodeId, Principal};
 use tetrarch_core::ledger::{Entry, EventKind, Record, RecordKey};
-use tetrarch_core::limits::{PHASES_MAX, SUBTASKS_MAX, TASKS_MAX};
+use tetrarch_core::limits::{ENDED_CHILDREN_KEPT, PHASES_MAX, SUBTASKS_MAX, TASKS_MAX};
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::plan::schema::{PlanFile, parse};
 use tetrarch_core::request::{Op, Report, RequestBody, SpawnRequest};
@@ -107,6 +108,86 @@ impl Cost {
 fn ready(desk: &Desk, epic: EpicId) -> Option<NodeId> {
     let mut states = desk.records.node_states[&epic].values();
     states.find(|state| state.status == NodeStatus::Queued).map(|state| state.id)
+}
+
+/// Children of one epic, one after the other; `CHILDREN` says how many more than that.
+const CHILDREN: usize = 2_000;
+
+/// The most that an entry and an event of some children took, in bytes, and how many nodes their plan had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Grown {
+    entry: usize,
+    event: usize,
+    nodes: usize,
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures are what docs/benchmarks.md tells")]
+fn the_last_of_thousands_of_children_of_an_epic_costs_what_the_100th_does() {
+    let children = std::env::var("CHILDREN").ok().and_then(|text| text.parse().ok());
+    let children: usize = children.unwrap_or(CHILDREN);
+    let mut desk = fleet();
+    let op = Op::GoalCreate { project: work::project(), plan: Box::new(one()) };
+    let goal = desk.input(human(), RequestBody::Op(op));
+    desk.commit(&[goal]);
+    let epic = *desk.records.goals.keys().next().expect("it was given");
+    let mut grown = Vec::new();
+    let mut most = Grown::default();
+    for child in 1..=children {
+        let entries = life(&mut desk, epic, child % 5 != 0);
+        let looked_at = child % 100 == 0 || child % 100 > 90;
+        for entry in entries.into_iter().filter(|_| looked_at) {
+            let bytes = encode_entry(&entry).expect("it is an entry").len();
+            most.entry = most.entry.max(bytes);
+            for event in &entry.plans {
+                let bytes = encode_plan_event(event).expect("it is an event").len();
+                most.event = most.event.max(bytes);
+            }
+        }
+        most.nodes = most.nodes.max(desk.records.nodes[&epic].len());
+        if [100, 1_000, children].contains(&child) {
+            println!("child {child}: {most:?}");
+            grown.push(most);
+        }
+        if child % 100 == 90 {
+            most = Grown::default();
+        }
+    }
+    let plan = &desk.records.plans[&epic];
+    let folded: Vec<_> = plan.folded.values().collect();
+    assert_eq!(folded.len(), 1);
+    let counted = folded[0].done + folded[0].failed + folded[0].cancelled;
+    assert_eq!(counted as usize, children - ENDED_CHILDREN_KEPT);
+    assert!(folded[0].failed > 0 && check(&desk.records).is_empty());
+    let within = |a: usize, b: usize| b * 100 <= a * 105;
+    let same = |a: Grown, b: Grown| within(a.entry, b.entry) && within(a.event, b.event);
+    assert!(grown.windows(2).all(|pair| same(pair[0], pair[1])), "{grown:?}");
+    assert!(grown.iter().all(|one| one.nodes == grown[0].nodes), "{grown:?}");
+}
+
+/// A plan of one task that nobody takes on.
+fn one() -> PlanFile {
+    let task = json!({"id": "T1.1", "name": "kept open", "acceptance": ["it holds"]});
+    let phases = json!([{"id": "P1", "name": "Phase", "tasks": [task]}]);
+    let profiles = json!({"default": {"argv": ["work"]}});
+    parse(&json!({"title": "Many", "phases": phases, "profiles": profiles})).expect("it is a plan")
+}
+
+/// The entries of a child without a node, from its request to its end.
+fn life(desk: &mut Desk, epic: EpicId, succeeds: bool) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut commit = |desk: &mut Desk, from: Principal, body: RequestBody| {
+        let input = desk.input(from, body);
+        entries.push(desk.commit(&[input]).0);
+    };
+    commit(desk, po().into(), RequestBody::Spawn(work::one_worker(epic, None)));
+    let worker = desk.records.children_of(&po()).next().cloned().expect("it was admitted");
+    commit(desk, worker.clone().into(), RequestBody::Report(Report::Ready));
+    let run = desk.records.agents[&worker].work.as_ref().map(|work| work.run);
+    let outcome = if succeeds { Outcome::Success } else { Outcome::Failure };
+    let result = RunResult::ended(outcome, "why");
+    commit(desk, worker.into(), RequestBody::Report(Report::Result { run, epic: None, result }));
+    entries
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::surely;
 use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::records::Records;
 
 /// Subjects that one direct read can match at most; more are read in batches.
 const TOO_MANY: u64 = 413;
@@ -253,6 +254,33 @@ pub async fn record_after(
         }
         retry.pause().await;
     }
+}
+
+/// Reads an epic's goal, its plan and its nodes, none older than its plan: images of one entry are not written at
+/// one stroke. Waits until STATE has got so far.
+///
+/// # Errors
+/// The `meta` record is unreadable, or the bus refuses to give it.
+pub async fn read_epic(bus: &Bus, epic: EpicId) -> Result<Records, MetaError> {
+    let mut records = Records::default();
+    let plan = [Select::One(RecordKey::Plan(epic))];
+    let Some((plan, written)) = read_records(bus, &plan).await?.records.pop() else {
+        return Ok(records);
+    };
+    let mut retry = surely::policy(None);
+    while load_meta(bus).await?.is_none_or(|meta| meta.outbox_through < written) {
+        retry.pause().await;
+    }
+    let wanted = [
+        Select::One(RecordKey::Goal(epic)),
+        Select::One(RecordKey::GoalState(epic)),
+        Select::OfEpic(KeyKind::Node, epic),
+        Select::OfEpic(KeyKind::NodeState, epic),
+    ];
+    let found = read_records(bus, &wanted).await?.records;
+    found.into_iter().for_each(|(record, _)| records.put(record));
+    records.put(plan);
+    Ok(records)
 }
 
 /// Reads some records, for views. At most 1024 are read at one stroke, more kind by kind at once: of one

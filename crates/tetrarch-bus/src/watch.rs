@@ -69,6 +69,17 @@ pub async fn plan_events(
     }))
 }
 
+/// The sequence in `PLANS` of an epic's last plan event; none when it has none.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn last_plan_event(bus: &Bus, epic: EpicId) -> Result<Option<u64>, ReadError> {
+    let subjects = [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|s| s.to_string());
+    let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
+    let newest = bus.last_per_subject(PLANS, &texts).await?;
+    Ok(newest.iter().map(|message| message.seq).max())
+}
+
 /// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentHeartbeat {

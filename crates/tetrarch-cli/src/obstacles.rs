@@ -43,8 +43,8 @@ pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<StateSnapsho
     let nodes = epics.iter().flat_map(|epic| {
         [KeyKind::Node, KeyKind::NodeState].map(|kind| Select::OfEpic(kind, *epic))
     });
-    let plan = epic.map(|epic| Select::One(RecordKey::Plan(epic)));
-    add(bus, &mut snapshot, nodes.chain(plan).collect()).await?;
+    let plans = epics.iter().map(|epic| Select::One(RecordKey::Plan(*epic)));
+    add(bus, &mut snapshot, nodes.chain(plans).collect()).await?;
     let states = snapshot.records.node_states.values().flatten().map(|(_, state)| state);
     let blocked = states.filter(|state| state.status == NodeStatus::Blocked);
     // Their last runs are where one looks for the reason.

@@ -44,7 +44,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
 }
 
 /// The `n`th worker of `PO-demo`, at its run, assignment and task.
-pub(crate) fn worker(n: u128, task: u16, liveness: Liveness) -> Agent {
+pub(crate) fn worker(n: u128, task: u32, liveness: Liveness) -> Agent {
     let id = format!("W:{}", Ulid::from_parts(1, n));
     let work = Work {
         epic: EpicId(Ulid::from_parts(1, 7)),

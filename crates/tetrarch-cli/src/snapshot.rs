@@ -11,6 +11,7 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::plan::NodeStatus;
+use tetrarch_core::plan::folding::Folded;
 use tetrarch_core::plan::rollup::{Rollup, rollup};
 use tetrarch_core::records::Records;
 use tetrarch_core::restart::Images;
@@ -80,11 +81,18 @@ impl StateSnapshot {
             if self.sequence(&key) >= seq {
                 continue;
             }
-            if let RecordKey::Node(epic, _) | RecordKey::NodeState(epic, _) = &key {
+            if let RecordKey::Node(epic, _)
+            | RecordKey::NodeState(epic, _)
+            | RecordKey::Plan(epic) = &key
+            {
                 epics.insert(*epic);
             }
             self.put(record.clone(), seq);
             changed.push(key);
+        }
+        for key in entry.dropped.iter().filter(|key| self.sequence(key) < seq).collect::<Vec<_>>() {
+            self.sequences.remove(key);
+            self.records.remove(key);
         }
         epics.into_iter().for_each(|epic| self.roll_up(epic));
         changed
@@ -100,7 +108,9 @@ impl StateSnapshot {
         let all: Vec<_> = nodes.keys().copied().collect();
         let states = self.records.node_states.get(&epic).into_iter().flatten();
         let leaves = states.map(|(id, state)| (*id, state.status)).collect();
-        self.rollups.insert(epic, rollup(&leaves, &all));
+        let none = Folded::new();
+        let folded = self.records.plans.get(&epic).map_or(&none, |plan| &plan.folded);
+        self.rollups.insert(epic, rollup(&leaves, &all, folded));
     }
 
     /// What an epic's nodes come to; none when none of them was read.

@@ -3,6 +3,7 @@
 //! It looks and tells; it repairs and refuses nothing, and shares no code with what decides.
 
 mod entry;
+mod folding;
 mod gate;
 mod history;
 mod plan;

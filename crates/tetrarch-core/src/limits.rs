@@ -103,6 +103,10 @@ pub const TASKS_MAX: usize = 7;
 pub const SUBTASKS_MAX: usize = 7;
 /// Nodes of a plan that are neither done nor given up.
 pub const PLAN_NODES_MAX: usize = 600;
+/// Nodes of ended children that were asked for without one: the latest stay in their plan (spec 05).
+pub const ENDED_CHILDREN_KEPT: usize = 32;
+/// Nodes up to which a plan's events tell every one of them (spec 05, Plan events).
+pub const FULL_EVENT_NODES_MAX: usize = 64;
 /// Drafts of one epic that nobody has decided on yet.
 pub const DRAFTS_OPEN_MAX: usize = 8;
 /// Drafts of one epic that are kept; the oldest decided ones give way.

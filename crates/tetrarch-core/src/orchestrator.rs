@@ -18,7 +18,8 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId, Principal, RequestId, SessionId};
 use crate::limits::CHILDREN_MAX;
 use crate::mail::{Denied, Mail, MailBody, ResultReady, SpawnAnswer, SponsorRequest};
-use crate::plan::{Node, NodeStatus, PlanEvent};
+use crate::plan::{Node, NodeStatus, PlanEvent, view};
+use crate::records::Records;
 use crate::request::{Op, Report, SpawnRequest};
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
@@ -47,6 +48,8 @@ pub enum Input {
     Collected {
         /// The epic.
         epic: EpicId,
+        /// Its plan as STATE has it, whole; none when it has none.
+        plan: Option<Box<PlanEvent>>,
         /// The definitions that STATE has.
         nodes: Vec<Node>,
         /// The results that STATE has.
@@ -54,6 +57,26 @@ pub enum Input {
     },
     /// Time has passed.
     Tick,
+}
+
+impl Input {
+    /// What records have of an epic.
+    #[must_use]
+    pub fn collected(records: &Records, epic: EpicId) -> Self {
+        let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.values());
+        let states = records.node_states.get(&epic).into_iter().flatten();
+        let results = states.filter_map(|(id, state)| {
+            let result = state.result.as_ref()?;
+            let (deliverable, artifacts) = (result.deliverable.clone(), result.artifacts.clone());
+            Some((*id, Collected { deliverable, artifacts }))
+        });
+        Self::Collected {
+            epic,
+            plan: view::whole(records, epic).map(Box::new),
+            nodes: nodes.cloned().collect(),
+            results: results.collect(),
+        }
+    }
 }
 
 /// What a node came to, as far as the whole needs it.
@@ -68,11 +91,11 @@ pub struct Collected {
 /// What a project orchestrator does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Follow an epic's plan events, from the present state on.
+    /// Follow an epic's plan events, from the last one on.
     Watch(EpicId),
     /// Follow an epic no longer: it is over.
     Leave(EpicId),
-    /// Read an epic's definitions and results from STATE.
+    /// Read an epic's plan, definitions and results from STATE.
     Collect(EpicId),
     /// Ask the governor for an agent.
     Request {
@@ -152,10 +175,14 @@ impl Orchestrator {
             Input::TakeOn(epic) => self.take_on(epic, &mut effects),
             Input::Plan(event) => self.learn_plan(*event, &mut effects),
             Input::Mail { from, mail } => self.read_mail(now, &from, *mail, &mut effects),
-            Input::Collected { epic, nodes, results } => {
-                if let Some(epic) = self.epics.get_mut(&epic) {
+            Input::Collected { epic: id, plan, nodes, results } => {
+                if let Some(epic) = self.epics.get_mut(&id) {
+                    if let Some(plan) = plan {
+                        epic.learn_plan(*plan);
+                    }
                     epic.learn(now, nodes, results);
                 }
+                self.sponsor_held(id, &mut effects);
             }
             Input::Tick => {}
         }
@@ -179,18 +206,17 @@ impl Orchestrator {
         }
     }
 
-    fn learn_plan(&mut self, mut event: PlanEvent, effects: &mut Vec<Effect>) {
+    fn learn_plan(&mut self, event: PlanEvent, effects: &mut Vec<Effect>) {
         let id = event.epic;
-        let Some(epic) = self.epics.get_mut(&id) else { return };
-        if epic.plan.as_ref().is_some_and(|known| known.version >= event.version) {
-            return;
+        if let Some(epic) = self.epics.get_mut(&id) {
+            epic.learn_plan(event);
+            self.sponsor_held(id, effects);
         }
-        for node in std::mem::take(&mut event.definitions) {
-            // Whatever it was refused for may be cured by its new definition.
-            epic.waits.remove(&node.id);
-            epic.nodes.insert(node.id, node);
-        }
-        epic.plan = Some(event);
+    }
+
+    /// Decides on what specialists asked for before their plan was known.
+    fn sponsor_held(&mut self, id: EpicId, effects: &mut Vec<Effect>) {
+        let Some(epic) = self.epics.get_mut(&id).filter(|epic| epic.plan.is_some()) else { return };
         for (specialist, request, trace) in std::mem::take(&mut epic.held) {
             self.sponsor(specialist, id, request, trace, effects);
         }

@@ -1,10 +1,12 @@
 //! Plans: the records of an epic's three tiers, the node's status machine and the public
 //! plan event (spec 05). Reading plan files is in `schema`, derived statuses in `rollup`,
-//! readiness and cycles in `graph`, changes of a plan in `change`, proposed ones in `proposal`.
+//! readiness and cycles in `graph`, changes of a plan in `change`, proposed ones in `proposal`, what leaves
+//! it in `folding`, how its events show it in `view`.
 
 pub mod advice;
 pub mod change;
 pub mod examination;
+pub mod folding;
 pub mod graph;
 pub mod insight;
 pub mod placeholder;
@@ -14,6 +16,8 @@ pub mod rollup;
 pub mod schema;
 pub mod tidying;
 pub mod view;
+
+use std::collections::BTreeMap;
 
 use crate::assignment::Purpose;
 use crate::brief::{Artifact, Evidence, Tools};
@@ -29,6 +33,9 @@ use crate::priority::Priorities;
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 use crate::words::{parsed_words, words};
+
+use folding::Folded;
+use rollup::Counts;
 
 parsed_words! {
     /// Where a work node stands.
@@ -124,6 +131,8 @@ pub struct Plan {
     pub reason: PlanReason,
     /// The node whose deliverable is the plan's.
     pub output: Option<NodeId>,
+    /// What left it.
+    pub folded: Folded,
     /// The trace of the request it comes from, a W3C `traceparent`.
     pub trace: Option<String>,
     /// When it was created.
@@ -185,6 +194,8 @@ pub struct Node {
     pub placement: PlacementWish,
     /// What becomes of assignments to it that stand still, where it says so.
     pub recovery: RecoveryPolicy,
+    /// It came with a child that was asked for without a node, so it leaves the plan some time after its end.
+    pub spawned: bool,
     /// The plan's version that it came with; 0 before it belongs to a plan.
     pub added: u32,
     /// The plan's version that gave it this definition, or these subtasks.
@@ -213,6 +224,8 @@ pub struct Blocker {
 
 /// The blocker of a node whose attempts are used up (spec 05).
 pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
+/// The blocker of a node whose run was stopped.
+pub const STOPPED: &str = "stopped";
 /// The blocker of a node that was ready, and waits again since its plan changed.
 pub const DEPENDS: &str = "depends";
 /// The blocker of a node that waits for the answer to an escalation (spec 05, The tick).
@@ -385,8 +398,15 @@ pub struct PlanEvent {
     pub reason: PlanReason,
     /// What moved.
     pub changes: Vec<NodeChange>,
-    /// Every node as it now is, in the plan's order. Not kept on the ledger ([`view::views`]).
+    /// Whether `nodes` is every node of the plan.
+    pub full: bool,
+    /// The nodes that changed as they now are, or every one, in the plan's order. Not kept on the ledger
+    /// ([`view`]).
     pub nodes: Vec<NodeView>,
+    /// Nodes that are in the plan no more.
+    pub folded: Vec<NodeId>,
+    /// Where the plan's leaves stand, those with it that are in the plan no more.
+    pub counts: Counts,
     /// Definitions: all of them in `plan.created`, else those that are new or changed.
     pub definitions: Vec<Node>,
     /// The goal's title, in `plan.created` only.
@@ -408,10 +428,32 @@ pub struct PlanEvent {
 }
 
 impl PlanEvent {
-    /// Whether a node is one that agents are assigned to: no phase, and nothing below it.
+    /// The plan as it is with this event, for whoever knows how it was before: a whole one stands for itself,
+    /// any other goes on from the version before it. What one event alone tells is that event's.
+    ///
+    /// # Errors
+    /// Versions between the two are missing; the event as it was.
+    pub fn onto(self, before: Option<&Self>) -> Result<Self, Box<Self>> {
+        if self.full {
+            return Ok(self);
+        }
+        let Some(before) = before.filter(|it| it.version.checked_add(1) == Some(self.version))
+        else {
+            return Err(Box::new(self));
+        };
+        let mut nodes: BTreeMap<NodeId, NodeView> =
+            before.nodes.iter().map(|view| (view.id, view.clone())).collect();
+        nodes.retain(|id, _| !self.folded.contains(id));
+        nodes.extend(self.nodes.into_iter().map(|view| (view.id, view)));
+        Ok(Self { full: true, nodes: nodes.into_values().collect(), ..self })
+    }
+
+    /// Whether a node of a whole plan is one that agents are assigned to: no phase, and nothing below it.
     #[must_use]
     pub fn is_leaf(&self, id: NodeId) -> bool {
-        id.parent().is_some() && !self.nodes.iter().any(|view| view.id.parent() == Some(id))
+        let after = self.nodes.partition_point(|view| view.id <= id);
+        let next = self.nodes.get(after).and_then(|view| view.id.parent());
+        id.parent().is_some() && next != Some(id)
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Hosting, Profile, Project};
 use crate::assignment::Assignment;
+use crate::budget::Spend;
 use crate::change::Change;
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
@@ -108,10 +109,18 @@ struct Indexes {
     unregistered: BTreeSet<(BusTime, AgentId)>,
     ending: BTreeSet<(BusTime, AgentId)>,
     asked: BTreeMap<AgentId, BTreeSet<QuestionId>>,
+    /// Questions that are open.
+    open: BTreeSet<QuestionId>,
+    /// Questions to the planner for which something is set aside.
+    set_aside: BTreeSet<DispatchId>,
+    /// How many runs and assignments an epic has; none is 0.
+    worked: BTreeMap<EpicId, usize>,
     /// Interaction orchestrators that are active.
     people: BTreeSet<AgentId>,
     /// Changes that are not over, by until when.
     waiting: BTreeSet<(BusTime, ChangeId)>,
+    /// Changes by the runs that made them.
+    made: BTreeSet<(RunId, ChangeId)>,
     /// Reservations, by until when.
     reserved: BTreeSet<(BusTime, ReservationId)>,
     decided: BTreeSet<(BusTime, RequestId)>,
@@ -184,7 +193,11 @@ impl Records {
             Record::Profile(project, profile) => {
                 self.profiles.insert((project, profile.name.clone()), *profile);
             }
-            Record::Run(run) => drop(self.runs.insert(run.id, *run)),
+            Record::Run(run) => {
+                self.remove(&RecordKey::Run(run.id));
+                *self.indexes.worked.entry(run.epic).or_default() += 1;
+                self.runs.insert(run.id, *run);
+            }
             Record::RunStatus(status) => {
                 let id = status.id;
                 self.unindex_run(id);
@@ -208,7 +221,13 @@ impl Records {
             }
             Record::Assignment(assignment) => self.put_assignment(*assignment),
             Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
-            Record::Planning(planning) => drop(self.plannings.insert(planning.id, *planning)),
+            Record::Planning(planning) => {
+                self.remove(&RecordKey::Planning(planning.id));
+                if planning.set_aside != Spend::default() {
+                    self.indexes.set_aside.insert(planning.id);
+                }
+                self.plannings.insert(planning.id, *planning);
+            }
             Record::Question(question) => self.put_question(*question),
             Record::Draft(draft) => {
                 self.drafts.entry(draft.epic).or_default().insert(draft.id, *draft);
@@ -241,7 +260,11 @@ impl Records {
             RecordKey::Profile(project, name) => {
                 self.profiles.remove(&(project.clone(), name.clone()));
             }
-            RecordKey::Run(run) => drop(self.runs.remove(run)),
+            RecordKey::Run(run) => {
+                if let Some(run) = self.runs.remove(run) {
+                    self.indexes.unwork(run.epic);
+                }
+            }
             RecordKey::RunStatus(run) => {
                 self.unindex_run(*run);
                 self.run_status.remove(run);
@@ -257,7 +280,10 @@ impl Records {
             RecordKey::NodeState(epic, node) => take_of(&mut self.node_states, *epic, node),
             RecordKey::Assignment(id) => self.remove_assignment(*id),
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
-            RecordKey::Planning(id) => drop(self.plannings.remove(id)),
+            RecordKey::Planning(id) => {
+                self.plannings.remove(id);
+                self.indexes.set_aside.remove(id);
+            }
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Draft(epic, id) => take_of(&mut self.drafts, *epic, id),
             RecordKey::Crystallization(epic, node) => {
@@ -294,7 +320,9 @@ impl Records {
 
     fn put_question(&mut self, question: Question) {
         self.remove_question(question.id);
-        if question.status != QuestionStatus::Open {
+        if question.status == QuestionStatus::Open {
+            self.indexes.open.insert(question.id);
+        } else {
             self.indexes.ended.insert((question.since, Ended::Question(question.id)));
         }
         self.indexes.asked.entry(question.agent.clone()).or_default().insert(question.id);
@@ -304,12 +332,29 @@ impl Records {
     fn remove_question(&mut self, id: QuestionId) {
         let Some(question) = self.questions.remove(&id) else { return };
         self.indexes.ended.remove(&(question.since, Ended::Question(id)));
+        self.indexes.open.remove(&id);
         if let Some(asked) = self.indexes.asked.get_mut(&question.agent) {
             asked.remove(&id);
             if asked.is_empty() {
                 self.indexes.asked.remove(&question.agent);
             }
         }
+    }
+
+    /// Questions that are open.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+        self.indexes.open.iter().filter_map(|id| self.questions.get(id))
+    }
+
+    /// Questions to the planner for which something is set aside.
+    pub fn set_aside(&self) -> impl Iterator<Item = DispatchId> {
+        self.indexes.set_aside.iter().copied()
+    }
+
+    /// Whether a run or an assignment that is kept belongs to an epic.
+    #[must_use]
+    pub fn is_worked_on(&self, epic: EpicId) -> bool {
+        self.indexes.worked.contains_key(&epic)
     }
 
     /// Every question that an agent asked and that is kept.
@@ -479,6 +524,18 @@ impl Records {
             + asked
             + usize::from(self.snapshot.is_some());
         nodes + states + work + goals + parties + rest
+    }
+}
+
+impl Indexes {
+    /// One run or assignment of an epic is kept no more.
+    fn unwork(&mut self, epic: EpicId) {
+        if let Some(count) = self.worked.get_mut(&epic) {
+            *count -= 1;
+            if *count == 0 {
+                self.worked.remove(&epic);
+            }
+        }
     }
 }
 

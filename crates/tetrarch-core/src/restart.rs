@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use crate::held::Held;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Entry, Record, RecordKey};
-use crate::plan::view::views;
+use crate::plan::folding::Folded;
+use crate::plan::view::{changed, nodes_of};
 use crate::plan::{Node, NodeState};
 use crate::records::Records;
 
@@ -137,8 +138,17 @@ impl Restart {
     /// keep the nodes of its plan events. Where STATE is ahead of the entry they are as STATE has them,
     /// and the event was published before.
     pub fn complete(&self, entry: &mut Entry) {
-        for event in entry.plans.iter_mut().filter(|event| event.nodes.is_empty()) {
-            event.nodes = views(&self.nodes(event.epic), &self.node_states(event.epic));
+        let Entry { plans, records, dropped, .. } = entry;
+        let keys: Vec<RecordKey> = records.iter().map(Record::key).collect();
+        for event in plans.iter_mut().filter(|event| event.nodes.is_empty()) {
+            let epic = event.epic;
+            let folded = match self.images.get(&RecordKey::Plan(epic)) {
+                Some((Record::Plan(plan), _)) => plan.folded.clone(),
+                Some(_) | None => Folded::new(),
+            };
+            let changed = changed(epic, keys.iter().chain(dropped.iter()));
+            let (nodes, states) = (self.nodes(epic), self.node_states(epic));
+            event.nodes = nodes_of(event, &changed, &nodes, &states, &folded);
         }
     }
 

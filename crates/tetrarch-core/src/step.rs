@@ -15,6 +15,7 @@ use crate::id::{
 };
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
 use crate::mail::{Mail, MailBody};
+use crate::plan::folding::Folded;
 use crate::plan::proposal::{Proposal, ReviewAsk};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
 use crate::planner::Planning;
@@ -306,6 +307,13 @@ impl<'a> Draft<'a> {
             }
         }
         nodes
+    }
+
+    /// What left an epic's plan.
+    #[must_use]
+    pub fn folded(&self, epic: EpicId) -> &'a Folded {
+        static NONE: Folded = Folded::new();
+        self.base.plans.get(&epic).map_or(&NONE, |plan| &plan.folded)
     }
 
     /// Where every leaf of an epic would stand.

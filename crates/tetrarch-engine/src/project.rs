@@ -9,14 +9,13 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::client::RawMessage;
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
-use tetrarch_bus::state::{Select, read_records};
+use tetrarch_bus::state::read_epic;
+use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::pattern::PLANS;
-use tetrarch_bus::subject::{KeyKind, Origin};
-use tetrarch_bus::watch::{From, plan_events};
+use tetrarch_bus::watch::{From, last_plan_event, plan_events};
 use tetrarch_core::id::{EpicId, RequestId};
-use tetrarch_core::ledger::Record;
 use tetrarch_core::mail::Launch;
-use tetrarch_core::orchestrator::{Collected, Effect, Input, Orchestrator};
+use tetrarch_core::orchestrator::{Effect, Input, Orchestrator};
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::request::{HOST_RESTART, Report};
 use tetrarch_telemetry::{create_agent, trace};
@@ -251,17 +250,19 @@ impl ProjectState {
         self.session.report(id, report).await
     }
 
-    /// Follows an epic's plan events: all that are kept, then each new one.
+    /// Follows an epic's plan events: the last that is kept, then each new one. What that goes on from is read
+    /// from STATE when it does not stand for itself.
     fn watch(&mut self, myself: &ActorRef<ProjectMsg>, epic: EpicId) {
         let (bus, to) = (self.session.shared.bus.clone(), myself.clone());
         let following = async move {
-            let events = plan_events(&bus, Some(epic), From::Start).await?;
+            let from = last_plan_event(&bus, epic).await?.map_or(From::Start, From::Seq);
+            let events = plan_events(&bus, Some(epic), from).await?;
             let slots = MailboxSlots::new(PLANS_IN_MAILBOX);
             let mut events = std::pin::pin!(events);
             while let Some((seq, event)) = events.next().await {
                 let event = match event {
                     Ok(event) => event,
-                    // What the next one says of the nodes is whole, and STATE has their definitions.
+                    // STATE is read when the next one goes on from it, and for the definitions.
                     Err(error) => {
                         unreadable(&bus, seq, error.to_string()).await?;
                         continue;
@@ -284,24 +285,10 @@ impl ProjectState {
         self.plans.insert(epic, pump);
     }
 
-    /// What STATE has of an epic's definitions and results.
+    /// What STATE has of an epic's plan, its definitions and results.
     async fn collect(&self, epic: EpicId) -> Result<Input, EngineError> {
-        let wanted =
-            [Select::OfEpic(KeyKind::Node, epic), Select::OfEpic(KeyKind::NodeState, epic)];
-        let found = read_records(&self.session.shared.bus, &wanted).await?;
-        let (mut nodes, mut results) = (Vec::new(), Vec::new());
-        for (record, _) in found.records {
-            if let Record::Node(_, node) = record {
-                nodes.push(*node);
-            } else if let Record::NodeState(_, state) = record
-                && let Some(result) = state.result
-            {
-                let collected =
-                    Collected { deliverable: result.deliverable, artifacts: result.artifacts };
-                results.push((state.id, collected));
-            }
-        }
-        Ok(Input::Collected { epic, nodes, results })
+        let records = read_epic(&self.session.shared.bus, epic).await?;
+        Ok(Input::collected(&records, epic))
     }
 
     fn set_timer(&mut self, myself: &ActorRef<ProjectMsg>) {

@@ -149,7 +149,7 @@ impl Agent {
                 | hosted::SessionEffect::Request(..)
                 | hosted::SessionEffect::Mail(_)
                 | hosted::SessionEffect::Consumed
-                | hosted::Effect::Stream(_)) => {
+                | hosted::SessionEffect::Stream(_)) => {
                     self.tell(told, reach);
                     None
                 }
@@ -186,7 +186,7 @@ impl Agent {
                 reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
             }
             hosted::SessionEffect::Consumed
-            | hosted::Effect::Stream(_)
+            | hosted::SessionEffect::Stream(_)
             | hosted::SessionEffect::Operate { .. }
             | hosted::SessionEffect::Claim
             | hosted::SessionEffect::Journal(_)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tetrarch_core::cursor::{Claim, ClaimOutcome};
 use tetrarch_core::id::{EpicId, RequestId};
 use tetrarch_core::mail::Launch;
-use tetrarch_core::orchestrator::{self, Collected, Orchestrator};
+use tetrarch_core::orchestrator::{self, Orchestrator};
 use tetrarch_core::request::{Op, Report, RequestBody};
 use tetrarch_core::time::BusTime;
 
@@ -104,23 +104,11 @@ impl Project {
                 let Some(epic) = self.collects.pop_front() else { return };
                 let seen = reach.view().state;
                 let state = reach.bus.state_at(seen);
-                let nodes: Vec<_> = state
-                    .nodes
-                    .get(&epic)
-                    .into_iter()
-                    .flat_map(|all| all.values().cloned())
-                    .collect();
-                let states = state.node_states.get(&epic).into_iter().flatten();
-                let results = states.filter_map(|(id, state)| {
-                    let result = state.result.as_ref()?;
-                    let deliverable = result.deliverable.clone();
-                    Some((*id, Collected { deliverable, artifacts: result.artifacts.clone() }))
-                });
-                let results = results.collect();
+                let input = orchestrator::Input::collected(&state, epic);
                 if seen.min(reach.bus.state_through) < reach.bus.ledger.len() {
                     reach.tally.note("state read too early");
                 }
-                self.step(orchestrator::Input::Collected { epic, nodes, results }, reach);
+                self.step(input, reach);
             }
             Turn::Save => {
                 self.unsaved = false;
@@ -142,7 +130,11 @@ impl Project {
     fn step(&mut self, input: orchestrator::Input, reach: &mut Reach<'_>) {
         for effect in self.machine.step(reach.now, input) {
             match effect {
-                orchestrator::Effect::Watch(epic) => drop(self.watched.insert(epic, 0)),
+                orchestrator::Effect::Watch(epic) => {
+                    let last =
+                        reach.bus.plans.get(&epic).map_or(0, |all| all.len().saturating_sub(1));
+                    self.watched.insert(epic, last);
+                }
                 orchestrator::Effect::Leave(epic) => drop(self.watched.remove(&epic)),
                 orchestrator::Effect::Collect(epic) => self.collects.push_back(epic),
                 orchestrator::Effect::Request { id, request, .. } => {

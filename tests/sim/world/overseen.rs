@@ -112,9 +112,12 @@ impl World {
         else {
             return false;
         };
+        let Some(folded) = self.truth.plans.get(&epic).map(|plan| &plan.folded) else {
+            return false;
+        };
         let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
         let ids: Vec<NodeId> = nodes.keys().copied().collect();
-        let derived = rollup(&statuses, &ids).statuses;
+        let derived = rollup(&statuses, &ids, folded).statuses;
         let stands = |id: &NodeId, wanted| derived.get(id) == Some(&wanted);
         let waits = nodes.values().any(|node| {
             let lost = |needed: &NodeId| stands(needed, NodeStatus::Cancelled);

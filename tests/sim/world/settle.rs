@@ -8,7 +8,8 @@ use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::OFFLINE_WINDOWS;
 use tetrarch_core::liveness::Liveness;
-use tetrarch_core::plan::{Blocker, DEPENDS, NodeStatus};
+use tetrarch_core::plan::view::whole;
+use tetrarch_core::plan::{Blocker, DEPENDS, NodeStatus, PlanEvent};
 use tetrarch_core::role::Role;
 
 use tetrarch_core::time::Millis;
@@ -149,6 +150,15 @@ impl World {
             return Err("invariant 20: STATE is not what the ledger replays to".to_owned());
         }
         for (epic, events) in &self.bus.plans {
+            let known = events.iter().try_fold(None, |known: Option<PlanEvent>, (_, event)| {
+                event.clone().onto(known.as_ref()).map(Some)
+            });
+            let told = known.ok().flatten().map(|event| (event.nodes, event.counts));
+            if told != whole(&self.truth, *epic).map(|event| (event.nodes, event.counts)) {
+                return Err(format!(
+                    "invariant 13: the events of {epic} do not add up to its plan"
+                ));
+            }
             for (at, (_, event)) in events.iter().enumerate() {
                 if u64::from(event.version) != at as u64 + 1 {
                     return Err(format!(

@@ -42,7 +42,7 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
         dropped: entry.dropped.iter().map(record_key).collect(),
         seals: entry.seals.put(),
         mail: entry.mail.iter().map(out_mail).collect::<Result<_, _>>()?,
-        plans: entry.plans.iter().map(plan_event::kept).collect(),
+        plans: entry.plans.iter().map(plan_event::without_nodes).collect(),
         reviews: entry.reviews.put(),
     };
     within("commit", message.encoded_len(), COMMIT_BYTES_MAX)?;

@@ -1,5 +1,7 @@
 //! Records of plans and their nodes. The public plan event is in `plan_event`.
 
+use tetrarch_core::id::NodeId;
+use tetrarch_core::plan::folding::Ended;
 use tetrarch_core::plan::{
     Blocker, Node, NodeResult, NodeState, NodeStatus, PlacementWish, Plan, PlanReason, PlanSource,
     Review,
@@ -8,7 +10,7 @@ use tetrarch_core::role::Role;
 
 use super::brief::schema;
 use super::error::CodecError;
-use super::wire::{Wire, absent, maybe, message, word, words};
+use super::wire::{Wire, absent, field, maybe, message, word, words};
 use crate::proto::v1 as pb;
 
 words!(NodeStatus, PlanReason, PlanSource);
@@ -39,8 +41,22 @@ message!(
         trace: traceparent,
         created: created_unix_ms,
         updated: updated_unix_ms,
+        folded,
     }
 );
+
+/// Ended children of one phase.
+impl Wire<pb::EndedChildren> for (NodeId, Ended) {
+    fn put(&self) -> pb::EndedChildren {
+        let (phase, Ended { done, failed, cancelled, highest }) = *self;
+        pb::EndedChildren { phase: phase.put(), done, failed, cancelled, highest }
+    }
+
+    fn get(held: pb::EndedChildren) -> Result<Self, CodecError> {
+        let pb::EndedChildren { phase, done, failed, cancelled, highest } = held;
+        Ok((field("phase", phase)?, Ended { done, failed, cancelled, highest }))
+    }
+}
 
 message!(PlacementWish, PlacementWish { host, labels });
 message!(Review, Review { domain, profile });
@@ -49,7 +65,7 @@ message!(Blocker, Blocker { kind, detail, needs });
 message!(Node, Node {
     id, name, objective, acceptance, definition_of_done, depends_on, role, domain, profile, tools,
     key_facts, output_schema as schema, scope_paths, (budget, wall): budget, max_attempts, review,
-    placement as absent, recovery: recovery_policy as absent, added, defined,
+    placement as absent, recovery: recovery_policy as absent, added, defined, spawned,
 });
 
 message!(NodeResult, NodeResult {

@@ -1,10 +1,11 @@
 //! The public plan event: JSON for everybody, protobuf inside the ledger.
 
 use tetrarch_core::limits::PLAN_EVENT_BYTES_MAX;
+use tetrarch_core::plan::rollup::Counts;
 use tetrarch_core::plan::{NodeChange, NodeView, PlanEvent};
 
 use super::error::{CodecError, within};
-use super::wire::{Wire, absent, message};
+use super::wire::{Wire, absent, kept, message};
 use super::{json, record};
 use crate::proto::v1 as pb;
 
@@ -29,7 +30,7 @@ pub fn decode_plan_event(payload: &[u8]) -> Result<PlanEvent, CodecError> {
 }
 
 /// An event as the ledger keeps it: without its nodes, which whoever publishes it has records of.
-pub(super) fn kept(event: &PlanEvent) -> pb::PlanEvent {
+pub(super) fn without_nodes(event: &PlanEvent) -> pb::PlanEvent {
     pb::PlanEvent { nodes: Vec::new(), ..event.put() }
 }
 
@@ -48,6 +49,12 @@ message!(NodeView, NodeView {
 message!(PlanEvent, PlanEvent {
     epic: epic_id, plan: plan_id, version, source, reason,
     trace_id <- |event: &Self| trace_id(event.trace.as_ref()),
-    project: workspace_id, changes, nodes, definitions, title, output, goal, percent, result,
+    project: workspace_id, changes, full, nodes, folded, counts as kept, definitions, title, output, goal, percent, result,
     trace: traceparent, at: at_unix_ms, priorities as absent,
+}, first: |event: &mut pb::PlanEvent| {
+    // Those of earlier versions counted nothing and told every node.
+    event.full |= event.counts.is_none();
+    Ok::<(), CodecError>(())
 });
+
+message!(Counts, NodeCounts { todo, queued, in_progress, blocked, done, cancelled });

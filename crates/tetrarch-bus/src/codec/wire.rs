@@ -379,6 +379,19 @@ impl<P, C: Wire<P> + Ord> Wire<Vec<P>> for BTreeSet<C> {
     }
 }
 
+impl<P, K: Ord + Clone, V: Clone> Wire<Vec<P>> for BTreeMap<K, V>
+where
+    (K, V): Wire<P>,
+{
+    fn put(&self) -> Vec<P> {
+        self.iter().map(|(key, value)| (key.clone(), value.clone()).put()).collect()
+    }
+
+    fn get(held: Vec<P>) -> Result<Self, CodecError> {
+        each(held)
+    }
+}
+
 /// Pairs of text: sorted, the last of equal names.
 impl Wire<BTreeMap<String, String>> for Vec<(String, String)> {
     fn put(&self) -> BTreeMap<String, String> {

@@ -120,7 +120,7 @@ impl ResourceKind {
             Self::Runs => all(&[KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal]),
             Self::Goals => all(&[KeyKind::Goal, KeyKind::GoalState]),
             Self::Nodes => {
-                let mut wanted = all(&[KeyKind::Goal]);
+                let mut wanted = all(&[KeyKind::Goal, KeyKind::Plan]);
                 wanted.extend([KeyKind::Node, KeyKind::NodeState].map(|kind| match args.epic {
                     Some(epic) => Select::OfEpic(kind, epic),
                     None => Select::Kind(kind),

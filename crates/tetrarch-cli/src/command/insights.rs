@@ -38,6 +38,7 @@ pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), Cli
     let bus = context.client().await?.bus;
     let wanted = [
         Select::One(RecordKey::Goal(epic)),
+        Select::One(RecordKey::Plan(epic)),
         Select::OfEpic(KeyKind::Node, epic),
         Select::OfEpic(KeyKind::NodeState, epic),
     ];

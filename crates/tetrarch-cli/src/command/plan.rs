@@ -17,7 +17,7 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::graph::dependencies;
 use tetrarch_core::plan::proposal::DraftVerdict;
-use tetrarch_core::plan::{Node, NodeState, NodeStatus, PlanEvent};
+use tetrarch_core::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 
 use self::diff::versions;
 use crate::context::{Context, HumanClient};
@@ -192,6 +192,9 @@ fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Shee
         .field("version", Cell::some(plan.map(|plan| plan.version)))
         .field("updated", Cell::some(plan.map(|plan| stamp(plan.updated))))
         .field("output", Cell::some(plan.and_then(|plan| plan.output)));
+    if let Some(ended) = plan.and_then(ended_earlier) {
+        sheet.field("ended earlier", ended);
+    }
     let lines = nodes(snapshot, epic).map(|(node, state)| {
         let depth = std::iter::successors(node.id.parent(), |id| id.parent()).count();
         let attempts = state.filter(|state| state.attempts > 0);
@@ -218,6 +221,19 @@ fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Shee
     });
     sheet.table("nodes", lines.collect());
     sheet
+}
+
+/// The children that are no longer nodes of a plan, in words; none when there are none.
+pub(super) fn ended_earlier(plan: &Plan) -> Option<String> {
+    let all = plan.folded.values();
+    let counts = all.fold([0; 3], |[done, failed, cancelled], it| {
+        [done + it.done, failed + it.failed, cancelled + it.cancelled]
+    });
+    let words = ["done", "failed", "cancelled"];
+    let said = counts.iter().zip(words).filter(|(count, _)| **count > 0);
+    let said: Vec<String> = said.map(|(count, word)| format!("{count} {word}")).collect();
+    (!said.is_empty())
+        .then(|| format!("{}; list them with `tetrarch plan history`", said.join(", ")))
 }
 
 async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {

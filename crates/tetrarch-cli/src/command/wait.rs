@@ -88,7 +88,9 @@ impl WaitTarget {
             Self::Run(run) => vec![Select::One(RecordKey::RunStatus(*run))],
             Self::Agent(agent) => vec![Select::One(RecordKey::Agent(agent.clone()))],
             Self::Node(epic, _) => {
-                [KeyKind::Node, KeyKind::NodeState].map(|kind| Select::OfEpic(kind, *epic)).to_vec()
+                let mut all = vec![Select::One(RecordKey::Plan(*epic))];
+                all.extend([KeyKind::Node, KeyKind::NodeState].map(|it| Select::OfEpic(it, *epic)));
+                all
             }
             Self::Change(change) => vec![Select::One(RecordKey::Change(*change))],
         }

@@ -14,6 +14,7 @@ use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::{Bus, snapshot};
 use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::plan::folding::is_used;
 
 use self::story::{Focus, Story};
 use crate::command::plan::waits_for;
@@ -156,8 +157,11 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
     .await?;
     let now = match &focus {
         Focus::Node(epic, node) => {
-            let wanted =
-                [Select::OfEpic(KeyKind::Node, *epic), Select::OfEpic(KeyKind::NodeState, *epic)];
+            let wanted = [
+                Select::One(RecordKey::Plan(*epic)),
+                Select::OfEpic(KeyKind::Node, *epic),
+                Select::OfEpic(KeyKind::NodeState, *epic),
+            ];
             node_stands(&StateSnapshot::read(&bus, &wanted).await?, *epic, *node)
         }
         Focus::Agent(_) | Focus::Attempt(..) => stand(&story, &focus),
@@ -187,7 +191,9 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
 fn node_stands(snapshot: &StateSnapshot, epic: EpicId, node: NodeId) -> Vec<String> {
     let known = snapshot.records.nodes.get(&epic).is_some_and(|nodes| nodes.contains_key(&node));
     if !known {
-        return Vec::new();
+        let plan = snapshot.records.plans.get(&epic);
+        let left = plan.is_some_and(|plan| is_used(&plan.folded, node));
+        return left.then(|| format!("{node} has ended and left the plan")).into_iter().collect();
     }
     let mut said = format!("{node} is {}", snapshot.node_status(epic, node).as_str());
     let states = snapshot.records.node_states.get(&epic);

@@ -9,6 +9,7 @@ use tetrarch_core::error::ErrorCode;
 use tetrarch_core::id::{NodeId, Principal};
 use tetrarch_core::intensity::Failures;
 use tetrarch_core::plan::change::{self, Change, Changed, Edit, NewNode, Present};
+use tetrarch_core::plan::folding::Folded;
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, may_apply, may_decide};
 use tetrarch_core::plan::{Blocker, Node, NodeState, NodeStatus, graph, schema};
 use tetrarch_core::priority::Priorities;
@@ -114,8 +115,9 @@ impl PlanCase {
     }
 
     fn present(&self) -> Present<'_> {
+        static NONE: Folded = Folded::new();
         let Self { version, nodes, states, output } = self;
-        Present { version: *version, nodes, states, output: *output }
+        Present { version: *version, nodes, states, output: *output, folded: &NONE }
     }
 
     fn apply(&self, base: u32, edit: &Edit) -> CaseOutcome {

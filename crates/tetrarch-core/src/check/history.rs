@@ -22,7 +22,7 @@ use crate::reservation::Reservation;
 use crate::run::{RunEvent, RunState, RunStatus};
 
 use super::tree::is_live;
-use super::{Findings, gate};
+use super::{Findings, folding, gate};
 
 /// Looks at every record that an entry changes.
 pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
@@ -81,11 +81,11 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
                 found.must(grows, 10, &new.id, "its firings were uncounted");
             }
+            Record::Plan(plan) => folding::check(before, entry, plan, found),
             Record::Host(_)
             | Record::Project(_)
             | Record::Profile(..)
             | Record::Goal(_)
-            | Record::Plan(_)
             | Record::Decision(_) => {}
         }
     }
@@ -325,8 +325,15 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         return;
     }
     let subject = format!("{epic} {id}");
-    let of_node = matches!(key, RecordKey::Node(..));
-    found.must(!of_node, 10, &subject, "its id is forgotten while its goal is kept");
+    if entry.dropped.contains(&RecordKey::Node(epic, id)) {
+        // Its state goes with it, which `folding` counts.
+        let node = before.nodes.get(&epic).and_then(|nodes| nodes.get(&id));
+        let node = node.is_none_or(|node| node.spawned);
+        found.must(node, 10, &subject, "its id is forgotten while its goal is kept");
+        let told = entry.records.iter().any(|it| matches!(it, Record::Plan(it) if it.epic == epic));
+        found.must(told, 13, &subject, "it left the plan, which does not say so");
+        return;
+    }
     // Its attempt may end with it.
     let over = |record: &Record, state: &NodeState| {
         matches!(record, Record::Assignment(it)
@@ -343,6 +350,8 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
 
 fn definition(before: &Records, epic: EpicId, new: &Node, found: &mut Findings) {
     let old = before.nodes.get(&epic).and_then(|nodes| nodes.get(&new.id));
+    let used = before.plans.get(&epic).is_some_and(|plan| folding::is_used(&plan.folded, new.id));
+    found.must(old.is_some() || !used, 10, &format!("{epic} {}", new.id), "its id was used before");
     let state = before.node_states.get(&epic).and_then(|states| states.get(&new.id));
     let (Some(old), Some(state)) = (old, state) else { return };
     let kept = !state.status.is_settled() || old == new;

@@ -23,8 +23,8 @@ pub(super) fn check(records: &Records, found: &mut Findings) {
             continue;
         };
         header(goal, plan, found);
-        leaves(records, id, found);
-        whole(records, state, found);
+        leaves(records, plan, found);
+        whole(records, plan, state, found);
     }
     let known = |id: &EpicId| records.goals.contains_key(id);
     for id in records.plans.keys().chain(records.goal_states.keys()).chain(records.nodes.keys()) {
@@ -42,7 +42,8 @@ fn header(goal: &Goal, plan: &Plan, found: &mut Findings) {
     found.must(plan.project == goal.project, 13, &goal.id, "goal and plan are of two projects");
 }
 
-fn leaves(records: &Records, epic: EpicId, found: &mut Findings) {
+fn leaves(records: &Records, plan: &Plan, found: &mut Findings) {
+    let epic = plan.epic;
     let (Some(nodes), Some(states)) = (records.nodes.get(&epic), records.node_states.get(&epic))
     else {
         found.must(false, 13, &epic, "its plan has no nodes");
@@ -54,7 +55,7 @@ fn leaves(records: &Records, epic: EpicId, found: &mut Findings) {
         found.must(states.contains_key(id), 14, &At(epic, *id), "a leaf has no state");
     }
     let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
-    for id in graph::newly_ready(nodes, &statuses) {
+    for id in graph::newly_ready(nodes, &statuses, &plan.folded) {
         found.must(false, 27, &At(epic, id), "all it depends on is done, and it is not queued");
     }
     for state in states.values() {
@@ -144,7 +145,7 @@ fn early(records: &Records, epic: EpicId, state: &NodeState, found: &mut Finding
     }
 }
 
-fn whole(records: &Records, state: &GoalState, found: &mut Findings) {
+fn whole(records: &Records, plan: &Plan, state: &GoalState, found: &mut Findings) {
     let (Some(nodes), Some(states)) =
         (records.nodes.get(&state.id), records.node_states.get(&state.id))
     else {
@@ -152,7 +153,7 @@ fn whole(records: &Records, state: &GoalState, found: &mut Findings) {
     };
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
-    let derived = rollup::rollup(&statuses, &ids);
+    let derived = rollup::rollup(&statuses, &ids, &plan.folded);
     // A goal that was given up keeps how far it had come.
     let kept = matches!(state.status, GoalStatus::Cancelled | GoalStatus::Archived);
     found.must(

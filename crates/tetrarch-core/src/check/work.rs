@@ -9,6 +9,7 @@ use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
 
 use super::Findings;
+use super::folding::is_used;
 use super::tree::is_live;
 
 /// Looks at every agent's work, every run and every assignment.
@@ -141,11 +142,13 @@ fn one_assignment(records: &Records, assignment: &Assignment, found: &mut Findin
     let id = &assignment.id;
     let states = records.node_states.get(&assignment.epic);
     let Some(state) = states.and_then(|states| states.get(&assignment.node)) else {
-        // A node that was worked on before may have been split since.
+        // A node that was worked on before may have been split since, or have left its plan.
         let known = records.nodes.get(&assignment.epic);
         let known = known.is_some_and(|nodes| nodes.contains_key(&assignment.node));
-        let split = known && assignment.status.is_terminal();
-        found.must(split, 14, id, format_args!("its node {} is no leaf", assignment.node));
+        let plan = records.plans.get(&assignment.epic);
+        let left = plan.is_some_and(|plan| is_used(&plan.folded, assignment.node));
+        let over = (known || left) && assignment.status.is_terminal();
+        found.must(over, 14, id, format_args!("its node {} is no leaf", assignment.node));
         return;
     };
     if assignment.status.is_terminal() {

@@ -9,9 +9,9 @@ use super::IdError;
 /// The order is the plan's: a phase, then its tasks, each with its subtasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
-    phase: u16,
-    task: u16,
-    subtask: u16,
+    phase: u32,
+    task: u32,
+    subtask: u32,
 }
 
 /// The tier of a plan a node stands on.
@@ -25,24 +25,24 @@ pub enum Tier {
     Subtask,
 }
 
-const NODE_FORMS: &str = "P<n>, T<n>.<n> or S<n>.<n>.<n> with numbers from 1 to 65535";
+const NODE_FORMS: &str = "P<n>, T<n>.<n> or S<n>.<n>.<n> with numbers from 1 to 4294967295";
 
 impl NodeId {
     /// The id of a phase; numbers start at 1.
     #[must_use]
-    pub fn phase(phase: u16) -> Self {
+    pub fn phase(phase: u32) -> Self {
         Self { phase, task: 0, subtask: 0 }
     }
 
     /// The id of a task.
     #[must_use]
-    pub fn task(phase: u16, task: u16) -> Self {
+    pub fn task(phase: u32, task: u32) -> Self {
         Self { phase, task, subtask: 0 }
     }
 
     /// The id of a subtask.
     #[must_use]
-    pub fn subtask(phase: u16, task: u16, subtask: u16) -> Self {
+    pub fn subtask(phase: u32, task: u32, subtask: u32) -> Self {
         Self { phase, task, subtask }
     }
 
@@ -68,7 +68,7 @@ impl NodeId {
 
     /// The number within its own tier, from 1.
     #[must_use]
-    pub fn ordinal(self) -> u16 {
+    pub fn ordinal(self) -> u32 {
         match self.tier() {
             Tier::Phase => self.phase,
             Tier::Task => self.task,
@@ -78,7 +78,7 @@ impl NodeId {
 
     /// The phase it belongs to (or is).
     #[must_use]
-    pub fn phase_number(self) -> u16 {
+    pub fn phase_number(self) -> u32 {
         self.phase
     }
 }
@@ -106,12 +106,12 @@ impl FromStr for NodeId {
             'S' => 3,
             _ => return Err(form(0)),
         };
-        let mut numbers = [0u16; 3];
+        let mut numbers = [0u32; 3];
         let parts: Vec<&str> = chars.as_str().split('.').collect();
         let mut position = 1;
         for (index, part) in parts.iter().enumerate() {
             let canonical = !part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
-            let number = part.parse::<u16>().ok().filter(|_| canonical && index < wanted);
+            let number = part.parse::<u32>().ok().filter(|_| canonical && index < wanted);
             match (number, numbers.get_mut(index)) {
                 (Some(number), Some(slot)) => *slot = number,
                 (_, _) => return Err(form(position)),
@@ -136,7 +136,9 @@ mod tests {
         for text in ["P1", "T1.2", "S1.2.3", "S5.7.7"] {
             assert_eq!(text.parse::<NodeId>().unwrap().to_string(), text);
         }
-        for text in ["", "P", "P0", "P01", "T1", "T1.2.3", "S1.2", "X1", "P1.", "P-1", "P99999"] {
+        for text in
+            ["", "P", "P0", "P01", "T1", "T1.2.3", "S1.2", "X1", "P1.", "P-1", "P4294967296"]
+        {
             assert!(text.parse::<NodeId>().is_err(), "{text}");
         }
         let mut ids: Vec<NodeId> =

@@ -15,14 +15,18 @@ use crate::time::{BusTime, Millis};
 
 /// First wait after a refusal that time may cure; doubled with each further one.
 const RETRY_FIRST: Millis = Millis(250);
+/// Plan events that wait for the versions before them.
+const LATER_EVENTS_MAX: usize = 256;
 /// Longest wait after a refusal that time may cure.
 const RETRY_MAX: Millis = Millis::from_secs(30);
 
 /// One epic.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Epic {
-    /// Its plan as the last event told it.
+    /// Its plan as the events tell it, whole.
     pub(super) plan: Option<PlanEvent>,
+    /// Events that go on from a version that is not known: STATE is read.
+    later: BTreeMap<u32, PlanEvent>,
     /// Definitions seen so far.
     pub(super) nodes: BTreeMap<NodeId, Node>,
     /// Results seen so far.
@@ -66,6 +70,40 @@ pub(super) enum Collect {
 }
 
 impl Epic {
+    /// Takes what an event, or STATE, tells of the plan, and whatever came before it and goes on from there.
+    pub(super) fn learn_plan(&mut self, event: PlanEvent) {
+        let known = |plan: &Option<PlanEvent>| plan.as_ref().map_or(0, |known| known.version);
+        let mut next = Some(event);
+        while let Some(event) = next {
+            if event.version > known(&self.plan) {
+                match event.onto(self.plan.as_ref()) {
+                    Ok(event) => self.set(event),
+                    Err(event) => drop(self.later.insert(event.version, *event)),
+                }
+                if self.later.len() > LATER_EVENTS_MAX {
+                    self.later.pop_first();
+                }
+            }
+            let version = known(&self.plan);
+            self.later.retain(|later, _| *later > version);
+            next = version.checked_add(1).and_then(|version| self.later.remove(&version));
+        }
+    }
+
+    /// What left the plan is forgotten with it.
+    fn set(&mut self, mut plan: PlanEvent) {
+        for node in std::mem::take(&mut plan.definitions) {
+            // Whatever it was refused for may be cured by its new definition.
+            self.waits.remove(&node.id);
+            self.nodes.insert(node.id, node);
+        }
+        let stands = |id: &NodeId| plan.nodes.binary_search_by_key(id, |view| view.id).is_ok();
+        self.nodes.retain(|id, _| stands(id));
+        self.results.retain(|id, _| stands(id));
+        self.waits.retain(|id, _| stands(id));
+        self.plan = Some(plan);
+    }
+
     /// Makes a node wait, longer each time.
     pub(super) fn wait(&mut self, now: BusTime, node: NodeId) {
         let times = self.waits.get(&node).map_or(1, |wait| wait.times + 1);
@@ -131,6 +169,12 @@ impl Epic {
         nodes: Vec<Node>,
         results: Vec<(NodeId, Collected)>,
     ) {
+        let stands = |id: NodeId| {
+            let plan = self.plan.as_ref();
+            plan.is_none_or(|plan| plan.nodes.iter().any(|view| view.id == id))
+        };
+        let nodes: Vec<Node> = nodes.into_iter().filter(|node| stands(node.id)).collect();
+        let results: Vec<_> = results.into_iter().filter(|(id, _)| stands(*id)).collect();
         for node in nodes {
             self.nodes.entry(node.id).or_insert(node);
         }
@@ -162,8 +206,11 @@ impl Epic {
         })
     }
 
-    /// Whether a definition, or a result of a reached goal, has not been seen yet.
+    /// Whether a version of the plan, a definition, or a result of a reached goal has not been seen yet.
     pub(super) fn lacks_anything(&self) -> bool {
+        if !self.later.is_empty() {
+            return true;
+        }
         let Some(plan) = &self.plan else { return false };
         let definitions = plan.nodes.iter().any(|view| !self.nodes.contains_key(&view.id));
         let results = plan.goal == GoalStatus::Completed
@@ -201,10 +248,19 @@ impl Epic {
         };
         let mut result = RunResult::ended(Outcome::Success, "");
         result.crystallization = format!("{} results, plan version {}", parts.len(), plan.version);
+        let gone = plan.counts.done.saturating_sub(leaves_done(plan));
+        if gone > 0 {
+            result.crystallization += &format!("; {gone} more of children that ended earlier");
+        }
         result.artifacts = parts.iter().flat_map(|(_, part)| part.artifacts.clone()).collect();
         result.deliverable = if fits { whole } else { listed() };
         result
     }
+}
+
+fn leaves_done(plan: &PlanEvent) -> u32 {
+    let done = plan.nodes.iter().filter(|view| view.status == NodeStatus::Done);
+    u32::try_from(done.filter(|view| plan.is_leaf(view.id)).count()).unwrap_or(u32::MAX)
 }
 
 fn backoff(times: u32) -> Millis {

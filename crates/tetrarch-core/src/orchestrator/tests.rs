@@ -57,7 +57,10 @@ fn plan(version: u32, nodes: Vec<NodeView>) -> PlanEvent {
         reason: PlanReason::InitialCreate,
         changes: Vec::new(),
         definitions: nodes.iter().map(|view| node(&view.id.to_string())).collect(),
+        full: true,
         nodes,
+        folded: Vec::new(),
+        counts: Default::default(),
         title: "goal".to_owned(),
         output: None,
         goal: GoalStatus::Active,
@@ -214,7 +217,8 @@ fn reached_goal_is_assembled_once_from_what_is_there() {
     event.goal = GoalStatus::Completed;
     let effects = learn(&mut po, event.clone());
     assert!(effects.contains(&Effect::Collect(epic())), "the result was not seen: read it");
-    let collected = |results| Input::Collected { epic: epic(), nodes: Vec::new(), results };
+    let collected =
+        |results| Input::Collected { epic: epic(), plan: None, nodes: Vec::new(), results };
     assert!(po.step(NOW, collected(Vec::new())).is_empty(), "STATE lags behind");
     let due = po.next_deadline().unwrap();
     assert_eq!(po.step(due, Input::Tick), [Effect::Collect(epic())]);
@@ -281,4 +285,44 @@ fn changed_plan_is_staffed_as_it_is_now() {
 
 fn answer_with((request, _): &(RequestId, SpawnRequest), reason: DenialReason) -> MailBody {
     MailBody::SpawnAnswer(denied(*request, reason))
+}
+
+#[test]
+fn a_plan_that_tells_what_changed_goes_on_from_the_version_before_it() {
+    let mut po = po();
+    learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Done), view("T1.2", NodeStatus::Todo)]));
+    let mut event = plan(2, vec![view("T1.2", NodeStatus::Queued)]);
+    (event.full, event.folded) = (false, vec!["T1.1".parse().unwrap()]);
+    assert_eq!(requests(&learn(&mut po, event)).len(), 1, "the rest is as it was");
+    let known = &po.epics[&epic()];
+    let ids: Vec<NodeId> = known.plan.iter().flat_map(|it| &it.nodes).map(|it| it.id).collect();
+    assert_eq!(ids, ["T1.2".parse().unwrap()]);
+    assert_eq!(known.nodes.len(), 1, "what left the plan is forgotten");
+}
+
+#[test]
+fn a_plan_with_a_version_missing_is_read_from_state_and_goes_on_from_there() {
+    let mut po = po();
+    let part = |version, status| {
+        let mut event = plan(version, vec![view("T1.2", status)]);
+        (event.full, event.definitions) = (false, Vec::new());
+        event
+    };
+    assert_eq!(learn(&mut po, part(7, NodeStatus::Blocked)), [Effect::Collect(epic())]);
+    assert_eq!(learn(&mut po, part(8, NodeStatus::Queued)), [], "it is asked for once");
+    let state = |version| {
+        let nodes = vec![view("T1.1", NodeStatus::Done), view("T1.2", NodeStatus::Todo)];
+        let whole = plan(version, nodes);
+        let nodes = whole.definitions.clone();
+        let whole = Some(Box::new(PlanEvent { definitions: Vec::new(), ..whole }));
+        Input::Collected { epic: epic(), plan: whole, nodes, results: Vec::new() }
+    };
+    assert_eq!(po.step(NOW, state(5)), [], "STATE lags behind");
+    let due = po.next_deadline().unwrap();
+    assert_eq!(po.step(due, Input::Tick), [Effect::Collect(epic())]);
+    let effects = po.step(due, state(6));
+    let asked = requests(&effects);
+    assert_eq!(asked.len(), 1, "{effects:?}");
+    assert_eq!(asked[0].1.node, Some("T1.2".parse().unwrap()), "as the last event has it");
+    assert_eq!(po.epics[&epic()].plan.as_ref().map(|plan| plan.version), Some(8));
 }

@@ -62,7 +62,7 @@ pub(super) fn pay(draft: &mut Draft<'_>, planning: Planning, took: Spend) -> Pla
 
 /// What an agent that ends has set aside for questions counts as spent: nobody is left to book what they took.
 pub(super) fn forfeit(draft: &mut Draft<'_>, agent: &AgentId) {
-    let all: Vec<DispatchId> = draft.base().plannings.keys().copied().collect();
+    let all: Vec<DispatchId> = draft.base().set_aside().collect();
     for id in all {
         let Some(planning) = draft.planning(id).filter(|it| it.set_aside != Spend::default())
         else {

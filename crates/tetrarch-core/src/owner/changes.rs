@@ -41,8 +41,8 @@ pub(super) fn propose(
         return Err(Refusal::new(ErrorCode::NotFound, format!("run {run} was not found")));
     };
     let reviewed = draft.assignment(run.assignment).map(|it| it.purpose) == Some(Purpose::Review);
-    let known = |change: &Change| change.run == run.id && change.made == *made;
-    if reviewed || draft.base().changes.values().any(known) {
+    let known = |change: &Change| change.made == *made;
+    if reviewed || draft.base().made_by(run.id).any(known) {
         // A review changes nothing, and a report may come twice.
         return Ok(());
     }

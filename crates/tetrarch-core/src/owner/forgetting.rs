@@ -95,7 +95,7 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
     let closed = kept.due(records.closed(), beyond, kept.goals, now);
     let mut looked_at = closed.take(GOALS_LOOKED_AT);
     // One, since a plan may be as large as a commit.
-    if let Some(epic) = looked_at.find(|epic| !is_referred_to(records, *epic)) {
+    if let Some(epic) = looked_at.find(|epic| !records.is_worked_on(*epic)) {
         forget_goal(draft, epic);
     }
 }
@@ -146,12 +146,6 @@ fn forget_run(draft: &mut Draft<'_>, id: RunId) {
     }
     draft.forget(RecordKey::Run(id));
     draft.forget(RecordKey::RunStatus(id));
-}
-
-/// Whether something that is kept belongs to an epic.
-fn is_referred_to(records: &Records, epic: EpicId) -> bool {
-    let worked = records.assignments.values().any(|assignment| assignment.epic == epic);
-    worked || records.runs.values().any(|run| run.epic == epic)
 }
 
 fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {

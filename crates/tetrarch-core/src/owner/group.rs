@@ -4,13 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::goal::GoalStatus;
-use crate::id::{CommitId, EpicId};
+use crate::id::{CommitId, EpicId, NodeId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, STEP_BYTES_MAX};
-use crate::plan::PlanEvent;
+use crate::liveness::Liveness;
 use crate::plan::proposal::{PlanReview, ReviewAsk};
-use crate::plan::view::views;
+use crate::plan::{Plan, PlanEvent, folding, view};
 use crate::records::Records;
 use crate::step::{PlanTouch, Step};
 use crate::time::BusTime;
@@ -40,7 +39,7 @@ impl Group {
             self.intake_seq = 0;
         }
         self.intake_seq = self.intake_seq.max(intake_seq.unwrap_or(0));
-        self.weight += weight::written(&step);
+        self.weight += weight::written(records, &step);
         for (key, record) in step.records {
             records.put(record.clone());
             // What an earlier input of the group forgot is known again.
@@ -147,7 +146,7 @@ fn reviews(records: &Records, asked: Vec<(EpicId, ReviewAsk)>, now: BusTime) -> 
     reviews.into_values().collect()
 }
 
-/// Raises an epic's version and describes the plan as it now is.
+/// Raises an epic's version, folds what is over and describes the plan as it now is.
 fn raise(
     records: &mut Records,
     step: &mut Step,
@@ -161,41 +160,61 @@ fn raise(
     plan.reason = touch.reason;
     plan.updated = now;
     let created = plan.version == 1;
-    let nodes = records.nodes.get(&epic)?;
-    let states = records.node_states.get(&epic)?;
-    let goal = records.goals.get(&epic)?;
-    let goal_state = records.goal_states.get(&epic)?;
-    let event = PlanEvent {
-        epic,
-        plan: plan.id,
-        project: plan.project.clone(),
-        version: plan.version,
-        source: plan.source,
-        reason: plan.reason,
-        changes: touch.changes,
-        nodes: views(nodes, states),
-        definitions: if created {
-            nodes.values().cloned().collect()
-        } else {
-            touch.defined.iter().filter_map(|id| nodes.get(id).cloned()).collect()
-        },
-        title: if created { goal.title.clone() } else { String::new() },
-        output: plan.output,
-        goal: goal_state.status,
-        percent: goal_state.percent,
-        result: match goal_state.status {
-            GoalStatus::Completed => goal_state.result.clone(),
-            GoalStatus::Active
-            | GoalStatus::Paused
-            | GoalStatus::Cancelled
-            | GoalStatus::Archived => None,
-        },
-        priorities: goal_state.priorities,
-        trace: touch.trace,
-        at: now,
-    };
+    let folded = fold(records, step, &mut plan);
     let record = Record::Plan(Box::new(plan));
     records.put(record.clone());
     step.records.insert(RecordKey::Plan(epic), record);
-    Some(event)
+    let changed = view::changed(epic, step.records.keys().chain(&step.dropped));
+    let nodes = records.nodes.get(&epic)?;
+    let definitions = if created {
+        nodes.values().cloned().collect()
+    } else {
+        touch.defined.iter().filter_map(|id| nodes.get(id).cloned()).collect()
+    };
+    let goal = records.goals.get(&epic)?;
+    Some(PlanEvent {
+        changes: touch.changes,
+        folded,
+        definitions,
+        title: if created { goal.title.clone() } else { String::new() },
+        trace: touch.trace,
+        ..view::told(records, epic, &changed)?
+    })
+}
+
+/// Takes the nodes of ended children out of their plan, with what they handed over, except the latest and those
+/// whose agent is not gone (spec 05, Nothing grows with history); gives their ids.
+fn fold(records: &mut Records, step: &mut Step, plan: &mut Plan) -> Vec<NodeId> {
+    let epic = plan.epic;
+    let (Some(nodes), Some(states)) = (records.nodes.get(&epic), records.node_states.get(&epic))
+    else {
+        return Vec::new();
+    };
+    let is_over = |id: &NodeId| {
+        let latest = states.get(id).and_then(|state| state.latest);
+        let latest = latest.and_then(|id| records.assignments.get(&id));
+        let agent = latest.and_then(|it| records.agents.get(&it.agent));
+        latest.is_none_or(|it| it.status.is_terminal())
+            && agent.is_none_or(|it| it.liveness == Liveness::Terminated)
+            && records.waiting_of(epic, *id).next().is_none()
+    };
+    let settled = |id: &NodeId| states.get(id).is_some_and(|state| state.status.is_settled());
+    let mut over = folding::beyond(nodes, |id| states.get(&id));
+    over.retain(|id| settled(id) && is_over(id));
+    for id in &over {
+        let phase = NodeId::phase(id.phase_number());
+        if let Some(state) = records.node_states.get(&epic).and_then(|states| states.get(id)) {
+            plan.folded.entry(phase).or_default().add(state);
+        }
+        let handed_over = records.crystallizations.get(&epic);
+        let handed_over = handed_over.is_some_and(|it| it.contains_key(&Some(*id)));
+        let own = [RecordKey::Node(epic, *id), RecordKey::NodeState(epic, *id)];
+        let also = handed_over.then_some(RecordKey::Crystallization(epic, Some(*id)));
+        for key in own.into_iter().chain(also) {
+            records.remove(&key);
+            step.records.remove(&key);
+            step.dropped.push(key);
+        }
+    }
+    over
 }

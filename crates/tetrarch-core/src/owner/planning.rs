@@ -118,6 +118,7 @@ impl<'r> Desk<'_, 'r> {
             nodes: records.nodes.get(&epic).ok_or_else(none)?,
             states: records.node_states.get(&epic).ok_or_else(none)?,
             output: plan.output,
+            folded: &plan.folded,
         })
     }
 

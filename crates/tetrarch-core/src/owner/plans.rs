@@ -6,6 +6,8 @@ mod attempt;
 mod goal;
 mod waiting;
 
+use std::collections::BTreeMap;
+
 use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::GoalStatus;
@@ -14,7 +16,7 @@ use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
 use crate::plan::{
     Blocker, CREDENTIAL_MISSING, DEPENDS, Node, NodeChange, NodeState, NodeStatus, PlanReason,
-    graph, rollup,
+    folding, graph, rollup,
 };
 use crate::priority::Priorities;
 use crate::request::Request;
@@ -163,13 +165,15 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
             *status = NodeStatus::Todo;
         }
     }
-    for id in graph::newly_ready(&nodes, &statuses) {
+    let folded = draft.folded(epic);
+    for id in graph::newly_ready(&nodes, &statuses, folded) {
         move_node(draft, epic, id, NodeStatus::Queued, "all it depends on is done", |state| {
             state.blocker = None;
         });
     }
+    give_up_failed(draft, epic, &nodes);
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let rollup = rollup::rollup(&draft.leaf_statuses(epic), &ids);
+    let rollup = rollup::rollup(&draft.leaf_statuses(epic), &ids, folded);
     crystallizing::roll_up(draft, epic, &nodes, &rollup);
     let Some(mut state) = draft.goal_state(epic).cloned() else { return };
     let derived = rollup.goal.status();
@@ -188,6 +192,22 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
     if moved || state.percent != percent {
         state.percent = percent;
         draft.put(Record::GoalState(Box::new(state)));
+    }
+}
+
+/// What failed of children that were asked for without a node is given up when it is no longer among the latest
+/// that ended, so that it leaves the plan as the others do.
+fn give_up_failed(draft: &mut Draft<'_>, epic: EpicId, nodes: &BTreeMap<NodeId, Node>) {
+    for id in folding::beyond(nodes, |id| draft.node_state(epic, id)) {
+        let failed = |state: &&NodeState| state.status == NodeStatus::Blocked;
+        let Some(since) = draft.node_state(epic, id).filter(failed).map(|state| state.since) else {
+            continue;
+        };
+        move_node(draft, epic, id, NodeStatus::Cancelled, "others have ended since", |_| {});
+        if let Some(mut state) = draft.node_state(epic, id).cloned() {
+            state.since = since;
+            draft.put(Record::NodeState(epic, Box::new(state)));
+        }
     }
 }
 

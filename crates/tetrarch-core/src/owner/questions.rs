@@ -121,11 +121,9 @@ pub(super) fn desk_of(draft: &Draft<'_>, to: &Principal) -> Principal {
 /// Nobody waits for the answers to the escalations of a node any more: its plan has changed.
 pub(super) fn withdraw_escalations(draft: &mut Draft<'_>, epic: EpicId, node: NodeId, why: &str) {
     let of_node = |question: &&Question| {
-        (question.epic, question.node) == (epic, node)
-            && question.escalates.is_some()
-            && question.status == QuestionStatus::Open
+        (question.epic, question.node) == (epic, node) && question.escalates.is_some()
     };
-    let open: Vec<Question> = draft.base().questions.values().filter(of_node).cloned().collect();
+    let open: Vec<Question> = draft.base().open_questions().filter(of_node).cloned().collect();
     for question in open {
         withdraw(draft, question, why);
     }
@@ -226,9 +224,8 @@ pub(super) fn withdraw_escalated(
         question.escalates.is_some()
             && question.epic == epic
             && node.is_none_or(|node| question.node == node)
-            && question.status == QuestionStatus::Open
     };
-    let open: Vec<Question> = draft.base().questions.values().filter(about).cloned().collect();
+    let open: Vec<Question> = draft.base().open_questions().filter(about).cloned().collect();
     for question in open {
         withdraw(draft, question, why);
     }

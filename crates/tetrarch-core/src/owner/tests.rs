@@ -14,6 +14,7 @@ mod denials;
 mod draining;
 mod files;
 pub(crate) mod fleet;
+mod folding;
 mod forgetting;
 mod goals;
 mod holding;

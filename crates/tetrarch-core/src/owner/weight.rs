@@ -1,15 +1,19 @@
 //! About how many bytes things take in an entry: never less than they do, so that what is let in
 //! always fits into one commit (spec 02, Bounds). Texts count as they are, the rest by its kind.
 
+use std::collections::BTreeSet;
+
 use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
 use crate::goal::Goal;
-use crate::ledger::{Event, Record};
+use crate::id::{EpicId, NodeId};
+use crate::ledger::{Event, Record, RecordKey};
+use crate::limits::FULL_EVENT_NODES_MAX;
 use crate::mail::receipt::About;
 use crate::mail::{Mail, MailBody, SpawnAnswer};
-use crate::plan::{Node, NodeState};
+use crate::plan::{Node, NodeState, view};
 use crate::planner::Planning;
 use crate::records::Records;
 use crate::step::{PlanTouch, Step};
@@ -26,21 +30,23 @@ const KEY: usize = 96;
 const ENTRY: usize = 8;
 
 /// What a step may need, given the records before it: what it writes, and beside that the nodes that
-/// stand in the plans it touches. The ledger leaves those out (decision 0030); the published event,
-/// which has the same bound, does not.
+/// stand in the small plans it touches. The ledger leaves those out (decision 0030); the published event,
+/// which has the same bound, tells every one of them.
 pub(super) fn step(records: &Records, step: &Step) -> usize {
-    let standing = |epic| {
-        let nodes = records.nodes.get(epic).into_iter().flat_map(|nodes| nodes.values());
-        let states = records.node_states.get(epic).into_iter().flat_map(|all| all.values());
-        let known: usize = nodes.map(|node| VIEW + node.name.len()).sum();
-        let found: usize = states.map(|state| list(&state.findings)).sum();
-        known + found
-    };
-    written(step) + step.plans.keys().map(standing).sum::<usize>()
+    let mut shown = changed(step);
+    for epic in step.plans.keys() {
+        let nodes = records.nodes.get(epic).filter(|nodes| nodes.len() <= FULL_EVENT_NODES_MAX);
+        shown.extend(nodes.into_iter().flat_map(|nodes| nodes.keys()).map(|id| (*epic, *id)));
+    }
+    by_itself(step) + views(records, step, &shown)
 }
 
-/// What a step adds to an entry.
-pub(super) fn written(step: &Step) -> usize {
+/// What a step adds to an entry and to the events of its plans.
+pub(super) fn written(records: &Records, step: &Step) -> usize {
+    by_itself(step) + views(records, step, &changed(step))
+}
+
+fn by_itself(step: &Step) -> usize {
     let written: usize = step.records.values().map(record).sum();
     let events: usize = step.events.iter().map(event).sum();
     let sent: usize = step.mail.iter().map(mail).sum();
@@ -49,13 +55,14 @@ pub(super) fn written(step: &Step) -> usize {
     written + events + sent + plans + asked + step.seals.len() * ITEM + step.dropped.len() * KEY
 }
 
-/// What a step itself adds to a plan's event: its changes, and every node that is new in it.
+/// What a step itself adds to a plan's event beside nodes that stand there: its changes, and the definitions
+/// that are new in it.
 fn plan(step: &Step, touch: &PlanTouch) -> usize {
     let changes: usize = touch.changes.iter().map(|change| VIEW + change.why.len()).sum();
     let new = step.records.values().map(|record| match record {
-        Record::Node(_, new) => VIEW + new.name.len() + node(new),
-        Record::NodeState(_, state) => list(&state.findings),
-        Record::Agent(_)
+        Record::Node(_, new) => node(new),
+        Record::NodeState(..)
+        | Record::Agent(_)
         | Record::Host(_)
         | Record::Project(_)
         | Record::Profile(..)
@@ -77,6 +84,30 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Snapshot(_) => 0,
     });
     ITEM + changes + new.sum::<usize>()
+}
+
+/// The nodes that a step has plan events show otherwise.
+fn changed(step: &Step) -> BTreeSet<(EpicId, NodeId)> {
+    let of = |epic| view::changed(epic, step.records.keys()).into_iter().map(move |id| (epic, id));
+    step.plans.keys().copied().flat_map(of).collect()
+}
+
+/// These nodes as events show them. In the place of an ended child's its node may leave the plan.
+fn views(records: &Records, step: &Step, shown: &BTreeSet<(EpicId, NodeId)>) -> usize {
+    let view = |(epic, id): &(EpicId, NodeId)| {
+        let node = match step.records.get(&RecordKey::Node(*epic, *id)) {
+            Some(Record::Node(_, node)) => Some(&**node),
+            Some(_) | None => records.nodes.get(epic).and_then(|nodes| nodes.get(id)),
+        };
+        let state = match step.records.get(&RecordKey::NodeState(*epic, *id)) {
+            Some(Record::NodeState(_, state)) => Some(&**state),
+            Some(_) | None => records.node_states.get(epic).and_then(|states| states.get(id)),
+        };
+        let left = if node.is_some_and(|node| node.spawned) { 4 * KEY } else { 0 };
+        let found = state.map_or(0, |state| list(&state.findings));
+        node.map_or(0, |node| VIEW + node.name.len()) + found + left
+    };
+    shown.iter().map(view).sum()
 }
 
 fn event(event: &Event) -> usize {

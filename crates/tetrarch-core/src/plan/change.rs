@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{ErrorCode, Refusal};
 use crate::id::NodeId;
+use crate::plan::folding::{Folded, is_used};
 use crate::plan::rollup::rollup;
 use crate::plan::{DEPENDS, Node, NodeState, NodeStatus, graph};
 
@@ -30,6 +31,8 @@ pub struct Present<'a> {
     pub states: &'a BTreeMap<NodeId, NodeState>,
     /// The node whose deliverable is the plan's.
     pub output: Option<NodeId>,
+    /// What left it.
+    pub folded: &'a Folded,
 }
 
 /// A node that is to be added. Its definition's own id says only where it would stand.
@@ -174,7 +177,7 @@ impl<'a> Standing<'a> {
     fn of(present: &'a Present<'a>) -> Self {
         let leaves = present.states.iter().map(|(id, state)| (*id, state.status)).collect();
         let ids: Vec<NodeId> = present.nodes.keys().copied().collect();
-        Self { present, derived: rollup(&leaves, &ids).statuses }
+        Self { present, derived: rollup(&leaves, &ids, present.folded).statuses }
     }
 
     fn status(&self, id: NodeId) -> NodeStatus {
@@ -250,6 +253,13 @@ fn touch(standing: &Standing<'_>, edit: &Edit) -> Result<Touched, ChangeError> {
             return Err(ChangeError::invalid(format!("duplicate id {}", put.id)));
         }
         let Some(old) = present.nodes.get(&put.id) else {
+            if is_used(present.folded, put.id) {
+                let used = format!(
+                    "{} may have been used; ids are never used again, take another",
+                    put.id
+                );
+                return Err(ChangeError::invalid(used));
+            }
             added.push(put.clone());
             nodes.insert(put.id, put.clone());
             continue;
@@ -280,7 +290,7 @@ fn touch(standing: &Standing<'_>, edit: &Edit) -> Result<Touched, ChangeError> {
         }
     }
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let derived = rollup(&leaves, &ids).statuses;
+    let derived = rollup(&leaves, &ids, present.folded).statuses;
     let output = match edit.output {
         Output::Kept => present.output,
         Output::Be(output) => output,
@@ -292,6 +302,7 @@ fn touch(standing: &Standing<'_>, edit: &Edit) -> Result<Touched, ChangeError> {
 fn ready(
     nodes: &BTreeMap<NodeId, Node>,
     leaves: &BTreeMap<NodeId, NodeStatus>,
+    folded: &Folded,
 ) -> BTreeSet<NodeId> {
     let waiting = |status: &NodeStatus| match status {
         NodeStatus::Queued | NodeStatus::Blocked => NodeStatus::Todo,
@@ -300,14 +311,15 @@ fn ready(
         }
     };
     let all = leaves.iter().map(|(id, status)| (*id, waiting(status))).collect();
-    graph::newly_ready(nodes, &all).into_iter().collect()
+    graph::newly_ready(nodes, &all, folded).into_iter().collect()
 }
 
 fn outcome(standing: &Standing<'_>, touched: &Touched) -> Changed {
     let present = standing.present;
     let version = present.version + 1;
     let before = present.states.iter().map(|(id, state)| (*id, state.status)).collect();
-    let (was, is) = (ready(present.nodes, &before), ready(&touched.nodes, &touched.leaves));
+    let was = ready(present.nodes, &before, present.folded);
+    let is = ready(&touched.nodes, &touched.leaves, present.folded);
     let queued = |id: &&NodeId| touched.leaves.get(id) == Some(&NodeStatus::Queued);
     let waiting = was.difference(&is).filter(queued).copied().collect();
     let is_leaf = |id: &NodeId| touched.leaves.contains_key(id);

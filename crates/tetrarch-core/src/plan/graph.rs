@@ -10,6 +10,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
 use crate::id::{NodeId, Tier};
+use crate::plan::folding::Folded;
 use crate::plan::rollup::rollup;
 use crate::plan::{Node, NodeStatus};
 
@@ -68,9 +69,10 @@ pub fn effective_dependencies(nodes: &BTreeMap<NodeId, Node>, id: NodeId) -> BTr
 pub fn newly_ready(
     nodes: &BTreeMap<NodeId, Node>,
     statuses: &BTreeMap<NodeId, NodeStatus>,
+    folded: &Folded,
 ) -> Vec<NodeId> {
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let derived = rollup(statuses, &ids).statuses;
+    let derived = rollup(statuses, &ids, folded).statuses;
     let stands = |id: &NodeId, wanted| derived.get(id) == Some(&wanted);
     let waits = |id: NodeId| {
         lineage(id)
@@ -232,6 +234,7 @@ pub(super) mod tests {
             review: None,
             placement: PlacementWish::default(),
             recovery: RecoveryPolicy::default(),
+            spawned: false,
             added: 0,
             defined: 0,
         }
@@ -281,7 +284,11 @@ pub(super) mod tests {
         let nodes = plan(&["P1", "T1.1", "T1.2", "P2:P1", "T2.1", "T2.2:T2.1"]);
         let ready = |first, second, third| {
             let statuses = [("T1.1", first), ("T1.2", second), ("T2.1", third)];
-            texts(newly_ready(&nodes, &statuses.into_iter().map(|(t, s)| (id(t), s)).collect()))
+            texts(newly_ready(
+                &nodes,
+                &statuses.into_iter().map(|(t, s)| (id(t), s)).collect(),
+                &Folded::new(),
+            ))
         };
         assert_eq!(ready(Todo, Queued, Todo), ["T1.1"]);
         assert_eq!(ready(Done, InProgress, Todo), Vec::<String>::new());
@@ -295,7 +302,9 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_not_in_the_plan_never_holds() {
-        assert!(newly_ready(&plan(&["P1", "T1.1:T1.2"]), &BTreeMap::new()).is_empty());
+        assert!(
+            newly_ready(&plan(&["P1", "T1.1:T1.2"]), &BTreeMap::new(), &Folded::new()).is_empty()
+        );
     }
 
     #[test]
@@ -331,7 +340,7 @@ pub(super) mod tests {
     #[test]
     fn long_chains_are_followed_to_their_end() {
         let chain = |last: Vec<NodeId>| {
-            let mut nodes: BTreeMap<NodeId, Node> = (2..10_000u16)
+            let mut nodes: BTreeMap<NodeId, Node> = (2..10_000u32)
                 .map(|n| {
                     (NodeId::task(1, n), node(NodeId::task(1, n), vec![NodeId::task(1, n - 1)]))
                 })
@@ -344,7 +353,10 @@ pub(super) mod tests {
         };
         assert!(found(&chain(Vec::new())).is_empty());
         assert_eq!(found(&chain(vec![NodeId::task(1, 9_999)]))[0].len(), 10_000);
-        assert_eq!(newly_ready(&chain(Vec::new()), &BTreeMap::new()), [NodeId::task(1, 1)]);
+        assert_eq!(
+            newly_ready(&chain(Vec::new()), &BTreeMap::new(), &Folded::new()),
+            [NodeId::task(1, 1)]
+        );
     }
 
     proptest! {
@@ -361,7 +373,7 @@ pub(super) mod tests {
             }
             let mut statuses = BTreeMap::new();
             loop {
-                let ready = newly_ready(&nodes, &statuses);
+                let ready = newly_ready(&nodes, &statuses, &Folded::new());
                 if ready.is_empty() {
                     break;
                 }

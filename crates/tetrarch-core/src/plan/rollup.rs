@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::goal::GoalStatus;
 use crate::id::NodeId;
 use crate::plan::NodeStatus;
+use crate::plan::folding::{Ended, Folded};
 use crate::words::words;
 
 /// What an epic comes to.
@@ -15,6 +16,8 @@ pub struct Rollup {
     pub statuses: BTreeMap<NodeId, NodeStatus>,
     /// What the goal comes to.
     pub goal: GoalRollup,
+    /// Where the leaves stand, those that left the plan with them.
+    pub counts: Counts,
     /// Leaves done of leaves not cancelled, in percent, rounded down; 0 when there are none.
     pub percent: u8,
 }
@@ -61,18 +64,30 @@ impl GoalRollup {
     }
 }
 
-/// How many children stand where.
-#[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    todo: u32,
-    queued: u32,
-    in_progress: u32,
-    blocked: u32,
-    done: u32,
-    cancelled: u32,
+/// How many stand where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Not ready.
+    pub todo: u32,
+    /// Ready, waiting for an agent.
+    pub queued: u32,
+    /// Worked on.
+    pub in_progress: u32,
+    /// Waiting until something holds.
+    pub blocked: u32,
+    /// Accepted.
+    pub done: u32,
+    /// Given up.
+    pub cancelled: u32,
 }
 
-impl Tally {
+impl Counts {
+    /// How many are neither done nor given up.
+    #[must_use]
+    pub fn unsettled(self) -> u32 {
+        self.todo + self.queued + self.in_progress + self.blocked
+    }
+
     fn add(&mut self, status: NodeStatus) {
         let count = match status {
             NodeStatus::Todo => &mut self.todo,
@@ -85,8 +100,14 @@ impl Tally {
         *count += 1;
     }
 
+    /// Nodes of ended children that are in the plan no more; what failed of them was given up.
+    fn add_folded(&mut self, ended: &Ended) {
+        self.done += ended.done;
+        self.cancelled += ended.failed + ended.cancelled;
+    }
+
     fn status(self) -> NodeStatus {
-        let unsettled = self.todo + self.queued + self.in_progress + self.blocked;
+        let unsettled = self.unsettled();
         let settled = self.done + self.cancelled;
         if unsettled + settled == 0 {
             NodeStatus::Todo
@@ -110,17 +131,22 @@ impl Tally {
 ///
 /// `leaves` holds the statuses that were given; those of nodes with children in `all`, and of
 /// phases, are ignored, since they are derived. `all` names every node; a leaf without a
-/// status counts as `todo`, and so does a phase without tasks.
+/// status counts as `todo`, and so does a phase without tasks. `folded` is what left the plan.
 #[must_use]
-pub fn rollup(leaves: &BTreeMap<NodeId, NodeStatus>, all: &[NodeId]) -> Rollup {
-    let mut nodes: BTreeSet<NodeId> = all.iter().chain(leaves.keys()).copied().collect();
+pub fn rollup(leaves: &BTreeMap<NodeId, NodeStatus>, all: &[NodeId], folded: &Folded) -> Rollup {
+    let known = all.iter().chain(leaves.keys()).chain(folded.keys());
+    let mut nodes: BTreeSet<NodeId> = known.copied().collect();
     let ancestors: Vec<NodeId> = nodes.iter().filter_map(|id| id.parent()).collect();
     nodes.extend(ancestors.iter().filter_map(|id| id.parent()));
     nodes.extend(ancestors);
 
-    let mut tallies: BTreeMap<NodeId, Tally> = BTreeMap::new();
+    let mut tallies: BTreeMap<NodeId, Counts> = BTreeMap::new();
     let mut statuses = BTreeMap::new();
-    let (mut goal, mut work) = (Tally::default(), Tally::default());
+    let (mut goal, mut work) = (Counts::default(), Counts::default());
+    for (phase, ended) in folded {
+        tallies.entry(*phase).or_default().add_folded(ended);
+        work.add_folded(ended);
+    }
     // Backwards through the plan's order every node comes after its children.
     for id in nodes.into_iter().rev() {
         let parent = id.parent();
@@ -136,12 +162,13 @@ pub fn rollup(leaves: &BTreeMap<NodeId, NodeStatus>, all: &[NodeId]) -> Rollup {
         parent.map_or(&mut goal, |parent| tallies.entry(parent).or_default()).add(status);
         statuses.insert(id, status);
     }
-    Rollup { statuses, goal: GoalRollup::of(goal.status()), percent: percent(work) }
+    let goal = GoalRollup::of(goal.status());
+    Rollup { statuses, goal, counts: work, percent: percent(work) }
 }
 
-fn percent(work: Tally) -> u8 {
-    let wanted = work.todo + work.queued + work.in_progress + work.blocked + work.done;
-    let percent = u64::from(work.done) * 100 / u64::from(wanted.max(1));
+fn percent(work: Counts) -> u8 {
+    let wanted = u64::from(work.unsettled()) + u64::from(work.done);
+    let percent = u64::from(work.done) * 100 / wanted.max(1);
     u8::try_from(percent).unwrap_or(100)
 }
 
@@ -152,9 +179,9 @@ mod tests {
 
     fn of_tasks(children: &[NodeStatus]) -> Rollup {
         let leaves: BTreeMap<NodeId, NodeStatus> =
-            (1u16..).zip(children).map(|(n, status)| (NodeId::task(1, n), *status)).collect();
+            (1u32..).zip(children).map(|(n, status)| (NodeId::task(1, n), *status)).collect();
         let all: Vec<NodeId> = leaves.keys().copied().chain([NodeId::phase(1)]).collect();
-        rollup(&leaves, &all)
+        rollup(&leaves, &all, &Folded::new())
     }
 
     /// The rule as spec 05 words it, on plain lists.
@@ -220,7 +247,7 @@ mod tests {
             (task, NodeStatus::Done),
             (NodeId::phase(1), NodeStatus::Done),
         ]);
-        let got = rollup(&leaves, &[NodeId::phase(1), task, NodeId::phase(2)]);
+        let got = rollup(&leaves, &[NodeId::phase(1), task, NodeId::phase(2)], &Folded::new());
         assert_eq!(got.statuses[&task], NodeStatus::Blocked);
         assert_eq!(got.statuses[&NodeId::phase(1)], NodeStatus::Blocked);
         assert_eq!(got.statuses[&NodeId::phase(2)], NodeStatus::Todo);

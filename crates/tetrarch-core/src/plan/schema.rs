@@ -202,6 +202,7 @@ pub fn one_task(title: &str) -> PlanFile {
         review: None,
         placement: PlacementWish::default(),
         recovery: RecoveryPolicy::default(),
+        spawned: false,
         added: 0,
         defined: 0,
     };

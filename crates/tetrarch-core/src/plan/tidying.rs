@@ -104,15 +104,16 @@ fn parts(task: &Node) -> Vec<NewNode> {
     let of = portions.len();
     let mut before = None;
     let mut parts = Vec::with_capacity(of);
-    for (n, portion) in (1u16..).zip(portions) {
+    for (n, portion) in (1u32..).zip(portions) {
         let id = NodeId::subtask(task.id.phase_number(), task.id.ordinal(), n);
-        let last = usize::from(n) == of;
+        let last = parts.len() + 1 == of;
         let node = Node {
             id,
             name: format!("{} ({n} of {of})", task.name),
             acceptance: portion.to_vec(),
             depends_on: before.into_iter().collect(),
             output_schema: task.output_schema.clone().filter(|_| last),
+            spawned: false,
             added: 0,
             defined: 0,
             ..task.clone()
@@ -216,7 +217,8 @@ mod tests {
 
         fn tidyings(&self) -> Vec<Tidying> {
             let Self { nodes, states, output } = self;
-            tidyings(&Present { version: 1, nodes, states, output: *output })
+            let folded = &crate::plan::folding::Folded::new();
+            tidyings(&Present { version: 1, nodes, states, output: *output, folded })
         }
     }
 

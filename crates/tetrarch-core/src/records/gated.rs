@@ -3,7 +3,7 @@
 
 use super::{Ended, Records};
 use crate::change::{Change, ChangeStatus};
-use crate::id::{AgentId, ChangeId, EpicId, HostName, NodeId};
+use crate::id::{AgentId, ChangeId, EpicId, HostName, NodeId, RunId, Ulid};
 use crate::liveness::Liveness;
 use crate::time::BusTime;
 
@@ -15,14 +15,22 @@ impl Records {
         } else {
             self.indexes.waiting.insert((change.until, change.id));
         }
+        self.indexes.made.insert((change.run, change.id));
         self.changes.insert(change.id, change);
     }
 
     pub(super) fn remove_change(&mut self, id: ChangeId) {
         if let Some(change) = self.changes.remove(&id) {
+            self.indexes.made.remove(&(change.run, id));
             self.indexes.ended.remove(&(change.since, Ended::Change(id)));
             self.indexes.waiting.remove(&(change.until, id));
         }
+    }
+
+    /// Changes that a run made.
+    pub fn made_by(&self, run: RunId) -> impl Iterator<Item = &Change> {
+        let all = (run, ChangeId(Ulid(0)))..=(run, ChangeId(Ulid(u128::MAX)));
+        self.indexes.made.range(all).filter_map(|(_, id)| self.changes.get(id))
     }
 
     fn unended_changes(&self) -> impl Iterator<Item = &Change> {

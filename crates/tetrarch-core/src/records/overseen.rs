@@ -25,11 +25,13 @@ impl Records {
                 self.indexes.expected.insert((at, id));
             }
         }
+        *self.indexes.worked.entry(assignment.epic).or_default() += 1;
         self.assignments.insert(id, assignment);
     }
 
     pub(super) fn remove_assignment(&mut self, id: AssignmentId) {
         let Some(assignment) = self.assignments.remove(&id) else { return };
+        self.indexes.unwork(assignment.epic);
         self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(id)));
         let since = assignment.recovery.quiet_since();
         match assignment.policy.idle_after {

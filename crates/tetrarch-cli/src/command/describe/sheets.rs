@@ -13,6 +13,7 @@ use tetrarch_core::verb::Verbs;
 use crate::command::describe::handoffs::{self, moment};
 use crate::command::describe::journal::{lines, shortened};
 use crate::command::get::rows::{cost, place_of, said};
+use crate::command::plan::ended_earlier;
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -192,7 +193,8 @@ pub(super) fn goal(snapshot: &StateSnapshot, epic: EpicId) -> String {
         .field("created", moment(goal.created))
         .field("priority", state.map(|state| said(state.priorities)).unwrap_or_default())
         .field("plan", Cell::some(plan.map(|plan| format!("{} version {}", plan.id, plan.version))))
-        .list("tags", goal.tags.iter().cloned());
+        .list("tags", goal.tags.iter().cloned())
+        .list("ended earlier", plan.and_then(ended_earlier));
     sheet.passage("problem", &goal.problem_statement);
     sheet.passage("success criteria", &goal.success_criteria.join("\n"));
     sheet.passage("constraints", &goal.constraints.join("\n"));

@@ -81,6 +81,7 @@ impl DescribeTarget {
                 wanted.push(Select::OfEpic(KeyKind::Crystallization, *epic));
             }
             Self::Node(epic, node) => {
+                wanted.push(Select::One(RecordKey::Plan(*epic)));
                 wanted.push(Select::OfEpic(KeyKind::NodeState, *epic));
                 wanted.push(Select::One(RecordKey::Crystallization(*epic, Some(*node))));
             }

@@ -7,9 +7,7 @@ use futures::StreamExt;
 use serde_json::{Map, Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec::record_json;
-use tetrarch_bus::subject::Subject;
-use tetrarch_bus::subject::pattern::PLANS;
-use tetrarch_bus::watch::{From, plan_events};
+use tetrarch_bus::watch::{From, last_plan_event, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
@@ -95,7 +93,11 @@ impl PlanVersion {
         for event in events.iter().take_while(|event| event.version <= version) {
             let defined = event.definitions.iter().map(|node| (node.id, node.clone()));
             state.nodes.extend(defined);
-            state.statuses = event.nodes.iter().map(|view| (view.id, view.status)).collect();
+            if event.full {
+                state.statuses.clear();
+            }
+            state.statuses.extend(event.nodes.iter().map(|view| (view.id, view.status)));
+            state.statuses.retain(|id, _| !event.folded.contains(id));
         }
         state
     }
@@ -184,18 +186,13 @@ fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError>
 
 /// The plan events of an epic that are kept, in order.
 pub(super) async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
-    let subjects = [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|s| s.to_string());
-    let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let newest = bus.last_per_subject(PLANS, &texts).await?;
-    let Some(last) = newest.iter().map(|message| message.seq).max() else {
-        return Err(no_plan_of(epic));
-    };
+    let Some(last) = last_plan_event(bus, epic).await? else { return Err(no_plan_of(epic)) };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
     let mut versions = Vec::new();
     while let Some((seq, event)) = events.next().await {
         match event {
             Ok(event) => versions.push(event),
-            Err(error) => tracing::warn!(seq, %error, "a plan event cannot be read"),
+            Err(error) => tracing::warn!(seq, %error, "cannot read a plan event"),
         }
         if seq >= last {
             break;

@@ -5,18 +5,19 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use serde_json::json;
+use tetrarch_bus::state::read_epic;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::goal::{GoalResult, GoalStatus};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::obstacle::Obstacle;
-use tetrarch_core::plan::{NodeStatus, NodeView, PlanEvent};
+use tetrarch_core::plan::{NodeStatus, NodeView, PlanEvent, view};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::progress::{Progress, StatusLine};
 use super::watching::{LOOK_EVERY, ObstacleChanges, ObstacleWatch};
 use crate::context::{Context, HumanClient};
-use crate::exit::CliError;
+use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::options::OutputFormat;
 use crate::output::{self, stamp, visible};
@@ -85,6 +86,7 @@ impl GoalFollower {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut completed: Option<tokio::time::Instant> = None;
+        let mut known: Option<PlanEvent> = None;
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
@@ -109,6 +111,12 @@ impl GoalFollower {
                 }
             };
             let Some((_, Ok(event))) = event else { continue };
+            let event = match event.onto(known.as_ref()) {
+                Ok(event) => event,
+                // One before it could not be read.
+                Err(event) => onto_state(client, *event).await?,
+            };
+            known = Some(event.clone());
             let whys = event.changes.iter().map(|change| (change.node, change.why.clone()));
             self.whys.extend(whys);
             self.print(context, &event)?;
@@ -249,6 +257,15 @@ async fn catch_up(
         }
     };
     let _late = tokio::time::timeout(KNOWN_WITHIN, known).await;
+}
+
+/// The plan as it is with an event that goes on from STATE.
+async fn onto_state(client: &HumanClient, event: PlanEvent) -> Result<PlanEvent, CliError> {
+    let found = read_epic(&client.bus, event.epic).await;
+    let found = found.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+    let before = event.version.saturating_sub(1);
+    let before = view::whole(&found, event.epic).map(|it| PlanEvent { version: before, ..it });
+    Ok(event.onto(before.as_ref()).unwrap_or_else(|event| *event))
 }
 
 async fn until(moment: Option<tokio::time::Instant>) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::termios::tcgetwinsize;
 use tetrarch_core::budget::Spend;
 use tetrarch_core::obstacle::Obstacle;
-use tetrarch_core::plan::{NodeStatus, PlanEvent};
+use tetrarch_core::plan::PlanEvent;
 
 use crate::obstacles;
 use crate::output::{say, visible};
@@ -17,11 +17,11 @@ use crate::output::{say, visible};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Progress {
     /// Leaves of the plan.
-    pub(super) leaves: usize,
+    pub(super) leaves: u32,
     /// Those that are settled.
-    pub(super) settled: usize,
+    pub(super) settled: u32,
     /// Those that somebody works on.
-    pub(super) at_work: usize,
+    pub(super) at_work: u32,
     /// What the project spent since then.
     pub(super) spent: Spend,
     /// What is waited for first, and how many other things are.
@@ -31,12 +31,10 @@ pub(super) struct Progress {
 impl Progress {
     /// Takes the plan as an event has it.
     pub(super) fn take(&mut self, event: &PlanEvent) {
-        let leaves = event.nodes.iter().filter(|view| event.is_leaf(view.id));
-        let all: Vec<NodeStatus> = leaves.map(|view| view.status).collect();
-        let count = |wanted: fn(&NodeStatus) -> bool| all.iter().filter(|it| wanted(it)).count();
-        self.leaves = all.len();
-        self.settled = count(|status| status.is_settled());
-        self.at_work = count(|status| *status == NodeStatus::InProgress);
+        let counts = event.counts;
+        self.settled = counts.done + counts.cancelled;
+        self.leaves = self.settled + counts.unsettled();
+        self.at_work = counts.in_progress;
     }
 
     /// Takes what is in the way.

@@ -167,7 +167,7 @@ fn input_of_an_earlier_session_is_collected_again() {
     // Whose result it is cannot be told without the definition.
     mail(&mut po, NOW, "GO", result(AgentId::Worker(Ulid(1)), "early"));
     assert_eq!(po.step(NOW, Input::Tick), [], "it is asked for once");
-    let collected = |nodes, results| Input::Collected { epic: epic(), nodes, results };
+    let collected = |nodes, results| Input::Collected { epic: epic(), plan: None, nodes, results };
     assert_eq!(po.step(NOW, collected(Vec::new(), Vec::new())), []);
     let due = po.next_deadline().unwrap();
     assert_eq!(po.step(due, Input::Tick), [Effect::Collect(epic())], "STATE lagged behind");

@@ -6,6 +6,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal};
 use crate::limits::{OVERSEEN_BYTES_MAX, TIDIED_PER_TICK};
 use crate::overseer::Telemetry;
+use crate::plan::Plan;
 use crate::plan::change::Present;
 use crate::plan::proposal::{DraftStatus, Proposal};
 use crate::plan::tidying::{Tidying, tidyings};
@@ -49,7 +50,8 @@ fn wanted(draft: &Draft<'_>, epic: EpicId) -> Option<(u32, Tidying)> {
     let records = draft.base();
     let plan = records.plans.get(&epic)?;
     let (nodes, states) = (records.nodes.get(&epic)?, records.node_states.get(&epic)?);
-    let present = Present { version: plan.version, nodes, states, output: plan.output };
+    let Plan { version, output, folded, .. } = plan;
+    let present = Present { version: *version, nodes, states, output: *output, folded };
     let new = |tidying: &Tidying| !kept.iter().any(|kept| tidying.is_like(&kept.edit));
     tidyings(&present).into_iter().find(new).map(|tidying| (plan.version, tidying))
 }

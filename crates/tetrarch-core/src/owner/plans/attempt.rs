@@ -5,7 +5,7 @@ use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::brief::{Evidence, Judgement, Outcome, RunResult, Verdict};
 use crate::ledger::EventKind;
 use crate::limits::FINDINGS_BYTES_MAX;
-use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus};
+use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus, STOPPED};
 use crate::run::Run;
 use crate::step::Draft;
 
@@ -13,8 +13,6 @@ use super::{crystallizing, is_closed, move_assignment, move_node};
 use crate::owner::fit::Room;
 use crate::owner::judging;
 
-/// The blocker of a node whose run was stopped.
-const STOPPED: &str = "stopped";
 /// What a node's history says of why an attempt failed, in bytes; its findings say the rest.
 const CAUSE_BYTES_MAX: usize = 200;
 const MORE_ATTEMPTS: &str = "another way to do it, or more attempts";

@@ -36,7 +36,7 @@ pub(super) fn tell(draft: &mut Draft<'_>, epic: EpicId, cancelled: NodeId, why: 
 fn left(draft: &Draft<'_>, epic: EpicId, cancelled: NodeId) -> Vec<NodeId> {
     let nodes = draft.nodes(epic);
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let stands = rollup::rollup(&draft.leaf_statuses(epic), &ids).statuses;
+    let stands = rollup::rollup(&draft.leaf_statuses(epic), &ids, draft.folded(epic)).statuses;
     let lost = |needed: &NodeId| {
         graph::is_within(cancelled, *needed) && stands.get(needed) == Some(&NodeStatus::Cancelled)
     };

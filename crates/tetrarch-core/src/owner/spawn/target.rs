@@ -10,7 +10,7 @@ use crate::limits::TASKS_MAX;
 use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::profiles::executing;
 use crate::plan::rollup::rollup;
-use crate::plan::{Node, NodeStatus, PlacementWish, graph};
+use crate::plan::{Node, NodeStatus, PlacementWish, folding, graph};
 use crate::request::{SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
 use crate::step::Draft;
@@ -61,16 +61,22 @@ impl Planned {
     pub(super) fn new(draft: &Draft<'_>, epic: EpicId) -> Self {
         let nodes = draft.nodes(epic);
         let ids: Vec<NodeId> = nodes.keys().copied().collect();
-        let derived = rollup(&draft.leaf_statuses(epic), &ids).statuses;
+        let folded = draft.folded(epic);
+        let derived = rollup(&draft.leaf_statuses(epic), &ids, folded).statuses;
         let wanted = |id: &&NodeId| derived.get(id) != Some(&NodeStatus::Cancelled);
         let last = nodes.keys().filter(wanted).map(|id| id.phase_number()).max();
         let Some(phase) = last else { return Self { taken: Vec::new(), next: None, room: 0 } };
         let tasks: Vec<NodeId> =
             nodes.keys().copied().filter(|id| id.parent() == Some(NodeId::phase(phase))).collect();
-        let unsettled = tasks.iter().filter(|id| {
-            draft.node_state(epic, **id).is_none_or(|state| !state.status.is_settled())
-        });
-        let highest = tasks.iter().map(|id| id.ordinal()).max().unwrap_or(0);
+        // What came of a child is for those to look at who asked for it, and keeps nobody from asking again.
+        let over = |id: &NodeId| {
+            let state = draft.node_state(epic, *id);
+            let ended = nodes.get(id).is_some_and(|node| node.spawned);
+            state.is_some_and(|it| it.status.is_settled() || ended && folding::has_ended(it))
+        };
+        let unsettled = tasks.iter().filter(|id| !over(id));
+        let gone = folded.get(&NodeId::phase(phase)).map_or(0, |ended| ended.highest);
+        let highest = tasks.iter().map(|id| id.ordinal()).max().unwrap_or(0).max(gone);
         Self {
             taken: Vec::new(),
             room: TASKS_MAX.saturating_sub(unsettled.count()),
@@ -163,6 +169,7 @@ fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
         review: None,
         placement: wish.placement.clone(),
         recovery: RecoveryPolicy::default(),
+        spawned: true,
         added: 0,
         defined: 0,
     }

@@ -127,10 +127,10 @@ fn a_question_is_cut_too() {
 
 #[test]
 fn a_result_that_still_does_not_fit_is_noted_without_its_texts() {
-    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = fleet.worker(epic, "T1.1");
     // A plan whose event alone is near the bound.
-    let mut state = fleet.node(epic, "T1.1").clone();
+    let mut state = fleet.node(epic, "T1.2").clone();
     state.findings = vec![long(STEP_BYTES_MAX - 30_000)];
     fleet.records.put(Record::NodeState(epic, Box::new(state)));
     let mut result = success(&long(16_000));
@@ -173,7 +173,7 @@ fn a_group_is_full_by_what_is_written_and_not_by_what_stands_in_its_plans() {
     let step = decide(&fleet.records, &fleet.policy, fleet.now, &input);
     assert!(step.plans.contains_key(&epic));
     let full = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
-    let written = weight::written(&step);
+    let written = weight::written(&fleet.records, &step);
     let room = full - written;
     assert!(weight::step(&fleet.records, &step) > written + full);
     let is_full_with = |more: usize| {

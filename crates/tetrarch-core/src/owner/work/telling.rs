@@ -97,7 +97,7 @@ pub(super) fn list(
 ) -> String {
     let nodes = draft.nodes(epic);
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let statuses = rollup(&draft.leaf_statuses(epic), &ids).statuses;
+    let statuses = rollup(&draft.leaf_statuses(epic), &ids, draft.folded(epic)).statuses;
     let listed = nodes.values().filter_map(|node| {
         let status = statuses.get(&node.id).copied().unwrap_or(NodeStatus::Todo);
         let listed = wanted.is_none_or(|wanted| wanted == status);

@@ -119,7 +119,8 @@ fn named(
     let below = |id: &&NodeId| id.parent() == Some(parent);
     let given = nodes.iter().filter_map(|new| new.id.as_ref());
     let mut last = present.nodes.keys().filter(below).chain(given.filter(below));
-    let mut next = last.by_ref().map(|id| id.ordinal()).max().unwrap_or(0);
+    let gone = present.folded.get(&parent).map_or(0, |ended| ended.highest);
+    let mut next = last.by_ref().map(|id| id.ordinal()).max().unwrap_or(0).max(gone);
     let mut puts = Vec::with_capacity(nodes.len());
     for new in nodes {
         let id = match new.id {

@@ -44,6 +44,7 @@ pub(super) struct Record {
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) states: BTreeMap<NodeId, NodeState>,
     pub(super) output: Option<NodeId>,
+    pub(super) folded: Folded,
 }
 
 pub(super) fn state(own: NodeId, status: NodeStatus) -> NodeState {
@@ -75,8 +76,13 @@ pub(super) fn state(own: NodeId, status: NodeStatus) -> NodeState {
 impl Record {
     /// Lines such as `T1.2 queued: T1.1 P2`; a leaf without a word is `todo`.
     pub(super) fn of(lines: &[&str]) -> Self {
-        let mut record =
-            Self { version: 5, nodes: BTreeMap::new(), states: BTreeMap::new(), output: None };
+        let mut record = Self {
+            version: 5,
+            nodes: BTreeMap::new(),
+            states: BTreeMap::new(),
+            output: None,
+            folded: Folded::new(),
+        };
         let mut words = BTreeMap::new();
         for line in lines {
             let (head, deps) = line.split_once(':').unwrap_or((line, ""));
@@ -93,8 +99,8 @@ impl Record {
     }
 
     pub(super) fn present(&self) -> Present<'_> {
-        let Self { version, nodes, states, output } = self;
-        Present { version: *version, nodes, states, output: *output }
+        let Self { version, nodes, states, output, folded } = self;
+        Present { version: *version, nodes, states, output: *output, folded }
     }
 
     pub(super) fn try_at(&self, base: u32, wanted: &Change) -> Result<Changed, ChangeError> {
@@ -338,7 +344,7 @@ fn bounds_hold_at_both_ends() {
         "T1.1 would have 8 subtasks that are not settled; the limit is 7",
     );
 
-    let phases = |count: u16| {
+    let phases = |count: u32| {
         let lines: Vec<String> =
             (1..=count).flat_map(|n| [format!("P{n}"), format!("T{n}.1")]).collect();
         Record::of(&lines.iter().map(String::as_str).collect::<Vec<_>>())
@@ -359,7 +365,7 @@ fn a_plan_has_so_many_nodes_that_are_not_settled_and_more_that_are() {
     let full = |count: usize, status: NodeStatus| {
         let mut record = Record::of(&["P1", "T1.1", "P2", "T2.1"]);
         for n in 2..count - 2 {
-            let own = NodeId::task(1, u16::try_from(n).unwrap());
+            let own = NodeId::task(1, u32::try_from(n).unwrap());
             record.nodes.insert(own, Node { id: own, added: 1, ..node("T1.1", &[]) });
             record.states.insert(own, state(own, status));
         }

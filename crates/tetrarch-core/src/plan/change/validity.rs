@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::id::{NodeId, Tier};
 use crate::limits::{PHASES_MAX, PLAN_NODES_MAX, SUBTASKS_MAX, TASKS_MAX};
+use crate::plan::folding::has_ended;
 use crate::plan::graph::{cycle_text, cycles, is_within};
 use crate::plan::{Node, NodeStatus};
 
@@ -16,7 +17,7 @@ pub(super) fn check(standing: &Standing<'_>, touched: &Touched) -> Result<(), Ch
     let mut found = Vec::new();
     settled(standing, touched, &mut found);
     places(standing, touched, &mut found);
-    bounds(touched, &mut found);
+    bounds(standing, touched, &mut found);
     for node in touched.added.iter().chain(&touched.changed) {
         dependencies(touched, node, &mut found);
     }
@@ -83,10 +84,15 @@ fn places(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<String>) {
 }
 
 /// What is neither done nor given up counts, in the whole plan and below every node that gets more: neither
-/// freezes for what was done in it (spec 03, Requests). All nodes have to fit into a plan event, which every
-/// step is held to.
-fn bounds(touched: &Touched, found: &mut Vec<String>) {
-    let is_open = |id: &NodeId| touched.derived.get(id).is_none_or(|status| !status.is_settled());
+/// freezes for what was done in it (spec 03, Requests), nor for children that failed in it.
+fn bounds(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<String>) {
+    let failed = |id: &NodeId| {
+        let spawned = touched.nodes.get(id).is_some_and(|node| node.spawned);
+        spawned && standing.state(*id).is_some_and(has_ended)
+    };
+    let is_open = |id: &NodeId| {
+        touched.derived.get(id).is_none_or(|status| !status.is_settled()) && !failed(id)
+    };
     let open = touched.nodes.keys().filter(|id| is_open(id)).count();
     if open > PLAN_NODES_MAX && !touched.added.is_empty() {
         found.push(format!(

@@ -109,7 +109,7 @@ fn read_tier(list: &Entry<'_>, parent: Option<NodeId>, placed: &mut Vec<Placed>)
     if entries.is_empty() && tier != Tier::Subtask && list.value().is_array() {
         list.wrong("is empty", format!("1 to {max} {what}"));
     }
-    for (place, entry) in (1u16..).zip(&entries) {
+    for (place, entry) in (1u32..).zip(&entries) {
         let Some(fields) = entry.map(keys) else { continue };
         let own_id = read_id(&fields, tier, parent);
         let repeated = own_id.and_then(|id| placed.iter().find(|other| other.is(id)));
@@ -160,7 +160,7 @@ pub(super) fn read_new(list: &Entry<'_>, parent: NodeId) -> Vec<NewNode> {
         list.list(max, &format!("a list of at most {max} {what}"))
     };
     let mut new = Vec::with_capacity(entries.len());
-    for (place, entry) in (1u16..).zip(&entries) {
+    for (place, entry) in (1u32..).zip(&entries) {
         let Some(fields) = entry.map(SUBTASK_KEYS) else { continue };
         fields.check_size(&[], DEFINITION_BYTES_MAX);
         let given = fields.get("id").is_some();
@@ -186,7 +186,7 @@ impl Placed {
     }
 }
 
-fn positional(parent: Option<NodeId>, place: u16) -> NodeId {
+fn positional(parent: Option<NodeId>, place: u32) -> NodeId {
     match parent {
         None => NodeId::phase(place),
         Some(parent) => match parent.tier() {
@@ -264,6 +264,7 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>
         review,
         placement: fields.get("placement").map(|entry| read_placement(&entry)).unwrap_or_default(),
         recovery: recovery::read(fields),
+        spawned: false,
         added: 0,
         defined: 0,
         domain,

@@ -168,7 +168,7 @@ fn the_document_is_a_mapping_with_phases() {
 }
 
 /// A plan with this many phases, tasks in the first and subtasks in the first of these.
-fn plan_sized(phases: u16, tasks: u16, subtasks: u16) -> Value {
+fn plan_sized(phases: u32, tasks: u32, subtasks: u32) -> Value {
     let subs: Vec<Value> = (1..=subtasks).map(|s| leaf(&format!("S1.1.{s}"))).collect();
     let all: Vec<Value> = (1..=phases)
         .map(|p| {
@@ -193,7 +193,7 @@ fn five_phases_seven_tasks_and_seven_subtasks_are_the_most() {
         "phases[0].tasks[0].subtasks",
         "8 entries; the limit is 7",
     );
-    assert!(!problems(&plan_sized(u16::MAX, 1, 0)).is_empty());
+    assert!(!problems(&plan_sized(u32::MAX, 1, 0)).is_empty());
 }
 
 #[test]

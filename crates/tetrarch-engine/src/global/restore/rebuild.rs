@@ -122,11 +122,12 @@ impl Rebuilt {
         let lacking = entry.plans.iter().filter(|event| tips.lacks(seq, event)).cloned();
         let plans: Vec<_> = lacking.collect();
         if !plans.is_empty() {
-            let mut lost = Entry {
-                plans,
+            let mut lost = Entry { plans, ..entry.clone() };
+            self.restart.complete(&mut lost);
+            let lost = Entry {
+                plans: lost.plans,
                 ..Entry::empty(entry.commit, entry.epoch, entry.at, entry.intake_seq)
             };
-            self.restart.complete(&mut lost);
             self.plans.insert(seq, lost);
         }
     }

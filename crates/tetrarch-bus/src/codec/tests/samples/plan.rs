@@ -4,6 +4,7 @@ use tetrarch_core::assignment::Purpose;
 use tetrarch_core::budget::Limits;
 use tetrarch_core::goal::{GoalResult, GoalStatus};
 use tetrarch_core::intensity::Failures;
+use tetrarch_core::plan::rollup::Counts;
 use tetrarch_core::plan::{
     Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, PlanEvent,
     PlanReason, PlanSource, Review,
@@ -37,6 +38,7 @@ pub(super) fn node(full: bool) -> Node {
         recovery: if full { dispatch::policy() } else { Default::default() },
         added: if full { 1 } else { 0 },
         defined: if full { 4 } else { 0 },
+        spawned: full,
     }
 }
 
@@ -102,7 +104,14 @@ pub(in super::super) fn plan_event(full: bool) -> PlanEvent {
         source: PlanSource::Human,
         reason: PlanReason::GuardViolation,
         changes: vec![change],
+        full: !full,
         nodes: vec![view],
+        folded: if full { vec![id("T1.1")] } else { Vec::new() },
+        counts: if full {
+            Counts { todo: 1, queued: 2, in_progress: 3, blocked: 4, done: 5, cancelled: 6 }
+        } else {
+            Counts::default()
+        },
         definitions: vec![node(full)],
         title: if full { "t".to_owned() } else { String::new() },
         output: full.then(|| id("T1.2")),

@@ -99,7 +99,7 @@ fn settle(record: &mut Record) {
         let again = leaf.status == NodeStatus::Blocked && waits(leaf);
         (leaf.id, if again { NodeStatus::Todo } else { leaf.status })
     });
-    for id in graph::newly_ready(&record.nodes, &statuses.collect()) {
+    for id in graph::newly_ready(&record.nodes, &statuses.collect(), &record.folded) {
         let leaf = record.states.get_mut(&id).unwrap();
         (leaf.status, leaf.blocker) = (NodeStatus::Queued, None);
     }
