@@ -24,7 +24,7 @@ impl HostedSession {
         &mut self,
         from: &Principal,
         mail: Mail,
-        letter: PlacedMail,
+        placed: PlacedMail,
         effects: &mut Vec<SessionEffect>,
     ) {
         match &mail.body {
@@ -58,27 +58,26 @@ impl HostedSession {
             MailBody::BudgetRaised(raised) => self.raised(from, raised, effects),
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.retain(|request, _| Some(*request) != answer.request);
-                self.deliver(from, &mail, letter, effects);
+                self.deliver(from, &mail, placed, effects);
             }
             MailBody::Answer { question, .. } => {
                 if self.is_answered(*question, effects) {
-                    self.deliver(from, &mail, letter, effects);
+                    self.deliver(from, &mail, placed, effects);
                 }
             }
             MailBody::StatusRequest(asked) => {
                 if asked.session == self.launch.session {
                     let dispatch = asked.dispatch;
                     if self.updates.asked(dispatch) {
-                        self.deliver(from, &mail, letter, effects);
+                        self.deliver(from, &mail, placed, effects);
                     }
-                    let run = self.run.id;
-                    effects
-                        .push(SessionEffect::Report(Box::new(Report::Consumed { run, dispatch })));
+                    let consumed = Report::Consumed { run: self.run.id, dispatch };
+                    effects.push(SessionEffect::Report(Box::new(consumed)));
                 }
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
                 Some(drawn) => self.drew(drawn, effects),
-                None => self.deliver(from, &mail, letter, effects),
+                None => self.deliver(from, &mail, placed, effects),
             },
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
@@ -96,7 +95,7 @@ impl HostedSession {
             | MailBody::Receipt(_)
             | MailBody::Dead(_)
             | MailBody::Info { .. }
-            | MailBody::Unknown { .. } => self.deliver(from, &mail, letter, effects),
+            | MailBody::Unknown { .. } => self.deliver(from, &mail, placed, effects),
         }
     }
 
