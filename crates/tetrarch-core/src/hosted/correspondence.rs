@@ -24,7 +24,7 @@ impl HostedSession {
         &mut self,
         from: &Principal,
         mail: Mail,
-        letter: PlacedMail,
+        placed: PlacedMail,
         effects: &mut Vec<SessionEffect>,
     ) {
         match &mail.body {
@@ -58,18 +58,18 @@ impl HostedSession {
             MailBody::BudgetRaised(raised) => self.raised(from, raised, effects),
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.retain(|request, _| Some(*request) != answer.request);
-                self.deliver(from, &mail, letter, effects);
+                self.deliver(from, &mail, placed, effects);
             }
             MailBody::Answer { question, .. } => {
                 if self.is_answered(*question, effects) {
-                    self.deliver(from, &mail, letter, effects);
+                    self.deliver(from, &mail, placed, effects);
                 }
             }
             MailBody::StatusRequest(asked) => {
                 if asked.session == self.launch.session {
-                    let (dispatch, place) = (asked.dispatch, letter.1);
+                    let (dispatch, place) = (asked.dispatch, placed.1);
                     if self.updates.asked(dispatch) {
-                        self.deliver(from, &mail, letter, effects);
+                        self.deliver(from, &mail, placed, effects);
                     }
                     match self.letters.in_hand.get_mut(&place) {
                         Some(told) => *told = Some(dispatch),
@@ -79,7 +79,7 @@ impl HostedSession {
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
                 Some(drawn) => self.drew(drawn, effects),
-                None => self.deliver(from, &mail, letter, effects),
+                None => self.deliver(from, &mail, placed, effects),
             },
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
@@ -97,7 +97,7 @@ impl HostedSession {
             | MailBody::Receipt(_)
             | MailBody::Dead(_)
             | MailBody::Info { .. }
-            | MailBody::Unknown { .. } => self.deliver(from, &mail, letter, effects),
+            | MailBody::Unknown { .. } => self.deliver(from, &mail, placed, effects),
         }
     }
 

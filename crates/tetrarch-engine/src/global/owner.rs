@@ -160,11 +160,10 @@ impl Actor for OwnerActor {
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
-        let (tick_every, mail_age) = (args.tick_every, args.mail_age);
         let heartbeats = HeartbeatTable::new(clock);
         let (asking, answers) =
             planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
-        let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
+        let OwnerArgs { halted, restored, memory, ready, ending, tick_every, mail_age, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
         let Restored { server, kept, troubles, holds, .. } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
