@@ -202,7 +202,7 @@ fn leftovers(fleet: &Fleet, repository: &Repository, denied: &str) {
     refused(
         fleet,
         &["worktree", "remove", run, "--yes", "--host", "h1"],
-        "has work that refs/heads/main has not",
+        "has commits that are not in refs/heads/main",
     );
     fleet.ok(["worktree", "remove", run, "--force", "--yes", "--host", "h1"]);
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 2);
@@ -242,7 +242,7 @@ fn change_needing_two_people_is_merged_by_both() {
 
     fleet.ok(["approve", &waits]);
     refused(&fleet, &["approve", &waits], "has already approved");
-    refused(&fleet, &["apply", &waits], "1 of the 2 people");
+    refused(&fleet, &["apply", &waits], "1 of 2 required approvals");
     assert_eq!((asked("ada"), asked("ben")), (0, 1), "it waits for the other one");
     let inbox = fleet.ok(["inbox", "--as", "ben"]);
     assert!(inbox.contains("1 of 2 approvals"), "{inbox}");
