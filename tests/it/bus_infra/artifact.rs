@@ -2,6 +2,7 @@
 
 use tetrarch_bus::HeaderMap;
 use tetrarch_bus::artifact::{ArtifactError, Artifacts};
+use tetrarch_bus::subject::pattern::object_meta;
 use tetrarch_core::id::sha256_hex;
 use tokio::io::AsyncReadExt;
 
@@ -26,6 +27,23 @@ async fn bytes_of_any_size_round_trip_and_are_stored_once() {
         assert_eq!(store.stat(&stored.sha256).await.unwrap(), Some(stored.clone()));
         assert!(store.get_bytes(&stored.sha256).await.unwrap() == bytes, "{size} bytes differ");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removing_an_artifact_whose_description_a_host_forged_leaves_the_others() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus);
+    let kept = store.put_bytes(&content(1_000), "text/plain").await.unwrap();
+    let gone = store.put_bytes(&content(2_000), "text/old").await.unwrap();
+    let subject = object_meta(&gone.sha256);
+    let meta = bus.last_by_subject("OBJ_ARTIFACTS", &subject).await.unwrap().unwrap();
+    let mut forged: serde_json::Value = serde_json::from_slice(&meta.payload).unwrap();
+    forged["nuid"] = ">".into();
+    let forged = forged.to_string().into();
+    bus.publish_expect(&subject, HeaderMap::new(), forged, None).await.unwrap();
+    store.remove(&gone.sha256, "text/old").await.unwrap();
+    assert_eq!(store.stat(&gone.sha256).await.unwrap(), None);
+    assert!(store.get_bytes(&kept.sha256).await.unwrap() == content(1_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]

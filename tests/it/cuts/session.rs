@@ -267,7 +267,7 @@ impl Session<'_> {
                         self.asked(id, &question);
                     }
                 }
-                SessionEffect::Consumed | Effect::Stream(_) => {}
+                SessionEffect::Consumed | SessionEffect::Stream(_) => {}
                 SessionEffect::End => self.is_over = true,
                 SessionEffect::ReadSpawn { .. }
                 | SessionEffect::Operate { .. }
