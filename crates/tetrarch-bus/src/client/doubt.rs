@@ -5,6 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_nats::connection::State;
 use async_nats::{ReconnectToServer, Server, ServerAddr};
 
 use super::Bus;
@@ -41,6 +42,11 @@ impl Doubt {
 
     fn answered(&self, asked: Asked) {
         *self.doubted().since(asked) = None;
+    }
+
+    /// There is no server just now: what is not answered meanwhile says nothing of the next one.
+    fn changes(&self, now: Instant) {
+        *self.doubted() = Doubted { changed: Some(now), ..Doubted::default() };
     }
 
     /// Something that was sent at `sent` was not answered until `now`; whether another server is to
@@ -103,6 +109,10 @@ impl Bus {
             self.doubt.answered(asked);
             return;
         }
+        if self.client.connection_state() != State::Connected {
+            self.doubt.changes(Instant::now());
+            return;
+        }
         let elsewhere = self.servers > 1 || !self.client.server_info().connect_urls.is_empty();
         if elsewhere && self.doubt.unanswered(asked, sent, Instant::now()) {
             tracing::warn!("this server answers nothing that needs a majority; trying another");
@@ -130,6 +140,16 @@ mod tests {
         doubt.answered(Asked::Write);
         assert!(!doubt.unanswered(Asked::Write, later(7_999), later(8_000)), "it was believed");
         assert!(doubt.unanswered(Asked::Api, later(7_999), later(8_001)), "what else it was asked");
+    }
+
+    #[test]
+    fn what_is_not_answered_while_there_is_no_server_is_not_held_against_the_next() {
+        let (doubt, at) = (Doubt::default(), Instant::now());
+        let later = |ms| at + Duration::from_millis(ms);
+        assert!(!doubt.unanswered(Asked::Write, at, later(3_000)));
+        doubt.changes(later(5_000));
+        assert!(!doubt.unanswered(Asked::Write, later(4_000), later(8_999)));
+        assert!(doubt.unanswered(Asked::Write, later(4_000), later(9_000)));
     }
 
     #[test]
