@@ -17,9 +17,12 @@ use crate::storm::{pillars, resident};
 const AT_ONCE: usize = 6;
 /// Tasks of each, one after the other two.
 const TASKS: usize = 3;
-/// What a process may grow by for each plan that has ended, in KiB, once as many have ended as it takes to warm up. It
-/// was 45 KiB at the owner.
+/// What a process of the product may grow by for each plan that has ended, in KiB, once half of all have. Owner and bus
+/// were seen to take 62 in a debug build.
 const GROWTH_KIB: f64 = 160.0;
+/// What nats-server may: it keeps message ids for two minutes, and the place of the last message of each subject for as
+/// long as that is kept. It was seen to take 430 to 540 in the first 200 plans.
+const SERVER_GROWTH_KIB: f64 = 1_024.0;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_plans_finish_with_bounded_memory() {
@@ -53,7 +56,9 @@ async fn repeated_plans_finish_with_bounded_memory() {
     let ended = (last.0 - warm.0) as f64;
     for (process, (then, now)) in before.iter().zip(warm.1.iter().zip(&last.1)) {
         let grown = now.saturating_sub(*then) as f64 / ended;
-        assert!(grown < GROWTH_KIB, "{} grew by {grown:.0} KiB a plan", process.command);
+        let server = process.command.contains("nats-server");
+        let most = if server { SERVER_GROWTH_KIB } else { GROWTH_KIB };
+        assert!(grown < most, "{} grew by {grown:.0} KiB a plan", process.command);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tetrarch_bus::creds::Party;
 use tetrarch_bus::subject::pattern::{LEDGER, RUNS};
 use tetrarch_bus::topology;
 use tetrarch_core::plan::NodeStatus;
@@ -144,7 +145,11 @@ async fn a_follower_that_stands_still_holds_nobody() {
         program.line(|line| line.trim() == "ready");
         program
     };
-    let (_owner, _host) = (start(&["serve", "--global"]), start(&["host", "--name", "h1"]));
+    let (owner, host) = (start(&["serve", "--global"]), start(&["host", "--name", "h1"]));
+    // The owner ends when its lease does, and this one goes on.
+    let mut standby = fleet.command(["serve", "--global", "--url", &cluster.url(leader)]);
+    standby.arg("--credentials").arg(fleet.credentials(&Party::Control));
+    let _standby = Program::start(standby.arg("--data-dir").arg(fleet.cwd().join("standby")));
     let witness = fleet.cwd().join("witness");
     std::fs::create_dir(&witness).unwrap();
     let plan = paced(&fleet, &witness, STEPS);
@@ -154,9 +159,10 @@ async fn a_follower_that_stands_still_holds_nobody() {
     let steady = tokio::spawn(standstills(witness.clone(), over));
     let goal = tokio::spawn(finished(control.clone()));
     cluster.signal(follower, Signal::STOP);
-    let records = tokio::time::timeout(SETTLED_WITHIN, goal).await;
+    let records = tokio::time::timeout(2 * SETTLED_WITHIN, goal).await;
     cluster.signal(follower, Signal::CONT);
-    drop(records.unwrap().unwrap());
+    let Ok(records) = records else { said_and_failed([owner, host, watching]) };
+    drop(records.unwrap());
     // Whoever looks may have ended.
     let _ended = done.send(());
     tell(json!({"no_step_seconds": steady.await.unwrap()}));
@@ -242,19 +248,22 @@ async fn a_server_cut_off() {
     parts[0].cut_from(&parts[2]);
     let cut = Instant::now();
     let records = tokio::time::timeout(SETTLED_WITHIN, goal).await;
-    let Ok(records) = records else {
-        let said = [owner, host, watching].map(|program| {
-            program.signal(Signal::TERM);
-            program.ended().err
-        });
-        panic!("no result; owner, host and run said:\n{}", said.join("\n---\n"));
-    };
+    let Ok(records) = records else { said_and_failed([owner, host, watching]) };
     drop(records.unwrap());
     let ended = watching.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert_each_once(&witness, STEPS);
     others.ok(["doctor", "--check-ledger"]);
     tell(json!({"seconds": cut.elapsed().as_secs_f64()}));
+}
+
+/// Owner, host and `run` did not come to a result.
+fn said_and_failed(programs: [Program; 3]) -> ! {
+    let said = programs.map(|program| {
+        program.signal(Signal::TERM);
+        program.ended().err
+    });
+    panic!("no result; owner, host and run said:\n{}", said.join("\n---\n"));
 }
 
 /// Has the owner commit something, however long the bus is without a leader.

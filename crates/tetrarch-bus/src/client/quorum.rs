@@ -5,6 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_nats::connection::State;
 use async_nats::{ReconnectToServer, Server, ServerAddr};
 
 use super::Bus;
@@ -41,6 +42,11 @@ impl QuorumWatch {
 
     fn answered(&self, asked: QuorumProbe) {
         *self.state().since(asked) = None;
+    }
+
+    /// There is no server just now: what is not answered meanwhile says nothing of the next one.
+    fn changes(&self, now: Instant) {
+        *self.state() = QuorumState { changed: Some(now), ..QuorumState::default() };
     }
 
     /// Something that was sent at `sent` was not answered until `now`; whether another server is to
@@ -103,6 +109,10 @@ impl Bus {
             self.quorum.answered(asked);
             return;
         }
+        if self.client.connection_state() != State::Connected {
+            self.quorum.changes(Instant::now());
+            return;
+        }
         let elsewhere = self.servers > 1 || !self.client.server_info().connect_urls.is_empty();
         if elsewhere && self.quorum.unanswered(asked, sent, Instant::now()) {
             tracing::warn!("this server has no majority; trying another server");
@@ -139,6 +149,16 @@ mod tests {
             quorum.unanswered(QuorumProbe::Api, later(7_999), later(8_001)),
             "what else it was asked"
         );
+    }
+
+    #[test]
+    fn what_is_not_answered_while_there_is_no_server_is_not_held_against_the_next() {
+        let (quorum, at) = (QuorumWatch::default(), Instant::now());
+        let later = |ms| at + Duration::from_millis(ms);
+        assert!(!quorum.unanswered(QuorumProbe::Write, at, later(3_000)));
+        quorum.changes(later(5_000));
+        assert!(!quorum.unanswered(QuorumProbe::Write, later(4_000), later(8_999)));
+        assert!(quorum.unanswered(QuorumProbe::Write, later(4_000), later(9_000)));
     }
 
     #[test]

@@ -1,22 +1,23 @@
 //! Everything has to fit into one commit, whatever is asked for and reported.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fleet::{
     Fleet, answer, human, id, plan_of, po, project, reply, request, success, task, tasks, wish,
 };
 use crate::brief::{Artifact, Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::ErrorCode;
-use crate::id::EpicId;
+use crate::id::{EpicId, NodeId};
 use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::limits::{
-    COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, DELIVERABLE_BYTES_MAX, FINDINGS_BYTES_MAX,
-    RESULT_WORDS_MAX, STEP_BYTES_MAX,
+    ANSWER_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, DELIVERABLE_BYTES_MAX,
+    FINDINGS_BYTES_MAX, RESULT_WORDS_MAX, STEP_BYTES_MAX,
 };
 use crate::owner::{Group, Input, decide, is_due, weight};
-use crate::plan::{NodeStatus, schema};
+use crate::plan::{Node, NodeState, NodeStatus, schema};
 use crate::records::Records;
-use crate::request::{BriefWish, Op, Report, RequestBody, SubagentWish, TaskWish};
+use crate::request::work::{WorkOp, WorkVerb};
+use crate::request::{BriefWish, Op, Page, Report, RequestBody, SubagentWish, TaskWish};
 use crate::role::Role;
 use crate::step::Step;
 use crate::time::Millis;
@@ -223,4 +224,31 @@ fn heavy_agents_are_recovered_in_portions() {
     }
     assert!(portions > 1, "{portions}");
     assert_eq!(fleet.agent(&id("PO-demo")).epoch, 2);
+}
+
+#[test]
+fn insights_of_thousands_of_nodes_are_told_page_by_page() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let first: NodeId = "T1.1".parse().unwrap();
+    let (sample, state) = (
+        fleet.records.nodes[&epic][&first].clone(),
+        fleet.records.node_states[&epic][&first].clone(),
+    );
+    for number in 2..=4_000 {
+        let id = NodeId::task(1, number);
+        fleet.records.put(Record::Node(epic, Box::new(Node { id, ..sample.clone() })));
+        fleet.records.put(Record::NodeState(epic, Box::new(NodeState { id, ..state.clone() })));
+    }
+    let (mut count, mut page) = (0, Page { limit: None, after: None });
+    loop {
+        let verb = WorkVerb::Insights { page };
+        let asked = fleet.asking(&human(), RequestBody::Op(Op::Work(WorkOp { epic, verb })));
+        let data = reply(&fleet.one(asked)).data.unwrap();
+        assert!(data.len() <= ANSWER_BYTES_MAX, "{} bytes", data.len());
+        let told: Value = serde_json::from_str(&data).unwrap();
+        count += told["nodes"].as_array().unwrap().len();
+        let Some(next) = told["next"].as_str() else { break };
+        page.after = Some(next.parse().unwrap());
+    }
+    assert_eq!(count, 4_000);
 }

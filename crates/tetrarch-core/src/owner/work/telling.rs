@@ -150,15 +150,21 @@ pub(super) fn insights(draft: &Draft<'_>, epic: EpicId, page: Page<NodeId>) -> S
     let found = of_plan(&draft.nodes(epic), &draft.leaf_statuses(epic));
     let names = |ids: &[NodeId]| texts(ids).into_iter().map(Value::String).collect::<Vec<_>>();
     let mut answer = Answer::new(epic);
-    answer
-        .list("criticalPath", names(&found.critical_path))
-        .list("ready", names(&found.ready))
-        .list("cycles", found.cycles.iter().map(|cycle| json!(texts(cycle))))
-        .list(
-            "bottlenecks",
-            found.bottlenecks.iter().map(|(id, held)| json!([id.to_string(), held])),
-        )
-        .list("topological", names(&found.topological));
+    // The first page has what is said of the whole plan, in half of its room: nodes go on after it.
+    let kept = if page.after.is_none() { answer.room / 2 } else { 0 };
+    answer.room -= kept;
+    if page.after.is_none() {
+        answer
+            .list("criticalPath", names(&found.critical_path))
+            .list("ready", names(&found.ready))
+            .list("cycles", found.cycles.iter().map(|cycle| json!(texts(cycle))))
+            .list(
+                "bottlenecks",
+                found.bottlenecks.iter().map(|(id, held)| json!([id.to_string(), held])),
+            )
+            .list("topological", names(&found.topological));
+    }
+    answer.room += kept;
     let nodes = found.pagerank.iter().map(|(id, rank)| {
         let node = json!({
             "id": id.to_string(),
