@@ -35,3 +35,4 @@ mod stories;
 mod troubles;
 mod verbs;
 mod work;
+mod workplaces;
