@@ -36,3 +36,4 @@ mod stories;
 mod troubles;
 mod verbs;
 mod work;
+mod workplaces;

@@ -93,11 +93,11 @@ impl Worktrees {
         let Some(gitdir) = about.gitdir.as_deref().map(PathBuf::from) else {
             return Ok(about.base.clone());
         };
-        let (index, branch) = (gitdir.join("index.all"), about.branch());
+        let (index, branch) = (gitdir.join("everything"), about.branch());
         for lock in [gitdir.join("index.lock"), gitdir.join("HEAD.lock"), index.clone()] {
             unlock(&lock);
         }
-        unlock(&gitdir.join("index.all.lock"));
+        unlock(&gitdir.join("everything.lock"));
         unlock(&place.common().join(format!("{branch}.lock")));
         let git = Git::within(&tree, &self.life);
         let git = git.with("GIT_DIR", &gitdir).with("GIT_WORK_TREE", &tree);

@@ -8,6 +8,8 @@ mod committing;
 #[cfg(test)]
 mod containment;
 #[cfg(test)]
+mod drivers;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod escapes;

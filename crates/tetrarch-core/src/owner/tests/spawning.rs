@@ -10,7 +10,7 @@ use crate::agent::Mode;
 use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::error::DenialReason;
-use crate::id::{Domain, EpicId, HostName, Principal, ProfileName, RunId, Ulid};
+use crate::id::{Domain, EpicId, HostName, Principal, ProfileName, Ulid};
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::SpawnAnswer;
@@ -252,46 +252,6 @@ fn the_epic_must_be_the_parents_projects_own_and_open() {
     fleet.end(&only, success("done"));
     let answer = fleet.spawn(&po(), request(epic, "-", worker()));
     assert_denied(&answer, DenialReason::NodeNotAssignable);
-}
-
-#[test]
-fn a_child_of_a_hosted_agent_works_nowhere_but_where_its_profile_or_its_parent_does() {
-    let (mut fleet, epic) = five();
-    let parent = fleet.worker(epic, "T1.1");
-    let own = fleet.agent(&parent).work.as_ref().unwrap().run.to_string();
-    let other = RunId(Ulid(7)).to_string();
-    let places = [
-        ("/etc", false),
-        ("/", false),
-        ("../keys", false),
-        (".", false),
-        (".homes", false),
-        ("shared/link", false),
-        ("{result:T1.2}", false),
-        (&other, false),
-        ("shared", true),
-        (&own, true),
-        ("", true),
-    ];
-    for (workspace, taken) in places {
-        let mut wanted = wish(Role::Worker);
-        wanted.budget.turns = Some(1);
-        let brief = BriefWish {
-            goal: "do it".to_owned(),
-            key_facts: Vec::new(),
-            output_schema: None,
-            success_criteria: vec!["it holds".to_owned()],
-            definition_of_done: String::new(),
-            workspace: workspace.to_owned(),
-            scope_paths: Vec::new(),
-            turn_timeout: None,
-            worktree: None,
-        };
-        wanted.task = TaskWish::Brief(brief);
-        let answer = fleet.spawn(&parent, request(epic, "-", vec![wanted]));
-        let refused = answer.denied.iter().any(|it| it.detail.contains("brief.workspace"));
-        assert_eq!(!refused, taken, "{workspace}: {answer:?}");
-    }
 }
 
 #[test]
