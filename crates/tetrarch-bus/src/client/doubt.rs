@@ -40,8 +40,14 @@ impl Doubt {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who acknowledges writes has a majority: what else it does not answer is not for want of that, and another
+    /// server would not know more.
     fn answered(&self, asked: Asked) {
-        *self.doubted().since(asked) = None;
+        let mut doubted = self.doubted();
+        match asked {
+            Asked::Write => *doubted = Doubted { changed: doubted.changed, ..Doubted::default() },
+            Asked::Api => doubted.asks = None,
+        }
     }
 
     /// There is no server just now: what is not answered meanwhile says nothing of the next one.
@@ -137,9 +143,14 @@ mod tests {
         );
         assert!(!doubt.unanswered(Asked::Api, at, later(4_001)), "nor did the last server");
         assert!(!doubt.unanswered(Asked::Write, later(3_500), later(7_999)), "a time of its own");
+        doubt.answered(Asked::Api);
+        assert!(doubt.unanswered(Asked::Write, later(7_999), later(8_001)), "it has no majority");
+        assert!(!doubt.unanswered(Asked::Write, later(8_001), later(9_000)));
+        assert!(!doubt.unanswered(Asked::Api, later(8_001), later(9_000)));
         doubt.answered(Asked::Write);
-        assert!(!doubt.unanswered(Asked::Write, later(7_999), later(8_000)), "it was believed");
-        assert!(doubt.unanswered(Asked::Api, later(7_999), later(8_001)), "what else it was asked");
+        for asked in [Asked::Write, Asked::Api] {
+            assert!(!doubt.unanswered(asked, later(9_000), later(12_999)), "it has: {asked:?}");
+        }
     }
 
     #[test]

@@ -67,14 +67,7 @@ impl Hosted {
             }
             MailBody::StatusRequest(asked) => {
                 if asked.session == self.launch.session {
-                    let (dispatch, place) = (asked.dispatch, letter.1);
-                    if self.updates.asked(dispatch) {
-                        self.deliver(from, &mail, letter, effects);
-                    }
-                    match self.letters.in_hand.get_mut(&place) {
-                        Some(told) => *told = Some(dispatch),
-                        None => effects.push(self.consumed(dispatch)),
-                    }
+                    self.nudged(from, &mail, asked.dispatch, letter, effects);
                 }
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
@@ -98,6 +91,25 @@ impl Hosted {
             | MailBody::Dead(_)
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => self.deliver(from, &mail, letter, effects),
+        }
+    }
+
+    /// Passes a status request on, unless it is known; it is consumed when the program has it.
+    fn nudged(
+        &mut self,
+        from: &Principal,
+        mail: &Mail,
+        dispatch: DispatchId,
+        letter: Letter,
+        effects: &mut Vec<Effect>,
+    ) {
+        let place = letter.1;
+        if self.updates.asked(dispatch) {
+            self.deliver(from, mail, letter, effects);
+        }
+        match self.letters.in_hand.get_mut(&place) {
+            Some(told) => *told = Some(dispatch),
+            None => effects.push(self.consumed(dispatch)),
         }
     }
 
