@@ -35,7 +35,7 @@ use super::credentials::Done;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
 use super::hearing::Hearing;
-use super::intaking::{begun, inboxes, intake, ticks};
+use super::intaking::{intake, looks, ticks};
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig, Question};
@@ -192,8 +192,7 @@ impl Actor for OwnerActor {
         ];
         pumps.extend(tick_every.map(|it| ("overseer", ticks(&myself, it, || OwnerMsg::Oversee))));
         let watched = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
-        let looks = [inboxes(&bus, &myself), begun(&bus, &records, &myself)];
-        let pumps = watched.chain(looks).collect();
+        let pumps = watched.chain(looks(&bus, &records, &myself)).collect();
         let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
         let first = std::iter::once(Input::Started { epoch, instance: instance.clone() });
         let mut state = OwnerState {
