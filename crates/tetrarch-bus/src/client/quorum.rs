@@ -40,8 +40,14 @@ impl QuorumWatch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who acknowledges writes has a majority: what else it does not answer is not for want of that, and another
+    /// server would not know more.
     fn answered(&self, asked: QuorumProbe) {
-        *self.state().since(asked) = None;
+        let mut state = self.state();
+        match asked {
+            QuorumProbe::Write => *state = QuorumState { changed: state.changed, ..QuorumState::default() },
+            QuorumProbe::Api => state.asks = None,
+        }
     }
 
     /// There is no server just now: what is not answered meanwhile says nothing of the next one.
@@ -136,19 +142,15 @@ mod tests {
             "counted from the first"
         );
         assert!(!quorum.unanswered(QuorumProbe::Api, at, later(4_001)), "nor did the last server");
-        assert!(
-            !quorum.unanswered(QuorumProbe::Write, later(3_500), later(7_999)),
-            "a time of its own"
-        );
+        assert!(!quorum.unanswered(QuorumProbe::Write, later(3_500), later(7_999)), "a time of its own");
+        quorum.answered(QuorumProbe::Api);
+        assert!(quorum.unanswered(QuorumProbe::Write, later(7_999), later(8_001)), "it has no majority");
+        assert!(!quorum.unanswered(QuorumProbe::Write, later(8_001), later(9_000)));
+        assert!(!quorum.unanswered(QuorumProbe::Api, later(8_001), later(9_000)));
         quorum.answered(QuorumProbe::Write);
-        assert!(
-            !quorum.unanswered(QuorumProbe::Write, later(7_999), later(8_000)),
-            "it was believed"
-        );
-        assert!(
-            quorum.unanswered(QuorumProbe::Api, later(7_999), later(8_001)),
-            "what else it was asked"
-        );
+        for asked in [QuorumProbe::Write, QuorumProbe::Api] {
+            assert!(!quorum.unanswered(asked, later(9_000), later(12_999)), "it has: {asked:?}");
+        }
     }
 
     #[test]

@@ -67,14 +67,7 @@ impl HostedSession {
             }
             MailBody::StatusRequest(asked) => {
                 if asked.session == self.launch.session {
-                    let (dispatch, place) = (asked.dispatch, placed.1);
-                    if self.updates.asked(dispatch) {
-                        self.deliver(from, &mail, placed, effects);
-                    }
-                    match self.letters.in_hand.get_mut(&place) {
-                        Some(told) => *told = Some(dispatch),
-                        None => effects.push(self.consumed(dispatch)),
-                    }
+                    self.nudged(from, &mail, asked.dispatch, placed, effects);
                 }
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
@@ -98,6 +91,25 @@ impl HostedSession {
             | MailBody::Dead(_)
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => self.deliver(from, &mail, placed, effects),
+        }
+    }
+
+    /// Passes a status request on, unless it is known; it is consumed when the program has it.
+    fn nudged(
+        &mut self,
+        from: &Principal,
+        mail: &Mail,
+        dispatch: DispatchId,
+        placed: PlacedMail,
+        effects: &mut Vec<SessionEffect>,
+    ) {
+        let place = placed.1;
+        if self.updates.asked(dispatch) {
+            self.deliver(from, mail, placed, effects);
+        }
+        match self.letters.in_hand.get_mut(&place) {
+            Some(told) => *told = Some(dispatch),
+            None => effects.push(self.consumed(dispatch)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::id::AgentId;
+use crate::id::{AgentId, RunId};
 use crate::ledger::EventKind;
 use crate::limits::UNREAD_MAX;
 use crate::mail::Alert;
@@ -38,6 +38,20 @@ fn unread(backlogs: &[Backlog]) -> String {
     )
 }
 
+fn journals_lost(runs: u64, first: RunId) -> String {
+    format!(
+        "RUNS lacks the journals of {runs} runs that have begun, {first} among them; what they told as saved is \
+         lost, and whoever replaces one begins it anew"
+    )
+}
+
+fn cursors_lost(agents: u64, first: &AgentId) -> String {
+    format!(
+        "CURSORS lacks those of {agents} agents that have begun, {first} among them; their sessions end, and the \
+         next ones read their mail from its beginning"
+    )
+}
+
 /// What a message of the ledger that is no commit comes from.
 fn culprit(cause: NoCommit) -> &'static str {
     match cause {
@@ -67,18 +81,10 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             (Alert::StreamShrank, MEMORY, text)
         }
         Trouble::JournalsLost { runs, first } => {
-            let text = format!(
-                "RUNS lacks the journals of {runs} runs that have begun, {first} among them; what they told \
-                 as saved is lost, and whoever replaces one begins it anew"
-            );
-            (Alert::StreamShrank, MEMORY, text)
+            (Alert::StreamShrank, MEMORY, journals_lost(*runs, *first))
         }
         Trouble::CursorsLost { agents, first } => {
-            let text = format!(
-                "CURSORS lacks those of {agents} agents that have begun, {first} among them; their sessions \
-                 end, and the next ones read their mail from its beginning"
-            );
-            (Alert::StreamShrank, MEMORY, text)
+            (Alert::StreamShrank, MEMORY, cursors_lost(*agents, first))
         }
         Trouble::NoCommits { cause, count, first, reason } => {
             let who = culprit(*cause);

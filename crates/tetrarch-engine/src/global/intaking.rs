@@ -62,7 +62,7 @@ pub(super) async fn keep(bus: &Bus, letter: &DeadLetter) {
 }
 
 /// Looks once whether inboxes are read beyond their stream.
-pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
+fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     let (bus, to) = (bus.clone(), to.clone());
     Pump::run(async move {
         match cursor::beyond(&bus).await {
@@ -77,8 +77,13 @@ pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     })
 }
 
+/// What is looked at once, when an owner starts.
+pub(super) fn looks(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> [Pump; 2] {
+    [inboxes(bus, to), begun(bus, records, to)]
+}
+
 /// Looks once whether RUNS and CURSORS have what belongs to runs that have begun.
-pub(super) fn begun(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> Pump {
+fn begun(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> Pump {
     let begun = journaled(records).map(|run| (JournalName::of(run), run.epoch));
     let (bus, to, begun) = (bus.clone(), to.clone(), begun.collect::<Vec<_>>());
     Pump::run(async move {

@@ -35,7 +35,7 @@ use super::credentials::CredentialActs;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
 use super::heartbeats::HeartbeatTable;
-use super::intaking::{begun, inboxes, intake, ticks};
+use super::intaking::{intake, looks, ticks};
 use super::keeping::{self, Keeping, OutboxProgress};
 use super::memory::StoredMemory;
 use super::planning::{self, PlannerConfig, PlannerHandle, PlannerQuestion};
@@ -191,8 +191,7 @@ impl Actor for OwnerActor {
         ];
         pumps.extend(tick_every.map(|it| ("overseer", ticks(&myself, it, || OwnerMsg::Oversee))));
         let ending_pumps = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
-        let looks = [inboxes(&bus, &myself), begun(&bus, &records, &myself)];
-        let pumps = ending_pumps.chain(looks).collect();
+        let pumps = ending_pumps.chain(looks(&bus, &records, &myself)).collect();
         let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
         let first = std::iter::once(Input::Started { epoch, instance: instance.clone() });
         let mut state = OwnerState {
