@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write_table(&messages)?;
 
     json.ignore_unknown_fields().btree_map(["."]).build(&[".tetrarch.v1"])?;
-    prost_build::Config::new().btree_map(["."]).compile_fds(set)?;
+    prost_build::Config::new().btree_map(["."]).enable_type_names().compile_fds(set)?;
     Ok(())
 }
 

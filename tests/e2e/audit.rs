@@ -132,12 +132,12 @@ fn exported_trail_is_verified_offline_and_tampering_reported() {
         forged += &chain.entry(&line["entry"].to_string());
     }
     let forged = changed(&(forged + &chain.seal()));
-    told(&fleet, &forged, &[], 1, "not what the ledger has");
-    told(&fleet, &forged, &["--head", &head], 1, "it was made anew");
+    told(&fleet, &forged, &[], 1, "differs from the ledger");
+    told(&fleet, &forged, &["--head", &head], 1, "it was rewritten");
 
     fleet.stop();
     told(&fleet, &file, &["--head", &head], 0, "not compared with the ledger");
-    told(&fleet, &forged, &["--head", &head], 1, "it was made anew");
+    told(&fleet, &forged, &["--head", &head], 1, "it was rewritten");
     // What is done meanwhile waits, and a question says so.
     fleet.ok(["creds", "issue", "human:dora"]);
     let asked = fleet.run(["audit", "--what", "creds.*"]);

@@ -119,7 +119,7 @@ fn by(fleet: &Fleet, name: &str, words: &[&str]) -> Ended {
 fn takes(fleet: &Fleet, name: &str, words: &[&str], role: &str) {
     let refused = by(fleet, name, words);
     assert_eq!(refused.code, Some(4), "{name}: {words:?}: {}{}", refused.out, refused.err);
-    let why = format!("takes the role {role}; human:{name} has the role");
+    let why = format!("requires the role {role}; human:{name} has the role");
     let next = format!("`tetrarch creds rotate human:{name} --role {role}");
     assert!(refused.err.contains(&why) && refused.err.contains(&next), "{}", refused.err);
 }
@@ -157,7 +157,7 @@ fn people_are_limited_to_their_role_and_told_the_required_one() {
         takes(&fleet, "vera", words, "operator");
         for name in ["olga", "axel"] {
             let asked = by(&fleet, name, words);
-            assert!(!asked.err.contains("takes the role"), "{name}: {words:?}: {}", asked.err);
+            assert!(!asked.err.contains("requires the role"), "{name}: {words:?}: {}", asked.err);
             assert_ne!(asked.code, Some(6), "{name}: {words:?}: {}", asked.err);
         }
     }
@@ -232,8 +232,8 @@ fn person_keeps_the_role_when_the_credential_is_replaced_or_renewed() {
     }
     every(&fleet, "replaced");
     for (words, why) in [
-        (["creds", "issue", "HO@h1", "--role", "viewer"], "HO@h1 is no person"),
-        (["creds", "rotate", "HO@h1", "--role", "viewer"], "HO@h1 is no person"),
+        (["creds", "issue", "HO@h1", "--role", "viewer"], "HO@h1 is not a person"),
+        (["creds", "rotate", "HO@h1", "--role", "viewer"], "HO@h1 is not a person"),
         (["creds", "rotate", "human:vera", "--role", "boss"], "viewer, operator, approver, admin"),
     ] {
         let refused = fleet.run(words);

@@ -180,6 +180,6 @@ async fn unharmed(fleet: &mut Fleet, child: &str) {
     fleet.ok(["doctor", "--check-ledger"]);
     let ended = fleet.stop();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(!ended.err.contains("starting it again"), "{}", ended.err);
+    assert!(!ended.err.contains("restarting it"), "{}", ended.err);
     assert_eq!(fleet.processes(), []);
 }

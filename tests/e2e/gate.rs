@@ -147,17 +147,17 @@ fn change_is_merged_once_by_human_approval() {
     assert!(!shown.contains('\u{1b}') && shown.contains("merge refs/heads/tetrarch/"), "{shown}");
 
     let first = id(&change(&fleet, "T1.1"));
-    refused(&fleet, &["apply", &first], "nobody has approved it");
-    refused(&fleet, &["approve", &first, "--digest", &"0".repeat(64)], "look at it again");
+    refused(&fleet, &["apply", &first], "it has no approval");
+    refused(&fleet, &["approve", &first, "--digest", &"0".repeat(64)], "review it again");
     let digest = change(&fleet, "T1.1")["digest"].as_str().unwrap().to_owned();
     fleet.ok(["approve", &first, "--digest", &digest]);
-    refused(&fleet, &["approve", &first], "approved already");
+    refused(&fleet, &["approve", &first], "already approved");
     fleet.ok(["apply", &first]);
     assert_eq!(repository.read("a"), "one\n2\nthree\n", "the files that are checked out follow");
     assert_eq!(repository.git(&["status", "--porcelain"]), "");
     let said = repository.git(&["log", "-1", "--format=%B", "main"]);
     assert!(said.contains("Approved-by: human:ada") && said.contains(&first), "{said}");
-    refused(&fleet, &["apply", &first], "used before");
+    refused(&fleet, &["apply", &first], "already used");
     refused(&fleet, &["deny", &first, "--reason", "late"], "applied");
 
     // The second changed the same line: it conflicts, and nothing of it is there.
@@ -241,7 +241,7 @@ fn change_needing_two_people_is_merged_by_both() {
     assert_eq!((asked("ada"), asked("ben")), (1, 1));
 
     fleet.ok(["approve", &waits]);
-    refused(&fleet, &["approve", &waits], "has approved");
+    refused(&fleet, &["approve", &waits], "has already approved");
     refused(&fleet, &["apply", &waits], "1 of the 2 people");
     assert_eq!((asked("ada"), asked("ben")), (0, 1), "it waits for the other one");
     let inbox = fleet.ok(["inbox", "--as", "ben"]);
@@ -268,7 +268,7 @@ fn change_is_approved_by_an_approver_and_merged_by_an_operator() {
     for words in [&["approve", &waits][..], &["deny", &waits, "--reason", "no"]] {
         let refused = fleet.run(words.iter().chain(&["--as", "olga"]));
         assert_eq!(refused.code, Some(4), "{words:?}: {}", refused.err);
-        let why = "approval.decide takes the role approver; human:olga has the role operator";
+        let why = "approval.decide requires the role approver; human:olga has the role operator";
         assert!(refused.err.contains(why), "{}", refused.err);
     }
     assert_eq!(change(&fleet, "T1.1")["status"], "proposed");

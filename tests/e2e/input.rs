@@ -139,7 +139,7 @@ fn unusable_nats_server_is_named() {
     let mut up = tetrarch_tests::Program::start(&mut command);
     up.close_input();
     let ended = up.ended();
-    refused(&ended, 1, &["no nats-server", "pip", "Install", "TETRARCH_NATS_SERVER"]);
+    refused(&ended, 1, &["was not found", "pip", "Install", "TETRARCH_NATS_SERVER"]);
     assert_eq!(bare.processes(), []);
 
     // `run` needs one as well, and says the same.
@@ -147,7 +147,7 @@ fn unusable_nats_server_is_named() {
     bare.file("plan.yaml", "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\nprofiles: {default: {argv: [/bin/sh, -c, exit 0]}}\n");
     command.env_remove("TETRARCH_NATS_SERVER").env("PATH", "/nowhere");
     let ended = tetrarch_tests::Program::start(&mut command).ended();
-    refused(&ended, 1, &["no nats-server", "Install"]);
+    refused(&ended, 1, &["was not found", "Install"]);
 }
 
 #[test]

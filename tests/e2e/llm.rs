@@ -189,8 +189,8 @@ fn told_rightly(got: &[Value]) {
         tools.map(|message| message["content"].as_str().unwrap()).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(answers("both at once"), "noted; noted");
-    assert!(answers("strange tool").contains("there is no tool rm_rf; there are: finish"));
-    assert!(answers("strange words").contains("the arguments are no JSON object"));
+    assert!(answers("strange tool").contains("unknown tool rm_rf; available: finish"));
+    assert!(answers("strange words").contains("the arguments are not a JSON object"));
     assert!(
         answers("by schema").contains("/n: \"one\" is not of type \"integer\""),
         "{}",

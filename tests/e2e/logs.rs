@@ -46,5 +46,5 @@ fn run_log_is_followed_to_its_end_and_read_afterwards() {
     assert_eq!(none.code, Some(3), "{}", none.err);
     assert!(none.err.contains("get agents"), "{}", none.err);
     let orchestrator = fleet.run(["logs", "PO-told"]);
-    assert!(orchestrator.err.contains("makes no runs"), "{}", orchestrator.err);
+    assert!(orchestrator.err.contains("has no runs"), "{}", orchestrator.err);
 }

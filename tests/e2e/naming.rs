@@ -94,7 +94,7 @@ fn down_stops_the_fleet_and_reports_when_none_runs() {
     assert!(said.starts_with("stopped"), "{said}");
     assert!(fleet.processes().is_empty());
     let said = fleet.ok(["down"]);
-    assert!(said.starts_with("nothing is up"), "{said}");
+    assert!(said.starts_with("nothing is running"), "{said}");
     let plan = gated(&fleet, "site", "gate");
     let ended = refused(&fleet, &["run", &plan, "--detach"], 6);
     assert!(ended.contains("tetrarch up"), "{ended}");

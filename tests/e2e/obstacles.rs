@@ -99,7 +99,7 @@ fn work_for_a_missing_host_ends_the_wait_and_starts_with_the_host() {
     let file = plan(&fleet, "placed", json!(["echo", "said"]), placed);
     let ended = fleet.run(["run", &file]);
     failed(&ended);
-    assert!(ended.err.contains("no host that is up is labelled gpu=yes"), "{}", ended.err);
+    assert!(ended.err.contains("no running host is labelled gpu=yes"), "{}", ended.err);
     let goals = fleet.json(&["goal", "list"]);
     let epic = goals[0]["id"].as_str().unwrap().to_owned();
     let shown = fleet.json(&["plan", "show", &epic]);

@@ -15,7 +15,7 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
     });
     vec![
         ("mail_send", json!({"to": "parent", "text": "half is done"}), "\"to\":\"PO-own\""),
-        ("mail_send", json!({"to": "nobody", "text": "hello"}), "\"nobody\" is no agent"),
+        ("mail_send", json!({"to": "nobody", "text": "hello"}), "\"nobody\" is not an agent"),
         ("mail_send", json!({"to": "po"}), "`text` is missing"),
         ("file_reserve", json!({"paths": ["src/**"], "reason": "I change it"}), "\"fencing\":"),
         ("file_reserve", json!({"paths": ["/etc"], "reason": "x"}), "invalid_request paths[0]"),

@@ -75,7 +75,7 @@ fn scripts() -> Vec<Value> {
     vec![
         said("the key \"argv\"", &valid),
         said("the key \"never\"", "{\"never\": 1}"),
-        said("the answer is no JSON", &format!("Of course!\n```json\n{valid}\n```\n")),
+        said("the answer is not JSON", &format!("Of course!\n```json\n{valid}\n```\n")),
         said("plainly", &valid),
         said("in prose", "I would begin with the beginning."),
         said("armed", &armed.to_string()),
@@ -101,7 +101,7 @@ fn goal_gets_a_valid_plan_whatever_the_model_server_says() {
     // Status, answers, problems that are told in this order, leaves and what is above them.
     let rows: [(&str, &str, u64, &[&str], usize); 10] = [
         ("plainly", "accepted", 1, &[], 2),
-        ("in prose", "accepted", 2, &["answer 1: the answer is no JSON"], 2),
+        ("in prose", "accepted", 2, &["answer 1: the answer is not JSON"], 2),
         ("armed", "accepted", 2, &["answer 1: phases[0].tasks[0]: has the key \"argv\""], 2),
         (
             "hopeless",
@@ -112,7 +112,7 @@ fn goal_gets_a_valid_plan_whatever_the_model_server_says() {
         ),
         ("too many", "accepted", 1, &["HTTP 429: "], 2),
         ("broken", "accepted", 1, &["HTTP 500: "], 2),
-        ("refused", "refused", 0, &["given up after 1 requests: HTTP 401: "], 1),
+        ("refused", "refused", 0, &["no answer after 1 requests: HTTP 401: "], 1),
         ("cut off", "accepted", 1, &[""], 2),
         ("garbled", "accepted", 1, &[""], 2),
         ("late", "accepted", 1, &["no answer within 1s"], 2),
@@ -273,7 +273,7 @@ fn missing_variable_is_named() {
     let fleet = keys.into_iter().fold(Fleet::prepared(), set);
     let ended = fleet.run(["up"]);
     assert_eq!(ended.code, Some(2), "{}", ended.err);
-    assert!(ended.err.contains("the environment has no variable NO_SUCH_KEY"), "{}", ended.err);
+    assert!(ended.err.contains("the environment variable NO_SUCH_KEY is missing"), "{}", ended.err);
     let doctor = fleet.run(["doctor"]);
     assert!(doctor.out.contains("set it to the key of openai"), "{}", doctor.out);
     let half = Fleet::prepared().with_env("TETRARCH_PLANNER_ENABLED", "true").run(["doctor"]);

@@ -48,7 +48,7 @@ fn split_and_merge(fleet: &Fleet, epic: &str) {
     };
     let refused = split("T1.1");
     assert_eq!(refused.code, Some(5), "{}", refused.err);
-    assert!(refused.err.contains("T1.1 is being worked on by W:"), "{}", refused.err);
+    assert!(refused.err.contains("T1.1 is in progress (W:"), "{}", refused.err);
     let done = split("T1.2");
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert!(done.out.contains("added S1.2.1 S1.2.2; split T1.2"), "{}", done.out);

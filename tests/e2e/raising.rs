@@ -82,7 +82,7 @@ async fn raised_budget_is_used_and_metered_across_a_crash() {
     });
     let refused = raise(MORE, "01JD8Z5W6T4QK3M9X2V7B1N0A1");
     assert_eq!(refused.code, Some(5), "{}", refused.err);
-    let why = "budget_exceeded: 600 tokens more were asked for";
+    let why = "budget_exceeded: 600 more tokens were requested for";
     assert!(
         refused.err.contains(why) && refused.err.contains("limit 2500, current 2001"),
         "{}",

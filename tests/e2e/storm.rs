@@ -30,7 +30,7 @@ pub(crate) fn assert_goes_on(mut fleet: Fleet) {
     fleet.ok(["doctor", "--check-ledger"]);
     let ended = fleet.stop();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    for word in ["starting it again", "panicked"] {
+    for word in ["restarting it", "panicked"] {
         assert!(!ended.err.contains(word), "{word}: {}", ended.err);
     }
     assert_eq!(fleet.processes(), []);

@@ -173,7 +173,7 @@ async fn plain_program_is_paused_refuses_a_steer_and_is_stopped() {
     let mut it = AtWork::start(command).await;
     let refused = it.fleet.run(["steer", &it.worker, "left"]);
     assert_eq!(refused.code, Some(1), "{}", refused.err);
-    assert!(refused.err.contains("does not say that it takes steer"), "{}", refused.err);
+    assert!(refused.err.contains("does not announce support for steer"), "{}", refused.err);
     assert!(refused.out.contains("refused"), "{}", refused.out);
     assert_eq!(it.stages(&["pause"]), ALL);
     it.stands(RunState::PausedByUser).await;

@@ -107,10 +107,7 @@ async fn flooding_sender_is_refused_and_another_is_answered() {
     assert!((100..1_000).contains(&decided), "a burst and what came back meanwhile: {decided}");
     assert!((1..300).contains(&refused.len()), "most are dropped: {}", refused.len());
     let (again, words) = refused.remove(0);
-    assert!(
-        words.contains("human:loud asks for more than its share, which is 50 a second"),
-        "{words}"
-    );
+    assert!(words.contains("human:loud exceeds its rate of 50 requests a second"), "{words}");
     // A refusal is no decision. The stream knows a message id for two minutes, so it gets another.
     let subject = Subject::Op { op: OpName::of(&op()), from: loud.from.clone(), via: None };
     let headers = Envelope { msg_id: Some("again".to_owned()), ..Envelope::default() };

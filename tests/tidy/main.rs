@@ -3,6 +3,7 @@
 //! Nothing here builds or runs the product, or judges what needs a reader's judgement.
 
 mod arrows;
+mod citations;
 mod conventions;
 mod documents;
 mod form;

@@ -6,7 +6,7 @@ use crate::repository::sources;
 use crate::source::{Source, has_word};
 
 /// The one open extension point.
-const TRAITS: [&str; 1] = ["AgentBackend"];
+const TRAITS: [&str; 2] = ["AgentBackend", "Wire"];
 
 /// The one place where a test may pause: between two looks at the state it waits for.
 const WAITING: &str = "tests/support/wait.rs";

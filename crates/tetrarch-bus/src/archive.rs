@@ -44,7 +44,9 @@ pub enum ArchiveError {
     #[error(transparent)]
     End(#[from] OutboxError),
     /// The server that was asked does not have all of it.
-    #[error("{journal} was read up to {read} and goes up to {last}; it is read again")]
+    #[error(
+        "cannot archive {journal}: read up to {read}, but it ends at {last}; it will be read again"
+    )]
     Lagging {
         /// The journal's subject.
         journal: String,
@@ -54,7 +56,7 @@ pub enum ArchiveError {
         last: u64,
     },
     /// It is no journal.
-    #[error("artifact {sha256} is no run's journal: {reason}")]
+    #[error("artifact {sha256} is not a run journal: {reason}")]
     NoJournal {
         /// Its name.
         sha256: String,
@@ -256,7 +258,7 @@ impl Archive {
             {
                 let (place, payload) = parsed(&line).ok_or_else(|| ArchiveError::NoJournal {
                     sha256: self.sha256.clone(),
-                    reason: format!("{:?} is no entry", String::from_utf8_lossy(&line)),
+                    reason: format!("{:?} is not an entry", String::from_utf8_lossy(&line)),
                 })?;
                 return Ok(Some(Journaled::read(place.seq, place.stored_unix_ms, &payload)));
             }

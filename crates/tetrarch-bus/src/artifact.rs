@@ -49,7 +49,7 @@ pub struct ArtifactRef {
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
     /// Not 64 lower-case hexadecimal digits.
-    #[error("{0:?} names no artifact; expected the 64 lower-case hexadecimal digits of a sha256")]
+    #[error("{0:?} is not an artifact name; expected a sha256 as 64 lower-case hexadecimal digits")]
     Name(String),
     /// More bytes than one artifact may have.
     #[error(
@@ -63,7 +63,7 @@ pub enum ArtifactError {
         max: u64,
     },
     /// There is none of this name.
-    #[error("there is no artifact {0}")]
+    #[error("artifact {0} was not found")]
     Missing(String),
     /// What came is not what the name says; nothing of it was used.
     #[error("artifact {sha256} is damaged: {reason}")]
@@ -74,10 +74,10 @@ pub enum ArtifactError {
         reason: String,
     },
     /// The file changed while it was stored.
-    #[error("{0} changed while it was stored; nothing was stored, try again")]
+    #[error("cannot store {0}: it changed while it was read; try again")]
     Changed(PathBuf),
     /// A local file could not be read or written.
-    #[error("{path} cannot be used: {source}")]
+    #[error("cannot use {path}: {source}")]
     File {
         /// Which file.
         path: PathBuf,

@@ -170,7 +170,7 @@ impl Bus {
                 ServerNotice::Refused => refused(options, "authorization violation"),
                 ServerNotice::Denied(subject) => ConnectError::NoJetStream {
                     url,
-                    reason: format!("the credential may not publish {subject}"),
+                    reason: format!("the credential may not publish to {subject}"),
                 },
             }),
         }
@@ -205,7 +205,7 @@ impl Bus {
                     Some(_) => Err(missing(read::text_at(&body, "/error/description"))),
                 },
                 Err(error) if error.kind() == RequestErrorKind::NoResponders => {
-                    Err(missing("nobody answers for it".to_owned()))
+                    Err(missing("no responder".to_owned()))
                 }
                 Err(error) if self.client.connection_state() == State::Connected => {
                     if Instant::now() < until {
@@ -397,7 +397,7 @@ fn hear(name: &str, event: &Event, notices: &broadcast::Sender<ServerNotice>) {
             tracing::warn!(connection = name, id, "a subscription is too slow; messages dropped");
         }
         Event::ServerError(error) => {
-            tracing::warn!(connection = name, %error, "the server refused something");
+            tracing::warn!(connection = name, %error, "the server refused an operation");
             let notice = match error {
                 ServerError::AuthorizationViolation => Some(ServerNotice::Refused),
                 ServerError::Other(text) => pattern::denied_publish(text)

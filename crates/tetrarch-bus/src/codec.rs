@@ -39,6 +39,7 @@ mod snapshot;
 mod spawn;
 mod upgrade;
 mod verbs;
+mod wire;
 mod work_op;
 
 pub use cursor::{decode_cursor, encode_cursor};

@@ -19,25 +19,29 @@ use tetrarch_core::limits::LEASE_EPOCH_MAX;
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// An owner of a higher epoch writes the ledger now: stop.
-    #[error("another owner with epoch {epoch} writes the ledger; this one stops")]
+    #[error(
+        "cannot commit: an owner of the higher epoch {epoch} writes the ledger; this owner stops"
+    )]
     Deposed {
         /// Its epoch.
         epoch: u64,
     },
     /// The ledger is not where it was taken to be: load it anew and decide again.
-    #[error("the ledger's last entry is {last}, not the one expected; load it and decide again")]
+    #[error(
+        "cannot commit: the ledger's last entry is {last}, not the expected one; reload and decide again"
+    )]
     Reload {
         /// The ledger's last sequence, 0 when it is empty; what is loaded has to reach it.
         last: u64,
     },
     /// The entry cannot be encoded: it breaks a bound.
-    #[error("the entry cannot be encoded: {0}")]
+    #[error("cannot encode the entry: {0}")]
     Encoding(#[from] CodecError),
     /// The server refuses it for good.
-    #[error("the ledger does not take the entry: {0}")]
+    #[error("cannot publish the entry: {0}")]
     Refused(PublishError),
     /// What a refusal named cannot be read, for good.
-    #[error("the ledger cannot be read: {0}")]
+    #[error("cannot read the ledger: {0}")]
     Unreadable(#[from] ReadError),
 }
 

@@ -28,7 +28,7 @@ const CONTROL_KEY: &str = "account.nk";
 #[derive(Debug, thiserror::Error)]
 pub enum CredsError {
     /// A file could not be read or written.
-    #[error("{path} cannot be used: {source}; the data directory must be writable by this user")]
+    #[error("cannot use {path}: {source}; make the data directory writable for this user")]
     File {
         /// Which file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum CredsError {
     },
     /// A key file does not hold a key of its kind.
     #[error(
-        "{path} holds no usable key: {reason}; restore it, or remove the data directory's keys and credentials to start anew"
+        "cannot read the key in {path}: {reason}; restore the file, or remove the keys and credentials of the data directory to create new ones"
     )]
     Key {
         /// Which file.
@@ -46,7 +46,7 @@ pub enum CredsError {
         reason: String,
     },
     /// An agent that gets its credential in another role.
-    #[error("{agent} cannot be an external agent; it belongs to the {role} credential")]
+    #[error("{agent} cannot be an external agent; its credential has the role {role}")]
     NotExternal {
         /// The agent.
         agent: AgentId,
@@ -55,7 +55,7 @@ pub enum CredsError {
     },
     /// A role of people for another party.
     #[error(
-        "{name} is no person; only people (human:bob) have one of the roles viewer, operator, approver, admin"
+        "{name} is not a person; only people (human:bob) have a role: viewer, operator, approver or admin"
     )]
     NoPerson {
         /// Whose.
@@ -63,7 +63,7 @@ pub enum CredsError {
     },
     /// Another name that differs in capitals alone.
     #[error(
-        "{name} differs from {other}, who has a credential, in capitals alone; choose another name (`tetrarch creds list` lists those that are taken)"
+        "{name} and {other} differ only in case; choose another name (`tetrarch creds list` lists used names)"
     )]
     OtherSpelling {
         /// Who is to have one.
@@ -72,27 +72,27 @@ pub enum CredsError {
         other: String,
     },
     /// There is no credential to do it with.
-    #[error("{name} has no credential here; `tetrarch creds list` lists those there are")]
+    #[error("{name} has no credential in this installation; `tetrarch creds list` lists all")]
     NotIssued {
         /// Whose.
         name: String,
     },
     /// It is not taken any more.
-    #[error("the credential of {name} is revoked; `tetrarch creds issue {name}` makes another")]
+    #[error("the credential of {name} is revoked; `tetrarch creds issue {name}` issues a new one")]
     Over {
         /// Whose.
         name: String,
     },
     /// What servers are configured with, or told, is signed by the operator's key.
     #[error(
-        "{path} is not there, and the operator's key signs what a server takes; say where it is with --operator-key or bus.operator_key"
+        "the operator's key {path} was not found; name it with --operator-key or bus.operator_key"
     )]
     NoOperator {
         /// Where it was looked for.
         path: PathBuf,
     },
     /// Signing failed.
-    #[error("signing a token failed: {0}")]
+    #[error("cannot sign a token: {0}")]
     Sign(#[from] nkeys::error::Error),
 }
 
@@ -292,7 +292,7 @@ impl Authority {
         let days = lifetime.as_secs_f64() / (24.0 * 3600.0);
         self.note(
             (act, &user.public_key()),
-            &format!("{} {name}, good for {days:.1} days", role.as_str()),
+            &format!("{} {name}, valid for {days:.1} days", role.as_str()),
         )?;
         let (signer, account) = (self.signer(role)?, self.account(role));
         let token = jwt::user(role, (signer, account), &user, name, lifetime)?;
@@ -385,7 +385,7 @@ fn key_at(path: &Path, make: fn() -> KeyPair) -> Result<KeyPair, CredsError> {
     };
     let key = KeyPair::from_seed(seed.trim()).map_err(|error| broken(error.to_string()))?;
     if key.key_pair_type() != make().key_pair_type() {
-        return Err(broken("it is a key of another kind".to_owned()));
+        return Err(broken("it is a key of the wrong type".to_owned()));
     }
     Ok(key)
 }
@@ -434,7 +434,7 @@ mod tests {
         authority.issue(&person("ada"), None, LIFETIME).unwrap();
         authority.issue(&person("ada"), None, LIFETIME).unwrap();
         let refused = authority.issue(&person("ADA"), None, LIFETIME).unwrap_err().to_string();
-        assert!(refused.starts_with("human:ADA differs from human:ada,"), "{refused}");
+        assert!(refused.starts_with("human:ADA and human:ada differ"), "{refused}");
         authority.issue(&CredentialHolder::Host("ADA".parse().unwrap()), None, LIFETIME).unwrap();
         authority.revoke(&person("ada")).unwrap();
         authority.issue(&person("ADA"), None, LIFETIME).unwrap();

@@ -23,7 +23,9 @@ const SEAL_SHOWS_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum CursorError {
     /// Another session's, or another writer's, cursor stands there: stop the session.
-    #[error("the cursor of {agent} was moved by another to sequence {last}; this session is over")]
+    #[error(
+        "cannot write the cursor of {agent}: another session moved it to sequence {last}; this session ends"
+    )]
     Fenced {
         /// Whose cursor.
         agent: AgentId,
@@ -31,7 +33,7 @@ pub enum CursorError {
         last: u64,
     },
     /// What stands there cannot be read.
-    #[error("the cursor of {agent} at sequence {seq} cannot be read: {error}")]
+    #[error("cannot read the cursor of {agent} at sequence {seq}: {error}")]
     Undecodable {
         /// Whose cursor.
         agent: AgentId,

@@ -10,7 +10,7 @@ use crate::server::Version;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Nothing answers there.
-    #[error("no nats-server answers at {url}: {reason}")]
+    #[error("cannot connect to nats-server at {url}: {reason}")]
     Unreachable {
         /// Where it was looked for.
         url: String,
@@ -18,7 +18,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// A server answers, but there is no TLS with it that can be trusted.
-    #[error("no TLS with nats-server at {url}: {reason}")]
+    #[error("cannot connect with TLS to nats-server at {url}: {reason}")]
     Tls {
         /// Which server.
         url: String,
@@ -29,7 +29,7 @@ pub enum ConnectError {
     },
     /// The server refused the credential.
     #[error(
-        "nats-server at {url} refused the credential {credentials}: {reason}; it was made for another installation, has expired or is revoked (`tetrarch creds list` beside its keys)"
+        "nats-server at {url} refused the credential {credentials}: {reason}; it belongs to another installation, has expired or was revoked (`tetrarch creds list` shows it)"
     )]
     Refused {
         /// Which server.
@@ -51,7 +51,7 @@ pub enum ConnectError {
     },
     /// A server answers, but nobody for its JetStream.
     #[error(
-        "nats-server at {url} is there, but its JetStream did not answer within {} s: it waits for a majority of its cluster, or its disk is full; see its log and start the servers that are missing",
+        "JetStream of nats-server at {url} did not answer within {} s: the cluster has no majority, or the disk is full; see the server log and start the missing servers",
         within.as_secs()
     )]
     Leaderless {
@@ -61,7 +61,7 @@ pub enum ConnectError {
         within: Duration,
     },
     /// The server lacks what the bus contract needs.
-    #[error("nats-server at {url} is {found}; {needed} or newer is needed")]
+    #[error("nats-server at {url} has version {found}; {needed} or newer is required")]
     TooOld {
         /// Which server.
         url: String,
@@ -71,7 +71,7 @@ pub enum ConnectError {
         needed: Version,
     },
     /// The credential file cannot be used.
-    #[error("credential file {path} cannot be used: {reason}")]
+    #[error("cannot use credential file {path}: {reason}")]
     Credentials {
         /// Which file.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum ConnectError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// No answer came in time, or the connection was lost.
-    #[error("reading {what} failed: {reason}")]
+    #[error("cannot read {what}: {reason}")]
     Unanswered {
         /// The stream or subject.
         what: String,
@@ -92,7 +92,7 @@ pub enum ReadError {
         reason: String,
     },
     /// The server answered with an error.
-    #[error("reading {what} was refused: {text} (code {code})")]
+    #[error("cannot read {what}: the server refused it: {text} (code {code})")]
     Refused {
         /// The stream or subject.
         what: String,
@@ -102,7 +102,7 @@ pub enum ReadError {
         text: String,
     },
     /// The answer has a hole or is none; nothing of it was used.
-    #[error("the answer for {what} cannot be used: {reason}")]
+    #[error("cannot read {what}: unexpected answer: {reason}")]
     Malformed {
         /// The stream or subject.
         what: String,
@@ -130,7 +130,7 @@ impl ReadError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     /// Another message is the last of this subject (10071). Nothing was stored.
-    #[error("the last message of {subject} is {last}, not the expected one")]
+    #[error("cannot publish to {subject}: its last sequence is {last}, not the expected one")]
     WrongLast {
         /// The subject.
         subject: String,
@@ -138,13 +138,13 @@ pub enum PublishError {
         last: u64,
     },
     /// A write on this subject is still in progress (10164). Nothing was stored; try again.
-    #[error("a write on {subject} is still in progress")]
+    #[error("cannot publish to {subject}: another write is in progress; retry")]
     Busy {
         /// The subject.
         subject: String,
     },
     /// No answer: it may be stored or not. Send the same again, or read.
-    #[error("the outcome of the publish on {subject} is unknown: {reason}")]
+    #[error("publish to {subject} has an unknown outcome: {reason}; send the same bytes again")]
     Unknown {
         /// The subject.
         subject: String,
@@ -152,7 +152,7 @@ pub enum PublishError {
         reason: String,
     },
     /// The server refused it for good. Nothing was stored.
-    #[error("the publish on {subject} was refused: {text} (code {code})")]
+    #[error("cannot publish to {subject}: the server refused it: {text} (code {code})")]
     Refused {
         /// The subject.
         subject: String,

@@ -31,7 +31,7 @@ pub use wakeup::Wakeup;
 #[derive(Debug, thiserror::Error)]
 pub enum InboxError {
     /// No subscription can be made.
-    #[error("no subscription to the inbox of {owner}: {reason}")]
+    #[error("cannot subscribe to the inbox of {owner}: {reason}")]
     Subscribe {
         /// Whose inbox.
         owner: String,

@@ -84,7 +84,7 @@ impl Intake {
         let last = surely::stream_last_seq(bus, REQUESTS).await?;
         let beyond = (from > last + 1).then_some(last);
         if beyond.is_some() {
-            tracing::error!(from, last, "requests are decided that the stream does not have");
+            tracing::error!(from, last, "decided requests are missing in the stream");
         }
         let follower = StreamFollower::new(bus.clone(), REQUESTS, Vec::new(), from.min(last + 1));
         Ok(Self { follower, askers: Askers::listen(bus).await, beyond })

@@ -37,7 +37,7 @@ const BATCH: usize = 256;
 pub enum JournalError {
     /// Another writer's entry stands at the end: this session is over, its process has to stop.
     #[error(
-        "the journal of {run} goes on with another writer's entry at {last}; this session is over"
+        "cannot write the journal of {run}: another writer has entry {last}; this session ends"
     )]
     Fenced {
         /// Which run.

@@ -129,7 +129,7 @@ pub enum AcquireError {
 #[derive(Debug, thiserror::Error)]
 pub enum RenewError {
     /// It belongs to somebody else, or to nobody any more. Stop.
-    #[error("lease {key} is lost to {}", holder.as_deref().unwrap_or("nobody: it expired or was revoked"))]
+    #[error("lease {key} was lost to {}", holder.as_deref().unwrap_or("nobody: it expired or was revoked"))]
     Lost {
         /// The key.
         key: String,
@@ -430,7 +430,7 @@ fn understand(message: &RawMessage) -> LeaseSeen {
             LeaseSeen { seq: message.seq, epoch, holder }
         }
         Ok(_) | Err(_) => {
-            tracing::error!(subject = %message.subject, seq = message.seq, "this is no lease");
+            tracing::error!(subject = %message.subject, seq = message.seq, "this is not a lease");
             free(0)
         }
     }

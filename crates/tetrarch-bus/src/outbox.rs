@@ -39,13 +39,15 @@ const PURGES_IN_FLIGHT: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
     /// The server refuses something for good.
-    #[error("the outbox is stuck: {0}")]
+    #[error("cannot publish the outbox: {0}; it is sent again from its first entry")]
     Refused(#[from] PublishError),
     /// What a refusal named cannot be read, for good.
-    #[error("the outbox is stuck: {0}")]
+    #[error(
+        "cannot read what the outbox conflicts with: {0}; it is sent again from its first entry"
+    )]
     Unreadable(#[from] ReadError),
     /// Something in an entry cannot be encoded.
-    #[error("the outbox is stuck: {0}")]
+    #[error("cannot encode an entry of the outbox: {0}; run the version of tetrarch that wrote it")]
     Encoding(#[from] CodecError),
 }
 

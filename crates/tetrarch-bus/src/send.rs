@@ -20,7 +20,7 @@ use tetrarch_core::redaction;
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No answer within the given patience: it may be stored or not. The same may be sent again.
-    #[error("the bus did not answer within {}: {last}; sending it again later is safe", WaitMillis(*.within))]
+    #[error("cannot send: the bus did not answer within {}: {last}; it is safe to send it again", WaitMillis(*.within))]
     BusDown {
         /// The patience.
         within: Duration,

@@ -75,9 +75,7 @@ impl Durability {
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {
-            Self::Process => {
-                Some("a power cut may take back the last second of what was acknowledged")
-            }
+            Self::Process => Some("a power cut may lose the last second of acknowledged writes"),
             Self::Power => None,
         }
     }
@@ -456,7 +454,7 @@ async fn free_port(wanted: u16, files: &ServerFiles) -> Result<u16, ServerError>
                 break;
             }
         }
-        tracing::warn!(port, "the port of last time is taken; clients have to be told another");
+        tracing::warn!(port, "the previous port is taken; clients need the new address");
     }
     bind(0).map(|address| address.port())
 }

@@ -24,19 +24,19 @@ const MEDIA_TYPE: &str = "application/vnd.tetrarch.snapshot";
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// A part was not stored or cannot be read.
-    #[error("a part of the snapshot: {0}")]
+    #[error("cannot read a part of the snapshot: {0}")]
     Artifact(#[from] ArtifactError),
     /// A record cannot be written or read.
-    #[error("a part of the snapshot: {0}")]
+    #[error("cannot read a part of the snapshot: {0}")]
     Encoding(#[from] CodecError),
     /// The stream cannot be asked.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The record that names the latest one cannot be read.
-    #[error("the record of the latest snapshot cannot be read: {0}")]
+    #[error("cannot read the record of the latest snapshot: {0}")]
     Record(CodecError),
     /// There is a record that this version cannot write as it came.
-    #[error("{0}; no snapshot is taken, and nothing is trimmed, until that version runs again")]
+    #[error("cannot take a snapshot or trim the ledger: {0}; run that version again")]
     Held(Held),
     /// More parts than a record can name.
     #[error(
@@ -45,7 +45,7 @@ pub enum SnapshotError {
     )]
     TooMany,
     /// The parts do not hold what the record says.
-    #[error("the snapshot through {through} has {found} records, it should have {expected}")]
+    #[error("the snapshot through {through} has {found} records instead of {expected}")]
     Incomplete {
         /// Its last entry.
         through: u64,
@@ -55,7 +55,7 @@ pub enum SnapshotError {
         expected: u64,
     },
     /// What is asked for is older than what is kept.
-    #[error("entry {wanted} is no longer kept; the records can be shown from entry {first} on")]
+    #[error("ledger entry {wanted} was trimmed; the first available entry is {first}")]
     Before {
         /// The entry that is asked for.
         wanted: u64,

@@ -65,14 +65,13 @@ impl OwnerMeta {
         let value: Value = serde_json::from_slice(payload)
             .map_err(|error| UnreadableMeta { reason: error.to_string() })?;
         let text = |field: &str| {
-            value
-                .get(field)
-                .and_then(Value::as_str)
-                .ok_or_else(|| UnreadableMeta { reason: format!("{field} is missing or no text") })
+            value.get(field).and_then(Value::as_str).ok_or_else(|| UnreadableMeta {
+                reason: format!("{field} is missing or not a string"),
+            })
         };
         let number = |field: &str| {
             text(field)?.parse::<u64>().map_err(|error| UnreadableMeta {
-                reason: format!("{field} is no number: {error}"),
+                reason: format!("{field} is not a number: {error}"),
             })
         };
         Ok(Self {
@@ -89,9 +88,7 @@ impl OwnerMeta {
 
 /// The `meta` record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the meta record of STATE cannot be read ({reason}); STATE has to be made anew from the ledger"
-)]
+#[error("cannot read the meta record of STATE: {reason}; rebuild STATE from the ledger")]
 pub struct UnreadableMeta {
     /// What is wrong with it.
     reason: String,

@@ -274,7 +274,7 @@ impl FromStr for Subject {
     }
 }
 
-const AGENT: &str = "an agent's identity";
+const AGENT: &str = "an agent id";
 const RUN: &str = "a run's id, run_<ulid>";
 const EPIC: &str = "an epic's id, goal_<ulid>";
 const PARTY: &str = "an agent's identity or human:<name>";

@@ -36,10 +36,10 @@ pub struct LedgerItem {
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEntry {
     /// It cannot be read.
-    #[error("not a commit: {0}")]
+    #[error("cannot decode the commit: {0}")]
     Undecodable(#[from] CodecError),
     /// Its epoch is higher than any lease's.
-    #[error("its epoch {epoch} is one that no owner can have")]
+    #[error("epoch {epoch} exceeds the maximum")]
     Impossible {
         /// Which commit it is.
         commit: CommitId,
@@ -47,7 +47,7 @@ pub enum InvalidEntry {
         epoch: u64,
     },
     /// Its owner was deposed before it wrote it.
-    #[error("its epoch {epoch} is lower than {highest}, which the ledger already reached")]
+    #[error("epoch {epoch} is lower than the current epoch {highest}")]
     Deposed {
         /// Which commit it is.
         commit: CommitId,

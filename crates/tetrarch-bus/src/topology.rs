@@ -44,7 +44,7 @@ pub enum TopologyError {
     },
     /// An existing stream differs in a way no server can change in place.
     #[error(
-        "stream {stream} exists with {setting} {found}, but {wanted} is needed and a stream cannot be changed so; back it up and remove it, or use another account"
+        "stream {stream} has {setting} {found}, but {wanted} is required and cannot be changed; back up and delete the stream, or use another account"
     )]
     Unchangeable {
         /// Which stream.

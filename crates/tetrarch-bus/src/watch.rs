@@ -124,7 +124,7 @@ impl Heartbeats {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplyError {
     /// No subscription can be made.
-    #[error("no subscription to the replies of {owner}: {reason}")]
+    #[error("cannot subscribe to the replies of {owner}: {reason}")]
     Subscribe {
         /// Who asks.
         owner: String,
@@ -132,7 +132,7 @@ pub enum ReplyError {
         reason: String,
     },
     /// Nobody decided within the given patience; the request stays asked.
-    #[error("no answer to {request} within {} ms; is the owner up (`tetrarch status`)? the request stays asked", within.as_millis())]
+    #[error("no answer to {request} within {} ms; it is still queued: check the owner with `tetrarch status`, or retry with the same id", within.as_millis())]
     Unanswered {
         /// The request.
         request: RequestId,
@@ -140,7 +140,7 @@ pub enum ReplyError {
         within: Duration,
     },
     /// The connection is closed for good.
-    #[error("the connection was closed while waiting for the answer to {request}")]
+    #[error("connection closed while waiting for the answer to {request}; retry with the same id")]
     Closed {
         /// The request.
         request: RequestId,

@@ -10,7 +10,7 @@ use crate::command::{
 };
 use crate::options::GlobalArgs;
 
-/// The commands by what one wants to do (spec 08).
+/// The commands by purpose (docs/design/08-people.md).
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run", &["init", "up", "down", "run", "attach", "wait", "status"]),
     ("Goals and plans", &["goal", "plan", "work", "insights", "advise", "schedule", "tick"]),
@@ -60,7 +60,7 @@ pub(crate) fn command_line() -> clap::Command {
         .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{help}{rest}"))
 }
 
-/// Runs fleets of agents as a supervised hierarchy over a message bus.
+/// Run fleets of agents as a supervised hierarchy over a message bus.
 #[derive(Debug, Parser)]
 #[command(
     name = "tetrarch",
@@ -68,31 +68,31 @@ pub(crate) fn command_line() -> clap::Command {
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict, 6 bus unreachable, 130 interrupted."
+    after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict, 6 bus unreachable, 130\ninterrupted."
 )]
 pub(crate) struct Args {
     /// Options of every command.
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Write a commented plan to begin with.
+    /// Write a commented plan file to start from.
     Init(init::InitArgs),
-    /// Run everything on this machine: bus, owner, host.
+    /// Run the bus, the owner and a host on this machine.
     Up(up::UpArgs),
-    /// Stop what `up` runs on this machine.
+    /// Stop the processes that `up` started on this machine.
     Down(down::DownArgs),
-    /// Execute a plan file and follow it to its end.
+    /// Run a plan file and follow it to its end.
     Run(run::RunArgs),
-    /// Follow a goal that was given already.
+    /// Follow a running goal.
     Attach(run::AttachArgs),
-    /// Show how the fleet is.
+    /// Show the state of the fleet.
     Status(status::StatusArgs),
     /// Run the owner of the ledger (with --global).
     Serve(serve::ServeArgs),
@@ -101,7 +101,7 @@ pub(crate) enum CliCommand {
     /// Manage credentials: issue, list, rotate, revoke.
     #[command(subcommand)]
     Creds(creds::CredsCommand),
-    /// Stand guard over a host's programs. Hosts start it.
+    /// Guard a host's programs. Started by hosts.
     #[command(hide = true)]
     Guard(guard::GuardArgs),
     /// Add, list, replace and retire agents.
@@ -122,63 +122,63 @@ pub(crate) enum CliCommand {
     Describe(describe::DescribeArgs),
     /// Show agents as a tree.
     Tree(tree::TreeArgs),
-    /// Show what agents may spend and have spent; raise it.
+    /// Show and raise budgets.
     Budget(budget::BudgetArgs),
-    /// Show what happened, from the ledger.
+    /// Show events of the ledger.
     Events(events::EventsArgs),
-    /// Show who did what that needs authority; export it and check an export.
+    /// Show, export and verify the audit trail of privileged acts.
     Audit(audit::AuditArgs),
-    /// Show the fleet as it was at a time.
+    /// Show the fleet at a time in the past.
     Replay(replay::ReplayArgs),
-    /// Show why something is as it is: the events that led there.
+    /// Show the events that led to the state of an agent, run or node.
     Why(why::WhyArgs),
-    /// Start agents for a task of a goal.
+    /// Start sub-agents for a task.
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.
     Stop(stop::StopArgs),
-    /// Give an agent an instruction before its next step.
+    /// Send an agent an instruction for its next step.
     Steer(verb::SteerArgs),
-    /// Interrupt an agent's turn; it waits for a steer.
+    /// Abort an agent's current turn; the agent then waits for input.
     Interrupt(verb::InterruptArgs),
     /// Pause an agent.
     Pause(verb::PauseArgs),
     /// Resume a paused agent.
     Resume(verb::PauseArgs),
-    /// Have the overseer check for stalled work now.
+    /// Check for stalled work now.
     Tick(tick::TickArgs),
-    /// Wait until a goal, a run, an agent, a node or a change is in a state.
+    /// Wait for a goal, run, agent, node or change to reach a state.
     Wait(wait::WaitArgs),
-    /// Show what an agent did: the journal of its run.
+    /// Show the journal of a run.
     Logs(logs::LogsArgs),
-    /// List questions, changes and drafts that wait for people.
+    /// List the questions, changes and drafts that wait for you.
     Inbox(inbox::InboxArgs),
     /// Answer a question.
     Answer(answer::AnswerArgs),
-    /// List and show changes that wait for a decision.
+    /// List and show changes.
     #[command(subcommand)]
     Change(change::ChangeCommand),
-    /// Approve a change, or a draft of a plan.
+    /// Approve a change or a plan draft.
     Approve(change::ChangeApproveArgs),
-    /// Deny a change, or a draft of a plan.
+    /// Deny a change or a plan draft.
     Deny(change::ChangeDenyArgs),
     /// Merge an approved change into its branch.
     Apply(change::ChangeApplyArgs),
-    /// Show and remove the worktrees that runs left on this host.
+    /// List, show and remove the worktrees on this host.
     #[command(subcommand)]
     Worktree(worktree::WorktreeCommand),
-    /// List and release the paths that agents hold.
+    /// List and release file reservations.
     #[command(subcommand)]
     File(file::FileCommand),
-    /// Read and write mail.
+    /// Send and read mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),
-    /// List and get the files that runs stored.
+    /// List and download artifacts.
     #[command(subcommand)]
     Artifact(artifact::ArtifactCommand),
-    /// Create, list, pause, cancel and archive goals.
+    /// Manage goals: create, list, pause, cancel, archive.
     #[command(subcommand)]
     Goal(goal::GoalCommand),
-    /// List the work of a goal; call it done, block and unblock it.
+    /// Manage work items: list, complete, block, unblock.
     #[command(subcommand)]
     Work(work::WorkCommand),
     /// Rank the pending work of a goal.
@@ -193,12 +193,12 @@ pub(crate) enum CliCommand {
     Insights(insights::InsightsArgs),
     /// Check this machine, the bus and the ledger.
     Doctor(doctor::DoctorArgs),
-    /// Explain the configuration; write a server's.
+    /// Explain the configuration; print a server's configuration.
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Print the JSON Schemas of everything public.
+    /// Print JSON Schemas of public messages and files.
     Schema(schema::SchemaArgs),
-    /// Print the lines by which a shell completes commands and names.
+    /// Print a shell completion script.
     Completion(completion::CompletionArgs),
     /// Write manual pages.
     Man(man::ManArgs),

@@ -96,7 +96,7 @@ pub(crate) fn run() -> Result<(), CliError> {
 fn launch(argv: &[OsString]) -> Result<(), CliError> {
     let Err(cause) = launch_main(argv);
     let program = argv.first().map(|program| program.display().to_string()).unwrap_or_default();
-    Err(CliError::new(Code::Failed, format!("{program} does not start: {cause}")))
+    Err(CliError::new(Code::Failed, format!("cannot start {program}: {cause}")))
 }
 
 /// Runs a command whose names have to be looked up first, or that only reads; the bus is started for it

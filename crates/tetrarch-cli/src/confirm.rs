@@ -5,10 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use crate::exit::{CliError, Code};
 use crate::options::{INSTALLATION, quoted};
 
-/// Whether the human is sure.
+/// Confirmation.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct ConfirmArgs {
-    /// Do it without asking.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 }
@@ -25,7 +25,7 @@ impl ConfirmArgs {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return Err(CliError::new(
                 Code::Usage,
-                format!("this would {what}, and nobody can be asked"),
+                format!("this would {what}; confirmation is required, but there is no terminal"),
             )
             .hint(format!("`{}` does it", agreed(std::env::args().skip(1)))));
         }
@@ -36,7 +36,7 @@ impl ConfirmArgs {
         if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
             return Ok(());
         }
-        Err(CliError::new(Code::Failed, "nothing was done: the answer was not yes"))
+        Err(CliError::new(Code::Failed, "cancelled: the answer was not yes"))
     }
 }
 

@@ -60,7 +60,7 @@ impl Context {
         let named = self.global.human.clone().or_else(|| std::env::var("USER").ok());
         let name = named.unwrap_or_else(|| "operator".to_owned());
         HumanName::new(&name).map_err(|error| {
-            CliError::new(Code::Usage, error.to_string()).hint("name yourself with --as")
+            CliError::new(Code::Usage, error.to_string()).hint("give your name with --as")
         })
     }
 
@@ -74,8 +74,8 @@ impl Context {
         }
         server::endpoint(&self.config.bus.data_dir).map(|url| vec![url]).ok_or_else(|| {
             let dir = self.config.bus.data_dir.display();
-            CliError::new(Code::BusUnreachable, format!("no bus was ever started in {dir}"))
-                .hint("start one with `tetrarch up`, or name one with --url")
+            CliError::new(Code::BusUnreachable, format!("no bus was started in {dir}"))
+                .hint("start a bus with `tetrarch up`, or name one with --url")
         })
     }
 
@@ -97,10 +97,8 @@ impl Context {
         let dir = &self.config.bus.data_dir;
         if let (Some(url), false) = (&self.config.bus.url, Authority::is_kept(dir)) {
             let what = format!("no credential for {url}: {} holds no keys", dir.display());
-            return Err(CliError::new(Code::Usage, what).hint(
-                "name the credential file you were given with --credentials, or bus.credentials \
-                 in the configuration",
-            ));
+            return Err(CliError::new(Code::Usage, what)
+                .hint("name your credential file with --credentials or bus.credentials"));
         }
         let authority = self.authority()?;
         authority.mint(holder).map_err(|error| CliError::new(Code::Failed, error.to_string()))
@@ -202,7 +200,7 @@ impl HumanClient {
         let subject = Subject::Op { op, from: self.human.clone(), via: None };
         let mail = self.request(&subject, id, payload, trace).await?;
         let MailBody::Reply(reply) = mail else {
-            return Err(CliError::new(Code::Failed, "the owner's answer is no reply"));
+            return Err(CliError::new(Code::Failed, "the owner's answer cannot be read"));
         };
         match reply.error {
             Some(code) => Err(CliError::refused(code, &reply.detail)),
@@ -251,11 +249,10 @@ impl HumanClient {
         match (self.bus.role(), Person::least(subject)) {
             (Some(CredentialRole::Human(own)), Some(least)) if own < least => {
                 let (human, own, least) = (&self.human, own.as_str(), least.as_str());
-                let what = format!("{asked} takes the role {least}; {human} has the role {own}");
+                let what = format!("{asked} requires the role {least}; {human} has the role {own}");
                 let role = format!(" --role {least}");
                 CliError::new(Code::Denied, what).hint(format!(
-                    "ask whoever keeps the fleet's keys for `tetrarch creds rotate {human}{role}`, and use the \
-                     file that it makes"
+                    "ask the operator of the fleet for `tetrarch creds rotate {human}{role}`, and use the new file"
                 ))
             }
             _ => error.into(),
@@ -263,10 +260,10 @@ impl HumanClient {
     }
 
     /// Refuses when the disk of the bus has too little room: a server without any does not answer.
-    fn check_space(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
+    fn free_space(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
         match self.data_dir.as_deref().and_then(server::free_space).filter(too_little) {
-            Some(space) => Err(CliError::new(Code::BusUnreachable, space.to_string())
-                .hint("free some room there; then the same command again, it is safe to repeat")),
+            Some(free_space) => Err(CliError::new(Code::BusUnreachable, free_space.to_string())
+                .hint("free some disk space there and repeat the command; repeating it is safe")),
             None => Ok(()),
         }
     }

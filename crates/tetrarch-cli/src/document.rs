@@ -88,7 +88,7 @@ impl Document {
     /// The error of a document with these problems, each with its place. `what` it is no valid one of.
     pub(crate) fn refused(&self, what: &str, problems: &[PlanProblem]) -> CliError {
         let lines = self.lines(problems);
-        let what = format!("{} is no valid {what}:\n{}", self.name, lines.join("\n"));
+        let what = format!("{} is not a valid {what}:\n{}", self.name, lines.join("\n"));
         CliError::new(Code::Usage, what)
     }
 }
@@ -107,10 +107,10 @@ pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
     if let Some((at, hidden)) = text.char_indices().find(|(_, c)| is_unwritten(*c)) {
         let (line, column) = places::place(&text, at);
         let what = format!(
-            "{name}:{line}:{column}: the control character U+{:04X} is in no text",
+            "{name}:{line}:{column}: the control character U+{:04X} is not allowed",
             u32::from(hidden)
         );
-        return Err(CliError::new(Code::Usage, what).hint("take it out, and try again"));
+        return Err(CliError::new(Code::Usage, what).hint("remove it and try again"));
     }
     let parsed = match extension {
         _ if piped => yaml(&text).map(|value| (value, PathIndex::of_yaml(&text))),
@@ -142,8 +142,7 @@ fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
         if piped { Box::new(stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        let what =
-            format!("{name} has more than {FILE_BYTES_MAX} bytes, which is the most that is read");
+        let what = format!("{name} has more than {FILE_BYTES_MAX} bytes, which is the limit");
         return Err(CliError::new(Code::Usage, what).hint("store long texts as artifacts"));
     }
     String::from_utf8(bytes).map_err(|error| {
@@ -236,11 +235,11 @@ mod tests {
             ("a.yaml", "title: a\nphases: [\n", "a.yaml:"),
             ("a.yaml", "a: b: c\n", "a.yaml:1:5: a second `: ` in one line"),
             ("a.yaml", "a:\n\t- b\n", "a.yaml:2:"),
-            ("a.yaml", "a: 1\nb: 'c\nd: 1\n", "a.yaml:2:4: a quoted text has no end"),
+            ("a.yaml", "a: 1\nb: 'c\nd: 1\n", "a.yaml:2:4: a quoted text is not closed"),
             ("a.yaml", "a: b\x1b[31m\n", "a.yaml:1:5: the control character U+001B"),
             ("a.json", "{\"a\": \"\x1b\"}", "a.json:1:8: the control character U+001B"),
             ("a.yaml", "a: *b\n", "a.yaml:1:4: this alias"),
-            ("a.yaml", "a: @b\n", "a.yaml:1:4: this is not valid YAML: look"),
+            ("a.yaml", "a: @b\n", "a.yaml:1:4: invalid YAML: check"),
             ("a.yaml", "a: 1\n  b: 2\n", "a.yaml:2:"),
             ("a.yaml", "a:\n  - b\n c\n", "a.yaml:3:"),
             ("a.yaml", "a: {b: 1\nc: 2\n", "a.yaml:"),

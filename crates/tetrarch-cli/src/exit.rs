@@ -101,10 +101,10 @@ impl From<ConnectError> for CliError {
             | ConnectError::Refused { .. }
             | ConnectError::NoJetStream { .. }
             | ConnectError::TooOld { .. } => {
-                what.hint("start one with `tetrarch up`, or name one with --url or bus.url")
+                what.hint("start a bus with `tetrarch up`, or name one with --url or bus.url")
             }
             ConnectError::Credentials { .. } => {
-                what.hint("name the file that you were given with --credentials")
+                what.hint("name your credential file with --credentials")
             }
         }
     }
@@ -119,8 +119,7 @@ impl From<ReadError> for CliError {
 }
 
 /// What to do where a bus is there and does not answer.
-const NOT_NOW: &str = "ask again in a moment: a cluster elects a leader for some seconds, and needs more than half of its \
-                       servers; `tetrarch doctor` looks at each stream";
+const NOT_NOW: &str = "try again in a moment: a cluster needs seconds to elect a leader and more than half of its servers; `tetrarch doctor` checks each stream";
 
 impl From<SendError> for CliError {
     fn from(error: SendError) -> Self {

@@ -50,7 +50,8 @@ impl Since {
             return Ok(Self::Ago(ago));
         }
         let moment = read_stamp(text).map(Self::Moment);
-        moment.map_err(|error| format!("{error}, no time such as 10m and no sequence"))
+        moment
+            .map_err(|error| format!("{error}; an age such as 10m and a sequence are also allowed"))
     }
 
     /// The place itself, as of now.

@@ -219,7 +219,7 @@ impl FromStr for Digest {
             return Ok(Self(text.to_ascii_lowercase()));
         }
         Err(format!(
-            "{text:?} is no sha256: 64 hexadecimal digits, or at least 6 that only one begins with"
+            "{text:?} is not a sha256: expected 64 hexadecimal digits, or a unique prefix of at least 6"
         ))
     }
 }
@@ -297,20 +297,20 @@ fn bare(id: &str) -> &str {
 
 fn none(kind: NameKind, text: &str, candidates: &[Candidate]) -> CliError {
     let word = kind.word();
-    let what = format!("there is no {word} {text:?}");
+    let what = format!("no {word} named {text:?}");
     let mut all: Vec<&Candidate> = candidates.iter().collect();
     all.sort_by_key(|candidate| (!candidate.is_open, std::cmp::Reverse(candidate.made)));
     if all.is_empty() {
-        return CliError::new(Code::NotFound, format!("{what}: there is none at all"));
+        return CliError::new(Code::NotFound, format!("{what}; none exist"));
     }
-    CliError::new(Code::NotFound, format!("{what}; there is\n{}", listed(&all)))
+    CliError::new(Code::NotFound, format!("{what}; known names:\n{}", listed(&all)))
         .hint(format!("`{}` lists them", kind.listed_by()))
 }
 
 fn ambiguous(kind: NameKind, text: &str, found: &[&Candidate]) -> CliError {
-    let what = format!("{text:?} is the name of {} things:\n{}", found.len(), listed(found));
+    let what = format!("{text:?} is ambiguous; {} names match:\n{}", found.len(), listed(found));
     CliError::new(Code::Usage, what)
-        .hint(format!("type more of the {}'s id, or its end", kind.word()))
+        .hint(format!("type more of the {}'s id, or the end of the id", kind.word()))
 }
 
 /// Candidates, one a line, with what people know them by.
@@ -349,9 +349,10 @@ fn unnamed_goal<'c>(text: &str, goals: &'c [Candidate]) -> Result<&'c Candidate,
         [one] => Ok(one),
         [] => choose(NameKind::Goal, LAST, goals),
         several => {
-            let what = format!("{text} of which goal? These are open:\n{}", listed(several));
+            let what = format!("{text} is ambiguous; open goals:\n{}", listed(several));
             let first = several.first().map_or("", |goal| goal.id.as_str());
-            Err(CliError::new(Code::Usage, what).hint(format!("say it as in {first}/{text}")))
+            Err(CliError::new(Code::Usage, what)
+                .hint(format!("name the goal too, such as {first}/{text}")))
         }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) async fn telemetry(client: &HumanClient) -> Result<Telemetry, CliErro
     let low = client.data_dir.as_deref().and_then(server::free_space).filter(FreeSpace::is_low);
     Ok(Telemetry {
         owner: lease.is_some_and(|seen| seen.holder.is_some()),
-        halted: low.map(|free_space| format!("no work is taken, {free_space}")),
+        halted: low.map(|free_space| format!("no work is accepted, {free_space}")),
     })
 }
 

@@ -109,10 +109,7 @@ impl OfflineBus {
         if bus.attached() {
             return Ok(None);
         }
-        say(&format!(
-            "the fleet is not running; reading its data directory {}",
-            data_dir.display()
-        ));
+        say(&format!("the fleet is not running; reading data directory {}", data_dir.display()));
         Ok(Some(Self { bus, _lock: lock, _turn: turn }))
     }
 

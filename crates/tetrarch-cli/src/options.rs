@@ -7,42 +7,43 @@ use clap::ValueEnum;
 
 /// Options of every command.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
-    /// Another configuration file, read last.
+    /// Read this configuration file after the others.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where this installation keeps its bus, credentials and work.
+    /// The data directory: bus, credentials and work of this installation.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// A bus that somebody else runs.
+    /// The address of the bus to use.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The credential file to use instead of this installation's.
+    /// The credential file [default: this installation's].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) credentials: Option<PathBuf>,
-    /// The authority of the bus's TLS certificate, a PEM file; needed unless this machine knows it.
+    /// The CA certificate of the bus, a PEM file [default: the machine's CA certificates].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// Where the operator's key is; in the data directory unless said. Servers are started, and credentials revoked, with it.
+    /// The operator's key, which starts servers and revokes credentials [default: in the data directory].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) operator_key: Option<PathBuf>,
-    /// The human on whose behalf it is done; your login name unless said.
+    /// The human who runs the command [default: your login name].
     #[arg(long = "as", global = true, value_name = "HUMAN")]
     pub(crate) human: Option<String>,
-    /// How results are printed.
+    /// The output format.
     #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]
     pub(crate) output: OutputFormat,
-    /// What is logged, as in `info` or `tetrarch_engine=debug`.
+    /// The log filter, such as `info` or `tetrarch_engine=debug`.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
 }
 
-/// How results are printed.
+/// OutputFormat formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// Columns for people.
+    /// A table.
     Table,
-    /// Columns for people, all of them.
+    /// A table with all columns.
     Wide,
     /// JSON.
     Json,

@@ -134,6 +134,6 @@ impl StateSnapshot {
 
 /// There is no plan of an epic.
 pub(crate) fn no_plan_of(epic: EpicId) -> CliError {
-    CliError::new(Code::NotFound, format!("there is no plan of {epic}"))
+    CliError::new(Code::NotFound, format!("{epic} has no plan"))
         .hint("list goals with `tetrarch get goals`")
 }

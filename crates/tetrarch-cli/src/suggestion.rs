@@ -85,7 +85,7 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
         if let [first, rest @ ..] = meant(&below, word) {
             let or: String = rest.iter().map(|command| format!(" or `{command}`")).collect();
             let at = format!("tetrarch {below}");
-            let what = format!("there is no `{} {word}`", at.trim_end());
+            let what = format!("unknown command `{} {word}`", at.trim_end());
             report(&CliError::new(Code::Usage, what).hint(format!("use `{first}`{or}")));
             std::process::exit(Code::Usage as i32);
         }
@@ -102,7 +102,7 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
 fn said(rendered: &str) -> String {
     let what = rendered.strip_prefix("error: ").unwrap_or(rendered);
     let what = what.replace("For more information, try '--help'.", "");
-    let what = what.replace("invalid digit found in string", "a whole number is expected");
+    let what = what.replace("invalid digit found in string", "expected a whole number");
     let kept: Vec<&str> = what.lines().filter(|line| !line.trim().is_empty()).collect();
     kept.join("\n")
 }
@@ -127,7 +127,7 @@ fn help() -> String {
             command = found.clone();
         }
     }
-    format!("`tetrarch{path} --help` says what it takes")
+    format!("run `tetrarch{path} --help` for usage")
 }
 
 /// The command below which a word was typed.
@@ -187,6 +187,6 @@ mod tests {
         let line = ["tetrarch", "host", "--capacity", "many"];
         let error = command_line().try_get_matches_from(line).unwrap_err();
         let said = said(&error.render().to_string());
-        assert!(said.ends_with("'--capacity <CAPACITY>': a whole number is expected"), "{said}");
+        assert!(said.ends_with("'--capacity <CAPACITY>': expected a whole number"), "{said}");
     }
 }

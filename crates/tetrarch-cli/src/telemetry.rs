@@ -112,12 +112,12 @@ impl TelemetryHandle {
         if let Some(spans) = self.spans
             && let Err(error) = spans.shutdown_with_timeout(EXPORT_WITHIN)
         {
-            tracing::warn!(%error, "the collector did not take the last spans");
+            tracing::warn!(%error, "the collector did not accept the last spans");
         }
         if let Some(meters) = self.meters
             && let Err(error) = meters.shutdown_with_timeout(EXPORT_WITHIN)
         {
-            tracing::warn!(%error, "the collector did not take what was counted last");
+            tracing::warn!(%error, "the collector did not accept the last metrics");
         }
     }
 }

@@ -200,7 +200,7 @@ fn admit_one(
     now: BusTime,
 ) -> Result<Grant, Denial> {
     let parent =
-        parent.ok_or_else(|| denial(DenialReason::UnknownParent, "there is no such parent"))?;
+        parent.ok_or_else(|| denial(DenialReason::UnknownParent, "the parent was not found"))?;
     check_parent(parent, standing)?;
     check_depth(parent)?;
     check_role(parent, standing, wish.role)?;
@@ -214,7 +214,7 @@ fn admit_one(
         ));
     }
     if wish.taken {
-        let detail = "the name exists and is not terminated";
+        let detail = "an agent of this name exists and has not terminated";
         return Err(denial(DenialReason::DuplicateIdentity, detail));
     }
     let foreign = wish.tools.not_in(&parent.tools);
@@ -230,7 +230,10 @@ fn admit_one(
     let deadline = check_wall(parent, wish.wall, now)?;
     let takes_place = wish.role.takes_slot();
     let host = freest(hosts, &wish.placement, takes_place).ok_or_else(|| {
-        denial(DenialReason::NoHostAvailable, "no active host with room satisfies the placement")
+        denial(
+            DenialReason::NoHostAvailable,
+            "no active host with free capacity satisfies the placement",
+        )
     })?;
     host.load += u32::from(takes_place);
     parent.account.reserve(budget);
@@ -262,7 +265,7 @@ fn check_parent(parent: &ParentView, standing: Standing) -> Result<(), Denial> {
         return Err(denial(DenialReason::ParentNotActive, detail));
     }
     if parent.circuit_open {
-        let detail = "restart intensity tripped; close it with `tetrarch circuit close <agent>`";
+        let detail = "restart intensity was exceeded; close the circuit with `tetrarch circuit close <agent>`";
         return Err(denial(DenialReason::CircuitOpen, detail));
     }
     Ok(())
@@ -275,7 +278,7 @@ fn check_depth(parent: &ParentView) -> Result<(), Denial> {
             DenialReason::SpawnDepthExceeded,
             u64::from(DEPTH_CEILING),
             u64::from(depth),
-            format!("the child would stand at depth {depth}, the deepest is {DEPTH_CEILING}"),
+            format!("the child would have depth {depth}; the maximum is {DEPTH_CEILING}"),
         ));
     }
     for (name, limit) in
@@ -286,7 +289,7 @@ fn check_depth(parent: &ParentView) -> Result<(), Denial> {
                 DenialReason::DepthLimitExceeded,
                 u64::from(limit),
                 u64::from(parent.depth),
-                format!("the parent stands at depth {}, its {name} is {limit}", parent.depth),
+                format!("the parent has depth {}; its {name} is {limit}", parent.depth),
             ));
         }
     }
@@ -299,11 +302,11 @@ fn check_role(parent: &ParentView, standing: Standing, child: Role) -> Result<()
         Parenthood::Sponsored if standing == Standing::Sponsor => Ok(()),
         Parenthood::Sponsored => Err(denial(
             DenialReason::RoleNotAllowed,
-            "a specialist's request goes to its PO, as mail `spawn.sponsor`",
+            "a specialist must send its request to its PO, as mail `spawn.sponsor`",
         )),
         Parenthood::Never => Err(denial(
             DenialReason::RoleNotAllowed,
-            format!("a {} never has a {child} as child", parent.role),
+            format!("a {} cannot be the parent of a {child}", parent.role),
         )),
     }
 }
@@ -319,7 +322,7 @@ fn check_wall(
             DenialReason::BudgetExceeded,
             (limit - now).0,
             (wanted - now).0,
-            format!("wall clock: {} asked for, {} left to the parent", wanted - now, limit - now),
+            format!("wall clock: {} requested, {} left to the parent", wanted - now, limit - now),
         )),
         (limit, None) => Ok(limit),
         (_, wanted) => Ok(wanted),

@@ -1,8 +1,6 @@
 //! The records of agents, hosts, projects and profiles (spec 03): what the ledger says of
 //! each. How they change is decided in `admission` and `owner`.
 
-use std::fmt;
-
 use crate::brief::{RunnerKind, Served, Tools, Worktree};
 use crate::budget::{Account, Limits, Spend};
 use crate::denials::Denials;
@@ -15,16 +13,19 @@ use crate::limits::CHILDREN_MAX;
 use crate::liveness::Liveness;
 use crate::time::{BusTime, Millis};
 use crate::verb::Verbs;
+use crate::words::words;
 
-/// Who runs the agent's process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hosting {
-    /// A host orchestrator.
-    Hosted,
-    /// A program that speaks NATS itself.
-    External,
-    /// The owner's own process: GO.
-    Owner,
+words! {
+    /// Who runs the agent's process.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Hosting {
+        /// A host orchestrator.
+        Hosted = "hosted",
+        /// A program that speaks NATS itself.
+        External = "external",
+        /// The owner's own process: GO.
+        Owner = "owner",
+    }
 }
 
 /// The host, and that host orchestrator's epoch, at which an agent was placed.
@@ -194,16 +195,18 @@ pub struct Work {
     pub run: RunId,
 }
 
-/// How many children a project's agents may have at a time (spec 03, Modes).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// None: do it yourself.
-    Solo,
-    /// One at a time.
-    Tight,
-    /// Delegate by default.
-    #[default]
-    Orchestrator,
+words! {
+    /// How many children a project's agents may have at a time (spec 03, Modes).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Mode {
+        /// None: do it yourself.
+        Solo = "solo",
+        /// One at a time.
+        Tight = "tight",
+        /// Delegate by default.
+        #[default]
+        Orchestrator = "orchestrator",
+    }
 }
 
 /// A mode's name that is none.
@@ -212,9 +215,6 @@ pub enum Mode {
 pub struct UnknownMode(pub String);
 
 impl Mode {
-    /// Every mode.
-    pub const ALL: [Self; 3] = [Self::Solo, Self::Tight, Self::Orchestrator];
-
     /// Sub-agents it allows.
     #[must_use]
     pub fn cap(self) -> usize {
@@ -222,16 +222,6 @@ impl Mode {
             Self::Solo => 0,
             Self::Tight => 1,
             Self::Orchestrator => CHILDREN_MAX,
-        }
-    }
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Solo => "solo",
-            Self::Tight => "tight",
-            Self::Orchestrator => "orchestrator",
         }
     }
 
@@ -250,12 +240,6 @@ impl Mode {
     #[must_use]
     pub fn parse_or_solo(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self::Solo)
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,28 +1,29 @@
 //! Assignments: the binding of a work node to an agent, and its status machine (spec 05).
 
-use std::fmt;
-
 use crate::id::{AgentId, AssignmentId, DispatchId, EpicId, NodeId, RunId};
 use crate::overseer::policy::RecoveryPolicy;
 use crate::time::BusTime;
+use crate::words::{parsed_words, words};
 
-/// Where an assignment stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AssignmentStatus {
-    /// Bound, nothing sent.
-    Queued,
-    /// Sent, not consumed.
-    Dispatched,
-    /// Consumed: its run is running.
-    Active,
-    /// No activity.
-    Stalled,
-    /// Waits for somebody.
-    Blocked,
-    /// Ended with a result.
-    Done,
-    /// Ended without one.
-    Cancelled,
+parsed_words! {
+    /// Where an assignment stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum AssignmentStatus {
+        /// Bound, nothing sent.
+        Queued = "queued",
+        /// Sent, not consumed.
+        Dispatched = "dispatched",
+        /// Consumed: its run is running.
+        Active = "active",
+        /// No activity.
+        Stalled = "stalled",
+        /// Waits for somebody.
+        Blocked = "blocked",
+        /// Ended with a result.
+        Done = "done",
+        /// Ended without one.
+        Cancelled = "cancelled",
+    }
 }
 
 /// Why an assignment may not move.
@@ -42,37 +43,6 @@ pub enum AssignmentError {
 }
 
 impl AssignmentStatus {
-    /// Every status.
-    pub const ALL: [Self; 7] = [
-        Self::Queued,
-        Self::Dispatched,
-        Self::Active,
-        Self::Stalled,
-        Self::Blocked,
-        Self::Done,
-        Self::Cancelled,
-    ];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Dispatched => "dispatched",
-            Self::Active => "active",
-            Self::Stalled => "stalled",
-            Self::Blocked => "blocked",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// Whether nothing can happen to it any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
@@ -122,19 +92,15 @@ impl AssignmentStatus {
     }
 }
 
-impl fmt::Display for AssignmentStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// What the agent is to do with the node.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Purpose {
+        /// Do the work.
+        Execute = "execute",
+        /// Judge the work that was done.
+        Review = "review",
     }
-}
-
-/// What the agent is to do with the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Do the work.
-    Execute,
-    /// Judge the work that was done.
-    Review,
 }
 
 /// The binding of a work node to an agent.
@@ -172,7 +138,7 @@ pub struct Assignment {
     pub refused: Vec<BusTime>,
 }
 
-/// Liveness and recovery of an assignment (spec 05, The tick; seed 2, Assignments).
+/// Liveness and recovery of an assignment (spec 05, The tick).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
     /// What was sent last; none in records of before dispatches were.

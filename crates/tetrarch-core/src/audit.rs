@@ -91,7 +91,7 @@ fn of_op(op: &Op) -> (Privilege, String) {
             (Always, because(format_args!("{agent} {how}"), reason))
         }
         Op::HostDrain(it) => {
-            let how = if it.undo { "takes agents again" } else { "takes no more agents" };
+            let how = if it.undo { "accepts agents again" } else { "accepts no more agents" };
             (Always, because(format_args!("{} {how}", it.host), &it.reason))
         }
         Op::CircuitClose { agent } => (Always, agent.to_string()),

@@ -2,13 +2,13 @@
 //! A child never sees its parent's conversation: this is all there is between them.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use crate::budget::{Limits, Spend};
 use crate::destination;
 use crate::id::{AgentId, NodeId, ProfileName};
 use crate::secret::SecretSource;
 use crate::time::Millis;
+use crate::words::parsed_words;
 
 /// Tools an agent may use. No list means none (spec 06).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,38 +80,21 @@ pub enum ExpectedOutput {
     Schema(String),
 }
 
-/// Whether the agent works in a git worktree of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Worktree {
-    /// In the workspace itself.
-    #[default]
-    None,
-    /// In its own worktree and branch.
-    Isolated,
-    /// The same where its workspace is in a git repository, else in the workspace itself.
-    Auto,
+parsed_words! {
+    /// Whether the agent works in a git worktree of its own.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Worktree {
+        /// In the workspace itself.
+        #[default]
+        None = "none",
+        /// In its own worktree and branch.
+        Isolated = "isolated",
+        /// The same where its workspace is in a git repository, else in the workspace itself.
+        Auto = "auto",
+    }
 }
 
 impl Worktree {
-    /// Each.
-    pub const ALL: [Self; 3] = [Self::None, Self::Isolated, Self::Auto];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Isolated => "isolated",
-            Self::Auto => "auto",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
-    }
-
     /// Where a brief works of which nothing is said: what may write or run commands is kept apart
     /// (spec 06, Worktrees and the apply gate).
     #[must_use]
@@ -121,39 +104,19 @@ impl Worktree {
     }
 }
 
-/// Which runner executes a brief.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RunnerKind {
-    /// A command, with or without the JSON-lines protocol.
-    #[default]
-    Process,
-    /// Inside the host process: answers at once with the brief's goal. For measuring.
-    Echo,
-    /// The agent connects to the bus by itself.
-    External,
-    /// Inside the host process: a conversation with a model.
-    Llm,
-}
-
-impl RunnerKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Process, Self::Echo, Self::External, Self::Llm];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Echo => "echo",
-            Self::External => "external",
-            Self::Llm => "llm",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+parsed_words! {
+    /// Which runner executes a brief.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum RunnerKind {
+        /// A command, with or without the JSON-lines protocol.
+        #[default]
+        Process = "process",
+        /// Inside the host process: answers at once with the brief's goal. For measuring.
+        Echo = "echo",
+        /// The agent connects to the bus by itself.
+        External = "external",
+        /// Inside the host process: a conversation with a model.
+        Llm = "llm",
     }
 }
 
@@ -300,45 +263,18 @@ pub struct Artifact {
     pub media_type: String,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// Its deliverable is there.
-    Success,
-    /// It is not.
-    Failure,
-    /// The grant was used up.
-    BudgetExceeded,
-    /// It was stopped.
-    Cancelled,
-}
-
-impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 4] =
-        [Self::Success, Self::Failure, Self::BudgetExceeded, Self::Cancelled];
-
-    /// The word of spec 06.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failure => "failure",
-            Self::BudgetExceeded => "budget_exceeded",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text)
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+parsed_words! {
+    /// How a run ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Outcome {
+        /// Its deliverable is there.
+        Success = "success",
+        /// It is not.
+        Failure = "failure",
+        /// The grant was used up.
+        BudgetExceeded = "budget_exceeded",
+        /// It was stopped.
+        Cancelled = "cancelled",
     }
 }
 
@@ -366,35 +302,16 @@ impl Evidence {
     }
 }
 
-/// A reviewer's judgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
-    /// The work satisfies its criteria.
-    Pass,
-    /// It does not.
-    Fail,
-    /// It would after changes.
-    NeedsChanges,
-}
-
-impl Judgement {
-    /// Every judgement.
-    pub const ALL: [Self; 3] = [Self::Pass, Self::Fail, Self::NeedsChanges];
-
-    /// The word of spec 06.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::NeedsChanges => "needs_changes",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|judgement| judgement.as_str() == text)
+parsed_words! {
+    /// A reviewer's judgement.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Judgement {
+        /// The work satisfies its criteria.
+        Pass = "pass",
+        /// It does not.
+        Fail = "fail",
+        /// It would after changes.
+        NeedsChanges = "needs_changes",
     }
 }
 

@@ -1,9 +1,9 @@
 //! Budgets: what a parent may spend and what is carved out of it for its children
 //! (spec 03, Limits per parent; spec 06, Budgets). Wall clock is a deadline, not a counter.
 
-mod raising;
+use crate::words::parsed_words;
 
-use std::fmt;
+mod raising;
 
 pub use raising::NotRaised;
 
@@ -115,47 +115,22 @@ impl From<Spend> for Limits {
     }
 }
 
-/// A counter's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
-    /// Model tokens.
-    Tokens,
-    /// Cost in millionths of a dollar.
-    CostMicro,
-    /// Turns.
-    Turns,
-}
-
-impl Counter {
-    /// Every counter.
-    pub const ALL: [Self; 3] = [Self::Tokens, Self::CostMicro, Self::Turns];
-
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tokens => "tokens",
-            Self::CostMicro => "cost",
-            Self::Turns => "turns",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|counter| counter.as_str() == text)
-    }
-}
-
-impl fmt::Display for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+parsed_words! {
+    /// A counter's name.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Counter {
+        /// Model tokens.
+        Tokens = "tokens",
+        /// Cost in millionths of a dollar.
+        CostMicro = "cost",
+        /// Turns.
+        Turns = "turns",
     }
 }
 
 /// A request for more than is free.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("budget_exceeded: {counter}: {requested} asked for, {free} free")]
+#[error("budget_exceeded: {counter}: {requested} requested, {free} free")]
 pub struct BudgetExceeded {
     /// Which counter.
     pub counter: Counter,

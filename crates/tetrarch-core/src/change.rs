@@ -4,7 +4,7 @@
 
 mod approving;
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use crate::id::{
     AgentId, AssignmentId, ChangeId, EpicId, HostName, NodeId, Principal, ProjectName, RunId,
@@ -14,6 +14,7 @@ use crate::limits::{
     CHANGE_FILES_BYTES_MAX, CHANGE_FILES_MAX, REFUSALS_MAX, REFUSALS_WITHIN, TEXT_BYTES_MAX,
 };
 use crate::time::BusTime;
+use crate::words::words;
 
 pub use approving::{Approval, Approvals, NotApproved};
 
@@ -58,17 +59,17 @@ impl Action {
         let hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let commit = |text: &str| matches!(text.len(), 40 | 64) && hex(text);
         if !self.repository.starts_with('/') || self.repository.len() > TEXT_BYTES_MAX {
-            return Some(format!("repository: {:?} is no absolute path", self.repository));
+            return Some(format!("repository: {:?} is not an absolute path", self.repository));
         }
         let branch = self.target.strip_prefix("refs/heads/").is_some_and(|name| !name.is_empty());
         if !branch || self.target.len() > TEXT_BYTES_MAX {
-            return Some(format!("target: {:?} is no refs/heads/<name>", self.target));
+            return Some(format!("target: {:?} is not refs/heads/<name>", self.target));
         }
         if let Some(wrong) = [&self.base, &self.head].into_iter().find(|id| !commit(id)) {
-            return Some(format!("{wrong:?} is no commit's id"));
+            return Some(format!("{wrong:?} is not a commit id"));
         }
         if self.diff.len() != 64 || !hex(&self.diff) {
-            return Some(format!("diff: {:?} is no sha256", self.diff));
+            return Some(format!("diff: {:?} is not a sha256", self.diff));
         }
         let size: usize = self.files.iter().map(String::len).sum();
         if self.files.len() > CHANGE_FILES_MAX || size > CHANGE_FILES_BYTES_MAX {
@@ -102,59 +103,32 @@ pub struct Made {
     pub salvaged: bool,
 }
 
-/// Where a change stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChangeStatus {
-    /// Nobody has decided.
-    Proposed,
-    /// It could not be merged as things stood; it may be approved again.
-    Conflicted,
-    /// It may be applied, once.
-    Approved,
-    /// Its host was ordered to merge it.
-    Applying,
-    /// It is in the branch it was for.
-    Applied,
-    /// Somebody said no.
-    Denied,
-    /// It breaks a rule, or is not what was approved.
-    Refused,
-    /// Nobody decided in time, or what was approved was not applied in time.
-    Expired,
-    /// A later change of the same work took its place.
-    Superseded,
+words! {
+    /// Where a change stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ChangeStatus {
+        /// Nobody has decided.
+        Proposed = "proposed",
+        /// It could not be merged as things stood; it may be approved again.
+        Conflicted = "conflicted",
+        /// It may be applied, once.
+        Approved = "approved",
+        /// Its host was ordered to merge it.
+        Applying = "applying",
+        /// It is in the branch it was for.
+        Applied = "applied",
+        /// Somebody said no.
+        Denied = "denied",
+        /// It breaks a rule, or is not what was approved.
+        Refused = "refused",
+        /// Nobody decided in time, or what was approved was not applied in time.
+        Expired = "expired",
+        /// A later change of the same work took its place.
+        Superseded = "superseded",
+    }
 }
 
 impl ChangeStatus {
-    /// Every status.
-    pub const ALL: [Self; 9] = [
-        Self::Proposed,
-        Self::Conflicted,
-        Self::Approved,
-        Self::Applying,
-        Self::Applied,
-        Self::Denied,
-        Self::Refused,
-        Self::Expired,
-        Self::Superseded,
-    ];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Proposed => "proposed",
-            Self::Conflicted => "conflicted",
-            Self::Approved => "approved",
-            Self::Applying => "applying",
-            Self::Applied => "applied",
-            Self::Denied => "denied",
-            Self::Refused => "refused",
-            Self::Expired => "expired",
-            Self::Superseded => "superseded",
-        }
-    }
-
     /// Whether nothing can happen to it any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
@@ -190,12 +164,6 @@ impl ChangeStatus {
                 false
             }
         }
-    }
-}
-
-impl fmt::Display for ChangeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

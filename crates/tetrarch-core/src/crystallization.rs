@@ -1,37 +1,24 @@
-//! Crystallizations: what whoever goes on from a place needs to know (seed 2, Persistence; spec 05,
+//! Crystallizations: what whoever goes on from a place needs to know (spec 05,
 //! Records). A subtask, a task, a phase and a goal have one each, the latest; what it was before stands
 //! in the ledger.
 
 use crate::brief::Evidence;
 use crate::id::{AgentId, CrystallizationId, EpicId, NodeId, RunId, SessionId};
 use crate::time::BusTime;
+use crate::words::words;
 
-/// What made it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// A run ended, or a goal's orchestrator put its result together.
-    Result,
-    /// Who works on it said how it stands.
-    Update,
-    /// Somebody else called it done.
-    Completion,
-    /// It is settled, and this is what those below it left.
-    RollUp,
-}
-
-impl Source {
-    /// Every source.
-    pub const ALL: [Self; 4] = [Self::Result, Self::Update, Self::Completion, Self::RollUp];
-
-    /// The word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Result => "result",
-            Self::Update => "update",
-            Self::Completion => "completion",
-            Self::RollUp => "roll_up",
-        }
+words! {
+    /// What made it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Source {
+        /// A run ended, or a goal's orchestrator put its result together.
+        Result = "result",
+        /// Who works on it said how it stands.
+        Update = "update",
+        /// Somebody else called it done.
+        Completion = "completion",
+        /// It is settled, and this is what those below it left.
+        RollUp = "roll_up",
     }
 }
 
@@ -54,7 +41,7 @@ impl References {
     }
 }
 
-/// What was said of the work, in the fields of seed 2.
+/// What was said of the work, in the fields of a handoff (spec 05, Records).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Handoff {
     /// What happened.

@@ -37,7 +37,7 @@ enum Host {
 /// Why an entry names no destination.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{entry:?} names no host and port; write it as network:api.example.org:443, network:*.example.org:443, \
+    "{entry:?} is not a host and port; expected network:api.example.org:443, network:*.example.org:443, \
          network:127.0.0.1:8080 or network:[::1]:8080"
 )]
 pub struct NoDestination {

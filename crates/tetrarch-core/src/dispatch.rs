@@ -1,73 +1,38 @@
 //! Dispatches (spec 05, Records): every instruction that was sent for an assignment, one record each.
 //! A repeat keeps its id, and whoever gets it drops what it has seen.
 
-use std::fmt;
-
 use crate::id::{AssignmentId, DispatchId, Principal, RunId, SessionId};
 use crate::overseer::Rung;
 use crate::time::BusTime;
+use crate::words::words;
 
-/// How an instruction is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DispatchMode {
-    /// A session is started with it.
-    Spawn,
-    /// By mail to a session that runs.
-    Mail,
-    /// As a question to people.
-    Escalate,
-    /// As a question to the planner.
-    Planner,
-}
-
-impl DispatchMode {
-    /// Every mode.
-    pub const ALL: [Self; 4] = [Self::Spawn, Self::Mail, Self::Escalate, Self::Planner];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Spawn => "spawn",
-            Self::Mail => "mail",
-            Self::Escalate => "escalate",
-            Self::Planner => "planner",
-        }
+words! {
+    /// How an instruction is sent.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DispatchMode {
+        /// A session is started with it.
+        Spawn = "spawn",
+        /// By mail to a session that runs.
+        Mail = "mail",
+        /// As a question to people.
+        Escalate = "escalate",
+        /// As a question to the planner.
+        Planner = "planner",
     }
 }
 
-/// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DispatchOutcome {
-    /// Sent; nobody has said that it arrived.
-    Accepted,
-    /// Consumed by whom it was sent to.
-    Ok,
-    /// Given up waiting for it.
-    Timeout,
-    /// It cannot be consumed any more: its session ended before.
-    Error,
-}
-
-impl DispatchOutcome {
-    /// Every outcome.
-    pub const ALL: [Self; 4] = [Self::Accepted, Self::Ok, Self::Timeout, Self::Error];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Ok => "ok",
-            Self::Timeout => "timeout",
-            Self::Error => "error",
-        }
-    }
-}
-
-impl fmt::Display for DispatchOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// What came of it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DispatchOutcome {
+        /// Sent; nobody has said that it arrived.
+        Accepted = "accepted",
+        /// Consumed by whom it was sent to.
+        Ok = "ok",
+        /// Given up waiting for it.
+        Timeout = "timeout",
+        /// It cannot be consumed any more: its session ended before.
+        Error = "error",
     }
 }
 

@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 5] =
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// It has not the form.
-    #[error("{text:?} is no duration; allowed: {DURATION_FORMS}")]
+    #[error("{text:?} is not a duration; allowed: {DURATION_FORMS}")]
     Form {
         /// The text that was given.
         text: String,

@@ -1,26 +1,27 @@
 //! Goals: the wanted outcome and its status machine (spec 05). The plan of a goal is the
 //! epic of the same id; it lives in `plan`.
 
-use std::fmt;
-
 use crate::brief::Artifact;
 use crate::id::{EpicId, Principal, ProjectName};
 use crate::priority::Priorities;
 use crate::time::BusTime;
+use crate::words::parsed_words;
 
-/// Where a goal stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GoalStatus {
-    /// Worked on.
-    Active,
-    /// Nothing new is dispatched.
-    Paused,
-    /// Reached.
-    Completed,
-    /// Given up.
-    Cancelled,
-    /// Put away.
-    Archived,
+parsed_words! {
+    /// Where a goal stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum GoalStatus {
+        /// Worked on.
+        Active = "active",
+        /// Nothing new is dispatched.
+        Paused = "paused",
+        /// Reached.
+        Completed = "completed",
+        /// Given up.
+        Cancelled = "cancelled",
+        /// Put away.
+        Archived = "archived",
+    }
 }
 
 /// A pair that is not in the table.
@@ -34,28 +35,6 @@ pub struct IllegalGoal {
 }
 
 impl GoalStatus {
-    /// Every status.
-    pub const ALL: [Self; 5] =
-        [Self::Active, Self::Paused, Self::Completed, Self::Cancelled, Self::Archived];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-            Self::Cancelled => "cancelled",
-            Self::Archived => "archived",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// Whether no more work is done for it.
     #[must_use]
     pub fn is_closed(self) -> bool {
@@ -80,12 +59,6 @@ impl GoalStatus {
             ) => false,
         };
         if legal { Ok(to) } else { Err(IllegalGoal { from: self, to }) }
-    }
-}
-
-impl fmt::Display for GoalStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

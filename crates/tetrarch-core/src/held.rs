@@ -26,7 +26,7 @@ impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Newer { needs, reads } => {
-                write!(f, "needs a reader of version {needs}, this one reads {reads}")
+                write!(f, "needs schema version {needs}, this node reads {reads}")
             }
             Self::Undecodable { reason } => write!(f, "cannot be read: {reason}"),
         }

@@ -54,7 +54,7 @@ pub enum IdError {
         position: usize,
     },
     /// No known form.
-    #[error("{text:?} is no identity; expected {expected} (differs at position {position})")]
+    #[error("{text:?} is not a valid id; expected {expected} (differs at position {position})")]
     Form {
         /// The text that was given.
         text: String,
@@ -64,7 +64,9 @@ pub enum IdError {
         position: usize,
     },
     /// Not a ULID.
-    #[error("{what} is no ULID: {text:?} (26 characters of Crockford base32, position {position})")]
+    #[error(
+        "{what} is not a ULID: {text:?} (expected 26 characters of Crockford base32, position {position})"
+    )]
     Ulid {
         /// Which part is wrong.
         what: &'static str,

@@ -3,60 +3,34 @@
 
 use crate::limits::{RESTART_WINDOW, RESTARTS_MAX, TASK_RESTART_WINDOW, TASK_RESTARTS_MAX};
 use crate::time::{BusTime, Millis};
+use crate::words::words;
 
-/// Why a session ended before its work did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FailureCause {
-    /// Its process died.
-    Crashed,
-    /// Its process could not be started.
-    SpawnFailed,
-    /// It was killed as hung.
-    Hung,
-    /// Its host was lost.
-    HostLost,
-    /// The bus was lost.
-    BusLost,
-    /// Its parent was lost.
-    ParentLost,
-    /// Its host was drained.
-    Drain,
-    /// Its parent or an operator stopped it, or wanted its next session.
-    Stopped,
-    /// It was rotated: a clean end, and a next session.
-    Rotated,
+words! {
+    /// Why a session ended before its work did.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FailureCause {
+        /// Its process died.
+        Crashed = "crashed",
+        /// Its process could not be started.
+        SpawnFailed = "spawn_failed",
+        /// It was killed as hung.
+        Hung = "hung",
+        /// Its host was lost.
+        HostLost = "host_lost",
+        /// The bus was lost.
+        BusLost = "bus_lost",
+        /// Its parent was lost.
+        ParentLost = "parent_lost",
+        /// Its host was drained.
+        Drain = "drain",
+        /// Its parent or an operator stopped it, or wanted its next session.
+        Stopped = "stopped",
+        /// It was rotated: a clean end, and a next session.
+        Rotated = "rotated",
+    }
 }
 
 impl FailureCause {
-    /// Every cause.
-    pub const ALL: [Self; 9] = [
-        Self::Crashed,
-        Self::SpawnFailed,
-        Self::Hung,
-        Self::HostLost,
-        Self::BusLost,
-        Self::ParentLost,
-        Self::Drain,
-        Self::Stopped,
-        Self::Rotated,
-    ];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Crashed => "crashed",
-            Self::SpawnFailed => "spawn_failed",
-            Self::Hung => "hung",
-            Self::HostLost => "host_lost",
-            Self::BusLost => "bus_lost",
-            Self::ParentLost => "parent_lost",
-            Self::Drain => "drain",
-            Self::Stopped => "stopped",
-            Self::Rotated => "rotated",
-        }
-    }
-
     /// Whether the child itself is to blame; only such a failure counts.
     #[must_use]
     pub fn is_charged(self) -> bool {

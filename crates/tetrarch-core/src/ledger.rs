@@ -1,8 +1,6 @@
 //! The ledger's vocabulary: records, their keys, and the entry that one commit is (spec 02).
 //! Folding entries into state is in `records`; deciding what they say is in `owner`.
 
-use std::fmt;
-
 use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
 use crate::audit::Act;
@@ -26,6 +24,7 @@ use crate::run::{Run, RunStatus};
 use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
+use crate::words::words;
 
 /// The after-image of something the ledger knows. Definitions and states are separate records,
 /// so a change of status is small (spec 05).
@@ -199,240 +198,117 @@ pub struct Event {
     pub rule: String,
 }
 
-/// The kinds of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventKind {
-    /// An owner began its epoch.
-    OwnerStarted,
-    /// A host orchestrator joined.
-    HostJoined,
-    /// A host orchestrator ended.
-    HostLeft,
-    /// A project was made.
-    ProjectCreated,
-    /// A project's mode was set.
-    ProjectMode,
-    /// A project was retired.
-    ProjectRetired,
-    /// A profile was set.
-    ProfileApplied,
-    /// An agent was admitted.
-    AgentAdmitted,
-    /// A spawn was refused.
-    SpawnDenied,
-    /// An agent's liveness changed.
-    AgentLiveness,
-    /// An agent's session was ordered to end, so that its next one can go on.
-    AgentEnding,
-    /// An agent got its next session.
-    AgentReplaced,
-    /// A verb was asked for, or has come further.
-    AgentVerb,
-    /// A run's state changed.
-    RunState,
-    /// A goal was given.
-    GoalCreated,
-    /// A goal's status changed.
-    GoalStatus,
-    /// A node was added.
-    NodeAdded,
-    /// A plan was changed on request: nodes added, redefined, split or given up.
-    PlanChanged,
-    /// A change of a plan was proposed.
-    DraftProposed,
-    /// Somebody decided on a proposed change, or a later one took its place.
-    DraftDecided,
-    /// A node's status changed.
-    NodeStatus,
-    /// A node was called done by somebody who did not work on it.
-    NodeOverride,
-    /// It was said how urgent a node is.
-    NodePriority,
-    /// It was said how urgent a goal is.
-    GoalPriority,
-    /// Something is to begin at set times.
-    ScheduleCreated,
-    /// Nothing is to begin at those times any more.
-    ScheduleDeleted,
-    /// Its time had come.
-    ScheduleFired,
-    /// An assignment's status changed.
-    AssignmentStatus,
-    /// The overseer found an assignment standing still and did something about it, or its agent
-    /// answered.
-    Recovery,
-    /// The planner is asked.
-    PlannerAsked,
-    /// The planner answered, or did not.
-    PlannerAnswered,
-    /// A reviewer judged.
-    Verdict,
-    /// An operation or report was refused.
-    Refused,
-    /// A question was asked.
-    Question,
-    /// A question was answered.
-    QuestionAnswered,
-    /// Nobody waits for a question's answer any more.
-    QuestionWithdrawn,
-    /// Paths were reserved.
-    FilesReserved,
-    /// A reservation ended.
-    FilesReleased,
-    /// A run made a change that waits for a decision.
-    ChangeProposed,
-    /// Somebody decided on a change.
-    ChangeDecided,
-    /// A change's host was ordered to merge it.
-    ChangeOrdered,
-    /// What became of a change that waited.
-    ChangeSettled,
-    /// People drained a host, or had it take agents again.
-    HostDrained,
-    /// A circuit was closed.
-    CircuitClosed,
-    /// An ended run is no longer kept: its one milestone.
-    RunArchived,
-    /// A closed goal is no longer kept: its one milestone.
-    GoalArchived,
-    /// A snapshot of all records was taken.
-    LedgerSnapshot,
-    /// Reading requests went on elsewhere: the stream ends before what was decided of it.
-    IntakeMoved,
-    /// People accepted a ledger that is not the one that was remembered.
-    LedgerAccepted,
-    /// Mail to GO was taken in.
-    MailRead,
-    /// A message was set aside by its reader.
-    MailSetAside,
-    /// A grant was drawn on or settled.
-    Budget,
-    /// Something is wrong.
-    Alert,
-}
-
-impl EventKind {
-    /// Every kind.
-    pub const ALL: [Self; 53] = [
-        Self::OwnerStarted,
-        Self::HostJoined,
-        Self::HostLeft,
-        Self::ProjectCreated,
-        Self::ProjectMode,
-        Self::ProjectRetired,
-        Self::ProfileApplied,
-        Self::AgentAdmitted,
-        Self::SpawnDenied,
-        Self::AgentLiveness,
-        Self::AgentEnding,
-        Self::AgentReplaced,
-        Self::AgentVerb,
-        Self::RunState,
-        Self::GoalCreated,
-        Self::GoalStatus,
-        Self::NodeAdded,
-        Self::PlanChanged,
-        Self::DraftProposed,
-        Self::DraftDecided,
-        Self::NodeStatus,
-        Self::NodeOverride,
-        Self::NodePriority,
-        Self::GoalPriority,
-        Self::ScheduleCreated,
-        Self::ScheduleDeleted,
-        Self::ScheduleFired,
-        Self::AssignmentStatus,
-        Self::Recovery,
-        Self::PlannerAsked,
-        Self::PlannerAnswered,
-        Self::Verdict,
-        Self::Refused,
-        Self::Question,
-        Self::QuestionAnswered,
-        Self::QuestionWithdrawn,
-        Self::FilesReserved,
-        Self::FilesReleased,
-        Self::ChangeProposed,
-        Self::ChangeDecided,
-        Self::ChangeOrdered,
-        Self::ChangeSettled,
-        Self::HostDrained,
-        Self::CircuitClosed,
-        Self::RunArchived,
-        Self::GoalArchived,
-        Self::LedgerSnapshot,
-        Self::IntakeMoved,
-        Self::LedgerAccepted,
-        Self::MailRead,
-        Self::MailSetAside,
-        Self::Budget,
-        Self::Alert,
-    ];
-
-    /// The dotted name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OwnerStarted => "owner.started",
-            Self::HostJoined => "host.joined",
-            Self::HostLeft => "host.left",
-            Self::ProjectCreated => "project.created",
-            Self::ProjectMode => "project.mode",
-            Self::ProjectRetired => "project.retired",
-            Self::ProfileApplied => "profile.applied",
-            Self::AgentAdmitted => "agent.admitted",
-            Self::SpawnDenied => "spawn.denied",
-            Self::AgentLiveness => "agent.liveness",
-            Self::AgentEnding => "agent.ending",
-            Self::AgentReplaced => "agent.replaced",
-            Self::AgentVerb => "agent.verb",
-            Self::RunState => "run.state",
-            Self::GoalCreated => "goal.created",
-            Self::GoalStatus => "goal.status",
-            Self::NodeAdded => "node.added",
-            Self::PlanChanged => "plan.changed",
-            Self::DraftProposed => "draft.proposed",
-            Self::DraftDecided => "draft.decided",
-            Self::NodeStatus => "node.status",
-            Self::NodeOverride => "node.override",
-            Self::NodePriority => "node.priority",
-            Self::GoalPriority => "goal.priority",
-            Self::ScheduleCreated => "schedule.created",
-            Self::ScheduleDeleted => "schedule.deleted",
-            Self::ScheduleFired => "schedule.fired",
-            Self::AssignmentStatus => "assignment.status",
-            Self::Recovery => "assignment.recovery",
-            Self::PlannerAsked => "planner.asked",
-            Self::PlannerAnswered => "planner.answered",
-            Self::Verdict => "review.verdict",
-            Self::Refused => "request.refused",
-            Self::Question => "question.asked",
-            Self::QuestionAnswered => "question.answered",
-            Self::QuestionWithdrawn => "question.withdrawn",
-            Self::FilesReserved => "files.reserved",
-            Self::FilesReleased => "files.released",
-            Self::ChangeProposed => "change.proposed",
-            Self::ChangeDecided => "change.decided",
-            Self::ChangeOrdered => "change.ordered",
-            Self::ChangeSettled => "change.settled",
-            Self::HostDrained => "host.drained",
-            Self::CircuitClosed => "circuit.closed",
-            Self::RunArchived => "run.archived",
-            Self::GoalArchived => "goal.archived",
-            Self::LedgerSnapshot => "ledger.snapshot",
-            Self::IntakeMoved => "intake.moved",
-            Self::LedgerAccepted => "ledger.accepted",
-            Self::MailRead => "mail.read",
-            Self::MailSetAside => "mail.set_aside",
-            Self::Budget => "budget",
-            Self::Alert => "alert",
-        }
-    }
-}
-
-impl fmt::Display for EventKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// The kinds of events.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum EventKind {
+        /// An owner began its epoch.
+        OwnerStarted = "owner.started",
+        /// A host orchestrator joined.
+        HostJoined = "host.joined",
+        /// A host orchestrator ended.
+        HostLeft = "host.left",
+        /// A project was made.
+        ProjectCreated = "project.created",
+        /// A project's mode was set.
+        ProjectMode = "project.mode",
+        /// A project was retired.
+        ProjectRetired = "project.retired",
+        /// A profile was set.
+        ProfileApplied = "profile.applied",
+        /// An agent was admitted.
+        AgentAdmitted = "agent.admitted",
+        /// A spawn was refused.
+        SpawnDenied = "spawn.denied",
+        /// An agent's liveness changed.
+        AgentLiveness = "agent.liveness",
+        /// An agent's session was ordered to end, so that its next one can go on.
+        AgentEnding = "agent.ending",
+        /// An agent got its next session.
+        AgentReplaced = "agent.replaced",
+        /// A verb was asked for, or has come further.
+        AgentVerb = "agent.verb",
+        /// A run's state changed.
+        RunState = "run.state",
+        /// A goal was given.
+        GoalCreated = "goal.created",
+        /// A goal's status changed.
+        GoalStatus = "goal.status",
+        /// A node was added.
+        NodeAdded = "node.added",
+        /// A plan was changed on request: nodes added, redefined, split or given up.
+        PlanChanged = "plan.changed",
+        /// A change of a plan was proposed.
+        DraftProposed = "draft.proposed",
+        /// Somebody decided on a proposed change, or a later one took its place.
+        DraftDecided = "draft.decided",
+        /// A node's status changed.
+        NodeStatus = "node.status",
+        /// A node was called done by somebody who did not work on it.
+        NodeOverride = "node.override",
+        /// It was said how urgent a node is.
+        NodePriority = "node.priority",
+        /// It was said how urgent a goal is.
+        GoalPriority = "goal.priority",
+        /// Something is to begin at set times.
+        ScheduleCreated = "schedule.created",
+        /// Nothing is to begin at those times any more.
+        ScheduleDeleted = "schedule.deleted",
+        /// Its time had come.
+        ScheduleFired = "schedule.fired",
+        /// An assignment's status changed.
+        AssignmentStatus = "assignment.status",
+        /// The overseer found an assignment standing still and did something about it, or its agent
+        /// answered.
+        Recovery = "assignment.recovery",
+        /// The planner is asked.
+        PlannerAsked = "planner.asked",
+        /// The planner answered, or did not.
+        PlannerAnswered = "planner.answered",
+        /// A reviewer judged.
+        Verdict = "review.verdict",
+        /// An operation or report was refused.
+        Refused = "request.refused",
+        /// A question was asked.
+        Question = "question.asked",
+        /// A question was answered.
+        QuestionAnswered = "question.answered",
+        /// Nobody waits for a question's answer any more.
+        QuestionWithdrawn = "question.withdrawn",
+        /// Paths were reserved.
+        FilesReserved = "files.reserved",
+        /// A reservation ended.
+        FilesReleased = "files.released",
+        /// A run made a change that waits for a decision.
+        ChangeProposed = "change.proposed",
+        /// Somebody decided on a change.
+        ChangeDecided = "change.decided",
+        /// A change's host was ordered to merge it.
+        ChangeOrdered = "change.ordered",
+        /// What became of a change that waited.
+        ChangeSettled = "change.settled",
+        /// People drained a host, or had it take agents again.
+        HostDrained = "host.drained",
+        /// A circuit was closed.
+        CircuitClosed = "circuit.closed",
+        /// An ended run is no longer kept: its one milestone.
+        RunArchived = "run.archived",
+        /// A closed goal is no longer kept: its one milestone.
+        GoalArchived = "goal.archived",
+        /// A snapshot of all records was taken.
+        LedgerSnapshot = "ledger.snapshot",
+        /// Reading requests went on elsewhere: the stream ends before what was decided of it.
+        IntakeMoved = "intake.moved",
+        /// People accepted a ledger that is not the one that was remembered.
+        LedgerAccepted = "ledger.accepted",
+        /// Mail to GO was taken in.
+        MailRead = "mail.read",
+        /// A message was set aside by its reader.
+        MailSetAside = "mail.set_aside",
+        /// A grant was drawn on or settled.
+        Budget = "budget",
+        /// Something is wrong.
+        Alert = "alert",
     }
 }
 

@@ -61,3 +61,4 @@ pub mod sweep;
 pub mod time;
 pub mod trouble;
 pub mod verb;
+mod words;

@@ -1,21 +1,23 @@
 //! Where an agent stands on the bus: the five states of a session and their legal
 //! transitions (spec 04). Silence is judged in `sweep`.
 
-use std::fmt;
+use crate::words::parsed_words;
 
-/// The five states. They belong to a session; the agent's record holds its current one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Liveness {
-    /// Admitted, not heard of yet.
-    Register,
-    /// Heard of within a window.
-    Active,
-    /// One or two windows missed.
-    Stale,
-    /// Three or more windows missed.
-    Offline,
-    /// Ended.
-    Terminated,
+parsed_words! {
+    /// The five states. They belong to a session; the agent's record holds its current one.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Liveness {
+        /// Admitted, not heard of yet.
+        Register = "register",
+        /// Heard of within a window.
+        Active = "active",
+        /// One or two windows missed.
+        Stale = "stale",
+        /// Three or more windows missed.
+        Offline = "offline",
+        /// Ended.
+        Terminated = "terminated",
+    }
 }
 
 /// A pair that is not in the table.
@@ -29,28 +31,6 @@ pub struct IllegalLiveness {
 }
 
 impl Liveness {
-    /// Every state.
-    pub const ALL: [Self; 5] =
-        [Self::Register, Self::Active, Self::Stale, Self::Offline, Self::Terminated];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Register => "register",
-            Self::Active => "active",
-            Self::Stale => "stale",
-            Self::Offline => "offline",
-            Self::Terminated => "terminated",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-
     /// The next state, when the pair is in the table of spec 04.
     ///
     /// # Errors
@@ -80,12 +60,6 @@ impl Liveness {
             }
             Self::Offline | Self::Terminated => None,
         }
-    }
-}
-
-impl fmt::Display for Liveness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::request::SpawnRequest;
 use crate::role::Role;
 use crate::run::Run;
 use crate::verb::Command;
+use crate::words::words;
 use receipt::{DeadNotice, Receipt};
 
 pub use alert::Alert;
@@ -29,39 +30,22 @@ pub enum Lane {
     Mail,
 }
 
-/// What a message is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MailKind {
-    /// Answers a request.
-    Reply,
-    /// Asks the recipient to do something.
-    Instruction,
-    /// Changes what the recipient runs.
-    Control,
-    /// For information.
-    Info,
-    /// Something is wrong.
-    Alert,
-    /// Asks for an answer.
-    Question,
-}
-
-impl MailKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Reply, Self::Instruction, Self::Control, Self::Info, Self::Alert, Self::Question];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reply => "reply",
-            Self::Instruction => "instruction",
-            Self::Control => "control",
-            Self::Info => "info",
-            Self::Alert => "alert",
-            Self::Question => "question",
-        }
+words! {
+    /// What a message is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum MailKind {
+        /// Answers a request.
+        Reply = "reply",
+        /// Asks the recipient to do something.
+        Instruction = "instruction",
+        /// Changes what the recipient runs.
+        Control = "control",
+        /// For information.
+        Info = "info",
+        /// Something is wrong.
+        Alert = "alert",
+        /// Asks for an answer.
+        Question = "question",
     }
 }
 
@@ -532,7 +516,7 @@ pub fn may_mail(from: &Standing, to: &Standing, lane: Lane) -> Result<(), NotAdd
     }
     let ancestor = to.ancestors.contains(&from.id);
     if lane == Lane::Ctl {
-        return if ancestor { Ok(()) } else { refused("only ancestors send control") };
+        return if ancestor { Ok(()) } else { refused("only ancestors may send control messages") };
     }
     let family = to.ancestors.first() == Some(&from.id) || from.ancestors.first() == Some(&to.id);
     let own_po = |id: &AgentId, project: &Option<ProjectName>| match id {
@@ -552,7 +536,7 @@ pub fn may_mail(from: &Standing, to: &Standing, lane: Lane) -> Result<(), NotAdd
     if family || po || io || to.id == AgentId::Go {
         return Ok(());
     }
-    refused("write to your parent, your project's PO or GO; siblings go through their PO")
+    refused("write to your parent, your project's PO or GO; write to siblings through the PO")
 }
 
 #[cfg(test)]
@@ -585,11 +569,11 @@ mod tests {
         assert!(mail(&one, &po) && mail(&po, &one), "own PO");
         assert!(mail(&one, &go) && mail(&go, &one), "GO");
         assert!(mail(&io, &po) && mail(&po, &io) && mail(&io, &go), "IO");
-        assert!(!mail(&one, &two), "siblings go through their PO");
+        assert!(!mail(&one, &two), "write to siblings through the PO");
         assert!(!mail(&one, &other) && !mail(&other, &one), "another project");
         assert!(!mail(&po, &other), "two projects");
         assert!(!mail(&io, &one), "IO mediates");
-        assert!(ctl(&po, &one) && ctl(&spec, &one), "ancestors send control");
+        assert!(ctl(&po, &one) && ctl(&spec, &one), "ancestors may send control");
         assert!(!ctl(&one, &spec) && !ctl(&other, &one) && !ctl(&io, &one));
     }
 }

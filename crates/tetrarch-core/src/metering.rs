@@ -135,19 +135,19 @@ fn covering(usage: Usage, spend: Spend) -> Usage {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
     /// Its worst case is more than what is left.
-    #[error("{0} after what is used and set aside")]
+    #[error("{0} after used and reserved amounts")]
     DoesNotFit(#[from] BudgetExceeded),
     /// It is more than is drawn, and no more could be drawn.
-    #[error("{0} of what could be drawn; the rest of the grant is with its children")]
+    #[error("{0} of the free amount; the rest of the grant is reserved for its children")]
     NotDrawn(BudgetExceeded),
     /// A call of that name is not over.
-    #[error("a call {0:?} is open already; say `spent` first, or give each call its own name")]
+    #[error("a call {0:?} is already open; send `spent` first, or name each call differently")]
     Open(String),
     /// Too many are not over.
-    #[error("{CALLS_OPEN_MAX} calls are open already; say `spent` when one is over")]
+    #[error("{CALLS_OPEN_MAX} calls are already open; send `spent` after each call")]
     TooMany,
     /// Its name is of no use.
-    #[error("a call's name has 1 to {CALL_NAME_BYTES_MAX} bytes")]
+    #[error("the name of a call must have 1 to {CALL_NAME_BYTES_MAX} bytes")]
     Name,
 }
 

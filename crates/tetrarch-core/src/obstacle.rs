@@ -19,6 +19,7 @@ use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, NodeStatus, graph};
 use crate::records::Records;
 use crate::time::{BusTime, Millis};
+use crate::words::words;
 
 use finding::Finder;
 
@@ -31,73 +32,50 @@ pub struct Telemetry {
     pub halted: Option<String>,
 }
 
-/// What kind of obstacle it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObstacleKind {
-    /// Nobody owns the ledger, so nothing is decided.
-    OwnerAbsent,
-    /// The owner takes no work.
-    Halted,
-    /// The project's orchestrator has ended for good.
-    OrchestratorEnded,
-    /// The project's orchestrator is a program that has to register.
-    OrchestratorAbsent,
-    /// Restart intensity tripped.
-    CircuitOpen,
-    /// No host is up.
-    NoHost,
-    /// No host that is up is one that the placement allows.
-    NoHostFits,
-    /// Every host that the placement allows is full.
-    HostsFull,
-    /// The project's mode allows no agents.
-    NoSlots,
-    /// The orchestrator's budget does not cover what is asked for.
-    BudgetUsed,
-    /// The goal is paused.
-    GoalPaused,
-    /// Somebody paused the agent that works on it.
-    AgentPaused,
-    /// An agent waits for an answer.
-    QuestionOpen,
-    /// A change waits for somebody to decide on it.
-    ChangeWaiting,
-    /// A change waited for too long.
-    ChangeExpired,
-    /// The project has no profile of that name.
-    ProfileMissing,
-    /// Work is blocked.
-    WorkBlocked,
-    /// Work depends on what is cancelled.
-    DependencyCancelled,
+words! {
+    /// What kind of obstacle it is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ObstacleKind {
+        /// Nobody owns the ledger, so nothing is decided.
+        OwnerAbsent = "owner_absent",
+        /// The owner takes no work.
+        Halted = "halted",
+        /// The project's orchestrator has ended for good.
+        OrchestratorEnded = "orchestrator_ended",
+        /// The project's orchestrator is a program that has to register.
+        OrchestratorAbsent = "orchestrator_absent",
+        /// Restart intensity tripped.
+        CircuitOpen = "circuit_open",
+        /// No host is up.
+        NoHost = "no_host",
+        /// No host that is up is one that the placement allows.
+        NoHostFits = "no_host_fits",
+        /// Every host that the placement allows is full.
+        HostsFull = "hosts_full",
+        /// The project's mode allows no agents.
+        NoSlots = "no_slots",
+        /// The orchestrator's budget does not cover what is asked for.
+        BudgetUsed = "budget_used",
+        /// The goal is paused.
+        GoalPaused = "goal_paused",
+        /// Somebody paused the agent that works on it.
+        AgentPaused = "agent_paused",
+        /// An agent waits for an answer.
+        QuestionOpen = "question_open",
+        /// A change waits for somebody to decide on it.
+        ChangeWaiting = "change_waiting",
+        /// A change waited for too long.
+        ChangeExpired = "change_expired",
+        /// The project has no profile of that name.
+        ProfileMissing = "profile_missing",
+        /// Work is blocked.
+        WorkBlocked = "work_blocked",
+        /// Work depends on what is cancelled.
+        DependencyCancelled = "dependency_cancelled",
+    }
 }
 
 impl ObstacleKind {
-    /// The word for programs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OwnerAbsent => "owner_absent",
-            Self::Halted => "halted",
-            Self::OrchestratorEnded => "orchestrator_ended",
-            Self::OrchestratorAbsent => "orchestrator_absent",
-            Self::CircuitOpen => "circuit_open",
-            Self::NoHost => "no_host",
-            Self::NoHostFits => "no_host_fits",
-            Self::HostsFull => "hosts_full",
-            Self::NoSlots => "no_slots",
-            Self::BudgetUsed => "budget_used",
-            Self::GoalPaused => "goal_paused",
-            Self::AgentPaused => "agent_paused",
-            Self::QuestionOpen => "question_open",
-            Self::ChangeWaiting => "change_waiting",
-            Self::ChangeExpired => "change_expired",
-            Self::ProfileMissing => "profile_missing",
-            Self::WorkBlocked => "work_blocked",
-            Self::DependencyCancelled => "dependency_cancelled",
-        }
-    }
-
     /// How long whoever follows the work bears it while nothing else goes on; none where waiting is all
     /// that is needed, or somebody is expected to answer.
     #[must_use]
@@ -121,12 +99,6 @@ impl ObstacleKind {
             | Self::ChangeWaiting
             | Self::ChangeExpired => None,
         }
-    }
-}
-
-impl fmt::Display for ObstacleKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -11,7 +11,6 @@ mod tests;
 pub mod update;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::assignment::AssignmentStatus;
 use crate::id::{AgentId, RunId};
@@ -19,6 +18,7 @@ use crate::limits::{IDLE_AFTER, RESEND_AFTER, RETRIES_MAX};
 use crate::liveness::Liveness;
 use crate::run::RunState;
 use crate::time::{BusTime, Millis};
+use crate::words::words;
 
 use backoff::Backoff;
 
@@ -53,38 +53,24 @@ impl Default for Patience {
     }
 }
 
-/// The rungs of the recovery ladder, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
-    /// Ask the same session for its status.
-    Nudge,
-    /// Send the last dispatch once more, under the same id.
-    Resend,
-    /// Have the planner cut the node into smaller ones.
-    Replan,
-    /// Stop the agent and give the node to another.
-    Reassign,
-    /// Ask a human.
-    Escalate,
+words! {
+    /// The rungs of the recovery ladder, in their order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Rung {
+        /// Ask the same session for its status.
+        Nudge = "nudge",
+        /// Send the last dispatch once more, under the same id.
+        Resend = "resend",
+        /// Have the planner cut the node into smaller ones.
+        Replan = "replan",
+        /// Stop the agent and give the node to another.
+        Reassign = "reassign",
+        /// Ask a human.
+        Escalate = "escalate",
+    }
 }
 
 impl Rung {
-    /// Every rung.
-    pub const ALL: [Self; 5] =
-        [Self::Nudge, Self::Resend, Self::Replan, Self::Reassign, Self::Escalate];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Nudge => "nudge",
-            Self::Resend => "resend",
-            Self::Replan => "replan",
-            Self::Reassign => "reassign",
-            Self::Escalate => "escalate",
-        }
-    }
-
     /// Where the assignment stands once it is done.
     #[must_use]
     pub fn leads_to(self) -> AssignmentStatus {
@@ -104,23 +90,17 @@ impl Rung {
         }
     }
 
-    /// What a recovery policy calls it (seed 2).
+    /// What a recovery policy calls it (spec 05, The table of rungs).
     #[must_use]
     pub fn as_policy(self) -> &'static str {
         if self == Self::Resend { "resend_last" } else { self.as_str() }
     }
 
-    /// Reads the word; `resend_last` is what a recovery policy calls it (seed 2).
+    /// Reads the word; `resend_last` is what a recovery policy calls it (spec 05, The table of rungs).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let named = || Self::ALL.into_iter().find(|rung| rung.as_str() == text);
         if text == "resend_last" { Some(Self::Resend) } else { named() }
-    }
-}
-
-impl fmt::Display for Rung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -464,19 +464,22 @@ fn ok_reply(op: &str) -> OpReply {
 /// operation and report of a session or epoch that is not current is refused).
 fn current<'d>(draft: &'d Draft<'_>, sender: &Sender) -> Result<&'d Agent, Refusal> {
     let Some(id) = sender.from.agent() else {
-        let detail = format!("{} is no agent", sender.from);
+        let detail = format!("{} is not an agent", sender.from);
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     };
-    let agent = draft.agent(id).ok_or_else(|| {
-        Refusal::new(ErrorCode::NotFound, format!("no agent {id} was ever admitted"))
-    })?;
+    let agent = draft
+        .agent(id)
+        .ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("agent {id} was not found")))?;
     if agent.session.is_none() {
         let detail = format!("{id} has not registered yet");
         return Err(Refusal::new(ErrorCode::Superseded, detail));
     }
     let session_fits = sender.session.is_none_or(|session| agent.session == Some(session));
     if agent.epoch != sender.epoch || !session_fits {
-        let detail = format!("epoch {} of {id} is not current, {} is", sender.epoch, agent.epoch);
+        let detail = format!(
+            "epoch {} of {id} is not current; the current epoch is {}",
+            sender.epoch, agent.epoch
+        );
         return Err(Refusal::new(ErrorCode::Superseded, detail));
     }
     if agent.liveness == Liveness::Terminated {

@@ -15,8 +15,6 @@ pub mod schema;
 pub mod tidying;
 pub mod view;
 
-use std::fmt;
-
 use crate::assignment::Purpose;
 use crate::brief::{Artifact, Evidence, Tools};
 use crate::budget::Limits;
@@ -30,22 +28,25 @@ use crate::overseer::policy::RecoveryPolicy;
 use crate::priority::Priorities;
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
+use crate::words::{parsed_words, words};
 
-/// Where a work node stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeStatus {
-    /// Not ready.
-    Todo,
-    /// Ready, waiting for an agent.
-    Queued,
-    /// Worked on.
-    InProgress,
-    /// Cannot go on until something holds.
-    Blocked,
-    /// Accepted.
-    Done,
-    /// Given up on purpose.
-    Cancelled,
+parsed_words! {
+    /// Where a work node stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum NodeStatus {
+        /// Not ready.
+        Todo = "todo",
+        /// Ready, waiting for an agent.
+        Queued = "queued",
+        /// Worked on.
+        InProgress = "in_progress",
+        /// Cannot go on until something holds.
+        Blocked = "blocked",
+        /// Accepted.
+        Done = "done",
+        /// Given up on purpose.
+        Cancelled = "cancelled",
+    }
 }
 
 /// Why a node may not move.
@@ -65,29 +66,6 @@ pub enum NodeError {
 }
 
 impl NodeStatus {
-    /// Every status.
-    pub const ALL: [Self; 6] =
-        [Self::Todo, Self::Queued, Self::InProgress, Self::Blocked, Self::Done, Self::Cancelled];
-
-    /// The word of spec 05.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Todo => "todo",
-            Self::Queued => "queued",
-            Self::InProgress => "in_progress",
-            Self::Blocked => "blocked",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// Whether nothing can happen to it any more.
     #[must_use]
     pub fn is_settled(self) -> bool {
@@ -126,12 +104,6 @@ impl NodeStatus {
             return Err(NodeError::EvidenceRequired);
         }
         Ok(to)
-    }
-}
-
-impl fmt::Display for NodeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -302,15 +274,17 @@ pub struct NodeState {
     pub created: BusTime,
 }
 
-/// Who changed a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanSource {
-    /// GO.
-    Overseer,
-    /// An agent's request.
-    Agent,
-    /// A human's request.
-    Human,
+words! {
+    /// Who changed a plan.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum PlanSource {
+        /// GO.
+        Overseer = "overseer",
+        /// An agent's request.
+        Agent = "agent",
+        /// A human's request.
+        Human = "human",
+    }
 }
 
 impl PlanSource {
@@ -323,62 +297,28 @@ impl PlanSource {
             Principal::Agent(_) => Self::Agent,
         }
     }
-
-    /// Every source.
-    pub const ALL: [Self; 3] = [Self::Overseer, Self::Agent, Self::Human];
-
-    /// The word of spec 05.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Overseer => "overseer",
-            Self::Agent => "agent",
-            Self::Human => "human",
-        }
-    }
 }
 
-/// Why a plan changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanReason {
-    /// It was made.
-    InitialCreate,
-    /// It was made anew.
-    Replan,
-    /// A guard was violated.
-    GuardViolation,
-    /// Work ended.
-    TaskCompletion,
-    /// An agent was admitted.
-    Spawn,
-    /// A human said so.
-    ManualOverride,
+words! {
+    /// Why a plan changed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum PlanReason {
+        /// It was made.
+        InitialCreate = "initial_create",
+        /// It was made anew.
+        Replan = "replan",
+        /// A guard was violated.
+        GuardViolation = "guard_violation",
+        /// Work ended.
+        TaskCompletion = "task_completion",
+        /// An agent was admitted.
+        Spawn = "spawn",
+        /// A human said so.
+        ManualOverride = "manual_override",
+    }
 }
 
 impl PlanReason {
-    /// Every reason.
-    pub const ALL: [Self; 6] = [
-        Self::InitialCreate,
-        Self::Replan,
-        Self::GuardViolation,
-        Self::TaskCompletion,
-        Self::Spawn,
-        Self::ManualOverride,
-    ];
-
-    /// The word of spec 05.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InitialCreate => "initial_create",
-            Self::Replan => "replan",
-            Self::GuardViolation => "guard_violation",
-            Self::TaskCompletion => "task_completion",
-            Self::Spawn => "spawn",
-            Self::ManualOverride => "manual_override",
-        }
-    }
-
     /// Whether it says more than that work went on: of several reasons in one version, such a one is
     /// told.
     #[must_use]

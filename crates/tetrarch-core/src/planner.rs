@@ -10,8 +10,6 @@ pub mod template;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::fmt;
-
 use crate::budget::Spend;
 use crate::converse::cost::{Price, Tokens};
 use crate::goal::Goal;
@@ -19,6 +17,7 @@ use crate::id::{AssignmentId, DispatchId, EpicId, NodeId, ProjectName};
 use crate::limits::{PHASES_MAX, REPAIRS_MAX, SUBTASKS_MAX, TASKS_MAX};
 use crate::records::Records;
 use crate::time::BusTime;
+use crate::words::words;
 
 /// What an operator allows the planner (spec 12, `[planner]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,67 +51,29 @@ pub struct Planner {
     pub price: Option<Price>,
 }
 
-/// What it is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
-    /// A plan for a goal that was given without one.
-    Plan,
-    /// Smaller tasks in place of one that stands still, or why it does.
-    Split,
-}
-
-impl Purpose {
-    /// Every purpose.
-    pub const ALL: [Self; 2] = [Self::Plan, Self::Split];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Split => "split",
-        }
+words! {
+    /// What it is asked for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Purpose {
+        /// A plan for a goal that was given without one.
+        Plan = "plan",
+        /// Smaller tasks in place of one that stands still, or why it does.
+        Split = "split",
     }
 }
 
-impl fmt::Display for Purpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// What became of a question to the planner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PlanningStatus {
-    /// It is asked; whoever owns the ledger asks again after a death.
-    Asked,
-    /// Its answer was applied.
-    Accepted,
-    /// It gave no valid answer, or none that helps: the deterministic way is gone.
-    Refused,
-    /// What it was asked about changed meanwhile.
-    Dropped,
-}
-
-impl PlanningStatus {
-    /// Every status.
-    pub const ALL: [Self; 4] = [Self::Asked, Self::Accepted, Self::Refused, Self::Dropped];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::Accepted => "accepted",
-            Self::Refused => "refused",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
-impl fmt::Display for PlanningStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// What became of a question to the planner.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PlanningStatus {
+        /// It is asked; whoever owns the ledger asks again after a death.
+        Asked = "asked",
+        /// Its answer was applied.
+        Accepted = "accepted",
+        /// It gave no valid answer, or none that helps: the deterministic way is gone.
+        Refused = "refused",
+        /// What it was asked about changed meanwhile.
+        Dropped = "dropped",
     }
 }
 

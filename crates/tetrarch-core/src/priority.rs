@@ -1,17 +1,19 @@
-//! How urgent goals and work are (seed 2): what people say of it, and what the overseer says, kept
+//! How urgent goals and work are (spec 05, Insights): what people say of it, and what the overseer says, kept
 //! apart. Which node that puts first is in `plan::advice`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::words::words;
+
 /// The highest priority.
 const HIGHEST: u8 = 100;
-/// The words for some of the numbers (seed 2, Goal record).
+/// The words for some of the numbers (spec 05, Records).
 const WORDS: [(&str, u8); 4] = [("low", 25), ("normal", 50), ("high", 75), ("urgent", 100)];
 
 /// Why something is no priority.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no priority; allowed: 0 to {HIGHEST}, low, normal, high, urgent")]
+#[error("{given:?} is not a priority; allowed: 0 to {HIGHEST}, low, normal, high, urgent")]
 pub struct PriorityError {
     given: String,
 }
@@ -63,23 +65,14 @@ impl FromStr for Priority {
     }
 }
 
-/// Whose word a priority is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Voice {
-    /// People.
-    User,
-    /// GO, and the project orchestrators that stand for it.
-    Overseer,
-}
-
-impl Voice {
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Overseer => "overseer",
-        }
+words! {
+    /// Whose word a priority is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Voice {
+        /// People.
+        User = "user",
+        /// GO, and the project orchestrators that stand for it.
+        Overseer = "overseer",
     }
 }
 

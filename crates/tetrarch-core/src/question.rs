@@ -1,40 +1,20 @@
 //! Questions to people (spec 05, 08): each is a record that stays open until it is answered, or
 //! until nobody waits for the answer any more. Asking and answering is the owner's.
 
-use std::fmt;
-
 use crate::id::{AgentId, AssignmentId, EpicId, NodeId, Principal, QuestionId, RunId};
 use crate::time::BusTime;
+use crate::words::words;
 
-/// Where a question stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum QuestionStatus {
-    /// Nobody has answered.
-    Open,
-    /// Somebody has.
-    Answered,
-    /// Nobody waits for the answer any more.
-    Withdrawn,
-}
-
-impl QuestionStatus {
-    /// Every status.
-    pub const ALL: [Self; 3] = [Self::Open, Self::Answered, Self::Withdrawn];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Answered => "answered",
-            Self::Withdrawn => "withdrawn",
-        }
-    }
-}
-
-impl fmt::Display for QuestionStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// Where a question stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum QuestionStatus {
+        /// Nobody has answered.
+        Open = "open",
+        /// Somebody has.
+        Answered = "answered",
+        /// Nobody waits for the answer any more.
+        Withdrawn = "withdrawn",
     }
 }
 

@@ -5,33 +5,16 @@ mod literal;
 
 use crate::id::{AgentId, ProjectName, ReservationId, SessionId};
 use crate::time::BusTime;
+use crate::words::parsed_words;
 
-/// Whether others may hold the same paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Nobody else.
-    Exclusive,
-    /// Others who share.
-    Shared,
-}
-
-impl Mode {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Exclusive, Self::Shared];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exclusive => "exclusive",
-            Self::Shared => "shared",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+parsed_words! {
+    /// Whether others may hold the same paths.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Mode {
+        /// Nobody else.
+        Exclusive = "exclusive",
+        /// Others who share.
+        Shared = "shared",
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Amnesia {
     /// It was made anew.
-    #[error("it was made at {now}, the one that was written to at {then}")]
+    #[error("it was created at {now}, the remembered one at {then}")]
     Another {
         /// When this one was made.
         now: String,
@@ -32,7 +32,7 @@ pub enum Amnesia {
         then: String,
     },
     /// It is shorter.
-    #[error("its last sequence is {last}, {high} was acknowledged")]
+    #[error("its last sequence is {last}, but {high} was acknowledged")]
     Shorter {
         /// Its last sequence.
         last: u64,
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(shorter, Amnesia::Shorter { last: 6, high: 7 });
         assert!(shorter.may_be_lag());
         let another = memory.judge("now", 8).unwrap_err();
-        assert!(another.to_string().contains("made at now"), "{another}");
+        assert!(another.to_string().contains("created at now"), "{another}");
         assert!(!another.may_be_lag());
     }
 

@@ -1,41 +1,31 @@
 //! Roles: what an agent is for, and who may be the parent of whom (spec 03).
 //! One table; nothing here looks at a fleet.
 
-use std::fmt;
-
 use crate::id::AgentId;
+use crate::words::words;
 
-/// The seven kinds of agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// `GO`, the global orchestrator and overseer.
-    Global,
-    /// `HO@host`, one per host.
-    Host,
-    /// `PO-project`, one per project.
-    Project,
-    /// `IO@human`, one per human.
-    Interaction,
-    /// `S:domain:ulid`.
-    Specialist,
-    /// `R:domain:ulid`, returns a verdict and ends.
-    Reviewer,
-    /// `W:ulid`.
-    Worker,
+words! {
+    /// The seven kinds of agents.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Role {
+        /// `GO`, the global orchestrator and overseer.
+        Global = "global",
+        /// `HO@host`, one per host.
+        Host = "host",
+        /// `PO-project`, one per project.
+        Project = "project",
+        /// `IO@human`, one per human.
+        Interaction = "interaction",
+        /// `S:domain:ulid`.
+        Specialist = "specialist",
+        /// `R:domain:ulid`, returns a verdict and ends.
+        Reviewer = "reviewer",
+        /// `W:ulid`.
+        Worker = "worker",
+    }
 }
 
 impl Role {
-    /// Every role, in the order of the hierarchy.
-    pub const ALL: [Self; 7] = [
-        Self::Global,
-        Self::Host,
-        Self::Project,
-        Self::Interaction,
-        Self::Specialist,
-        Self::Reviewer,
-        Self::Worker,
-    ];
-
     /// The role an identity stands for.
     #[must_use]
     pub fn of(id: &AgentId) -> Self {
@@ -47,20 +37,6 @@ impl Role {
             AgentId::Specialist(..) => Self::Specialist,
             AgentId::Reviewer(..) => Self::Reviewer,
             AgentId::Worker(_) => Self::Worker,
-        }
-    }
-
-    /// The lower-case word used in requests, plans and views.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Global => "global",
-            Self::Host => "host",
-            Self::Project => "project",
-            Self::Interaction => "interaction",
-            Self::Specialist => "specialist",
-            Self::Reviewer => "reviewer",
-            Self::Worker => "worker",
         }
     }
 
@@ -107,12 +83,6 @@ impl Role {
             Self::Specialist | Self::Reviewer => true,
             Self::Global | Self::Host | Self::Project | Self::Interaction | Self::Worker => false,
         }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

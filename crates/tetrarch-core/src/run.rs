@@ -1,77 +1,80 @@
 //! One attempt of an agent at a brief: the eleven-state machine and its records (spec 06).
 //! Liveness and assignment are other machines; they are never merged with this one.
 
-use std::fmt;
-
 use crate::agent::Placement;
 use crate::brief::{Brief, RunResult, Usage};
 use crate::id::{AgentId, AssignmentId, EpicId, NodeId, RunId, SessionId};
 use crate::time::BusTime;
+use crate::words::parsed_words;
 
-/// The eleven states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RunState {
-    /// Admitted, waiting for a slot on its host.
-    Queued,
-    /// The process is being created.
-    Spawning,
-    /// At work.
-    Running,
-    /// Waiting for a human or the parent.
-    AwaitingInput,
-    /// Waiting for something the system resolves.
-    Blocked,
-    /// Frozen by a human.
-    PausedByUser,
-    /// Summarising its context.
-    Compacting,
-    /// Asked to stop, not yet at a boundary.
-    Cancelling,
-    /// Ended well.
-    Done,
-    /// Ended badly; a retry is a new run.
-    Failed,
-    /// Lost: its session was replaced or given up.
-    Orphaned,
+parsed_words! {
+    /// The eleven states.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum RunState {
+        /// Admitted, waiting for a slot on its host.
+        Queued = "queued",
+        /// The process is being created.
+        Spawning = "spawning",
+        /// At work.
+        Running = "running",
+        /// Waiting for a human or the parent.
+        AwaitingInput = "awaiting-input",
+        /// Waiting for something the system resolves.
+        Blocked = "blocked",
+        /// Frozen by a human.
+        PausedByUser = "paused-by-user",
+        /// Summarising its context.
+        Compacting = "compacting",
+        /// Asked to stop, not yet at a boundary.
+        Cancelling = "cancelling",
+        /// Ended well.
+        Done = "done",
+        /// Ended badly; a retry is a new run.
+        Failed = "failed",
+        /// Lost: its session was replaced or given up.
+        Orphaned = "orphaned",
+    }
 }
 
-/// What may happen to a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RunEvent {
-    /// Its host takes it on.
-    SlotGranted,
-    /// The process is up.
-    SpawnSucceeded,
-    /// The process could not be started.
-    SpawnFailed,
-    /// A question was asked.
-    InputNeeded,
-    /// The answer came.
-    InputReceived,
-    /// It waits for something outside.
-    ExternalBlocked,
-    /// What it waited for is there.
-    Unblocked,
-    /// A human froze it.
-    UserPaused,
-    /// A human let it go on.
-    Resumed,
-    /// It began to summarise.
-    CompactionStarted,
-    /// It summarised.
-    CompactionEnded,
-    /// A stop was asked for.
-    CancelRequested,
-    /// The drain ended in success.
-    DrainedDone,
-    /// The drain ended without success.
-    DrainedFailed,
-    /// It succeeded.
-    Completed,
-    /// It failed.
-    Failed,
-    /// Its session was replaced or given up.
-    HeartbeatLost,
+parsed_words! {
+    /// What may happen to a run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum RunEvent {
+        /// Its host takes it on.
+        SlotGranted = "slot_granted",
+        /// The process is up.
+        SpawnSucceeded = "spawn_succeeded",
+        /// The process could not be started.
+        SpawnFailed = "spawn_failed",
+        /// A question was asked.
+        InputNeeded = "input_needed",
+        /// The answer came.
+        InputReceived = "input_received",
+        /// It waits for something outside.
+        ExternalBlocked = "external_blocked",
+        /// What it waited for is there.
+        Unblocked = "unblocked",
+        /// A human froze it.
+        UserPaused = "user_paused",
+        /// A human let it go on.
+        Resumed = "resumed",
+        /// It began to summarise.
+        CompactionStarted = "compaction_started",
+        /// It summarised.
+        CompactionEnded = "compaction_ended",
+        /// A stop was asked for.
+        CancelRequested = "cancel_requested",
+        /// The drain ended in success.
+        DrainedDone = "drained_done",
+        /// The drain ended without success.
+        DrainedFailed = "drained_failed",
+        /// It succeeded.
+        Completed = "completed",
+        /// It failed.
+        Failed = "failed",
+        /// Its session was replaced or given up.
+        HeartbeatLost = "heartbeat_lost",
+    }
 }
 
 /// A pair that is not in the table; the state is unchanged.
@@ -85,45 +88,6 @@ pub struct IllegalRun {
 }
 
 impl RunState {
-    /// Every state.
-    pub const ALL: [Self; 11] = [
-        Self::Queued,
-        Self::Spawning,
-        Self::Running,
-        Self::AwaitingInput,
-        Self::Blocked,
-        Self::PausedByUser,
-        Self::Compacting,
-        Self::Cancelling,
-        Self::Done,
-        Self::Failed,
-        Self::Orphaned,
-    ];
-
-    /// The word of spec 06.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Spawning => "spawning",
-            Self::Running => "running",
-            Self::AwaitingInput => "awaiting-input",
-            Self::Blocked => "blocked",
-            Self::PausedByUser => "paused-by-user",
-            Self::Compacting => "compacting",
-            Self::Cancelling => "cancelling",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Orphaned => "orphaned",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-
     /// Whether nothing can happen to it any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
@@ -188,71 +152,6 @@ impl RunState {
             (state, event) => return Err(IllegalRun { state, event }),
         };
         Ok(next)
-    }
-}
-
-impl fmt::Display for RunState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl RunEvent {
-    /// Every event.
-    pub const ALL: [Self; 17] = [
-        Self::SlotGranted,
-        Self::SpawnSucceeded,
-        Self::SpawnFailed,
-        Self::InputNeeded,
-        Self::InputReceived,
-        Self::ExternalBlocked,
-        Self::Unblocked,
-        Self::UserPaused,
-        Self::Resumed,
-        Self::CompactionStarted,
-        Self::CompactionEnded,
-        Self::CancelRequested,
-        Self::DrainedDone,
-        Self::DrainedFailed,
-        Self::Completed,
-        Self::Failed,
-        Self::HeartbeatLost,
-    ];
-
-    /// The word of spec 06.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SlotGranted => "slot_granted",
-            Self::SpawnSucceeded => "spawn_succeeded",
-            Self::SpawnFailed => "spawn_failed",
-            Self::InputNeeded => "input_needed",
-            Self::InputReceived => "input_received",
-            Self::ExternalBlocked => "external_blocked",
-            Self::Unblocked => "unblocked",
-            Self::UserPaused => "user_paused",
-            Self::Resumed => "resumed",
-            Self::CompactionStarted => "compaction_started",
-            Self::CompactionEnded => "compaction_ended",
-            Self::CancelRequested => "cancel_requested",
-            Self::DrainedDone => "drained_done",
-            Self::DrainedFailed => "drained_failed",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::HeartbeatLost => "heartbeat_lost",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|event| event.as_str() == text)
-    }
-}
-
-impl fmt::Display for RunEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

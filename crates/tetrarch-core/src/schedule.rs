@@ -29,14 +29,14 @@ pub enum RhythmError {
         why: String,
     },
     /// There is no such time zone.
-    #[error("zone: {0:?} is no time zone; expected a name such as Europe/Berlin, or UTC")]
+    #[error("zone: {0:?} is not a time zone; expected a name such as Europe/Berlin, or UTC")]
     Zone(String),
     /// The expression is of no day that there is.
     #[error("cron: {0:?} is never due")]
     Never(String),
     /// The interval is too short or too long.
     #[error(
-        "every: {given} is out of bounds; allowed: {least} to {most}",
+        "every: {given} is out of range; allowed: {least} to {most}",
         given = duration::print(*.0),
         least = duration::print(INTERVAL_MIN),
         most = duration::print(INTERVAL_MAX)

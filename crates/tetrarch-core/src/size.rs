@@ -10,7 +10,7 @@ const UNITS: [(&str, u64); 5] =
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// It has not the form.
-    #[error("{text:?} is no size; allowed: {SIZE_FORMS}")]
+    #[error("{text:?} is not a size; allowed: {SIZE_FORMS}")]
     Form {
         /// The text that was given.
         text: String,

@@ -5,39 +5,20 @@ use crate::id::{Principal, RequestId, RunId};
 use crate::limits::VERBS_KEPT;
 use crate::run::{RunEvent, RunState};
 use crate::time::BusTime;
+use crate::words::parsed_words;
 
-/// The verbs that leave a run alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
-    /// A text before its next step.
-    Steer,
-    /// Its turn is aborted; it waits for input.
-    Interrupt,
-    /// It stands still.
-    Pause,
-    /// It goes on.
-    Resume,
-}
-
-impl Verb {
-    /// Every verb.
-    pub const ALL: [Self; 4] = [Self::Steer, Self::Interrupt, Self::Pause, Self::Resume];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Steer => "steer",
-            Self::Interrupt => "interrupt",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verb| verb.as_str() == text)
+parsed_words! {
+    /// The verbs that leave a run alive.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Verb {
+        /// A text before its next step.
+        Steer = "steer",
+        /// Its turn is aborted; it waits for input.
+        Interrupt = "interrupt",
+        /// It stands still.
+        Pause = "pause",
+        /// It goes on.
+        Resume = "resume",
     }
 }
 
@@ -93,38 +74,18 @@ pub struct Command {
     pub wanted: Wanted,
 }
 
-/// How far a verb has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// The owner committed it.
-    Queued,
-    /// The session's host gave it to the program.
-    Delivered,
-    /// The program took it at a boundary, or its processes stand still or run again.
-    Effective,
-    /// It comes to nothing; the receipt says why.
-    Refused,
-}
-
-impl Stage {
-    /// Every stage.
-    pub const ALL: [Self; 4] = [Self::Queued, Self::Delivered, Self::Effective, Self::Refused];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Delivered => "delivered",
-            Self::Effective => "effective",
-            Self::Refused => "refused",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.as_str() == text)
+parsed_words! {
+    /// How far a verb has come.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Stage {
+        /// The owner committed it.
+        Queued = "queued",
+        /// The session's host gave it to the program.
+        Delivered = "delivered",
+        /// The program took it at a boundary, or its processes stand still or run again.
+        Effective = "effective",
+        /// It comes to nothing; the receipt says why.
+        Refused = "refused",
     }
 }
 

@@ -208,7 +208,7 @@ impl AgentState {
             }
             Ok(None) => Vec::new(),
             Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
-                tracing::warn!(%agent, last, "fenced: another epoch has the cursor");
+                tracing::warn!(%agent, last, "fenced: another epoch holds the cursor");
                 self.machine.step(now, SessionInput::Fenced)
             }
             Err(error) => return Err(error),
@@ -253,7 +253,7 @@ impl AgentState {
                     SessionInput::Fenced
                 }
                 Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
-                    tracing::warn!(%agent, last, "fenced: another epoch has the cursor");
+                    tracing::warn!(%agent, last, "fenced: another epoch holds the cursor");
                     queue.clear();
                     SessionInput::Fenced
                 }

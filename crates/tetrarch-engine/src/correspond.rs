@@ -118,7 +118,7 @@ impl Correspondents {
         let writer = known(&found, from).map_err(|reason| UnknownSender::Ahead(0, reason))?;
         let reader = known(&found, to).map_err(UnknownSender::Unread)?;
         if writer.epoch < sender.epoch {
-            let reason = format!("epoch {} of {from} is not known", sender.epoch);
+            let reason = format!("epoch {} of {from} is unknown", sender.epoch);
             return Err(UnknownSender::Ahead(writer.epoch, reason));
         }
         if writer.epoch > sender.epoch {
@@ -171,7 +171,7 @@ fn remember<T>(remembered: &mut HashMap<AgentId, T>, agent: &AgentId, what: T) {
 }
 
 fn known(found: &HashMap<AgentId, Agent>, id: &AgentId) -> Result<Agent, String> {
-    found.get(id).cloned().ok_or_else(|| format!("no agent {id} is known"))
+    found.get(id).cloned().ok_or_else(|| format!("agent {id} was not found"))
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     async fn waited_for(waited: &AwaitedSenders, known: u64) -> Duration {
         let began = Instant::now();
         let from = "PO-a".parse().unwrap();
-        let judge = async || Err(UnknownSender::Ahead(known, "epoch 99 is not known".to_owned()));
+        let judge = async || Err(UnknownSender::Ahead(known, "epoch 99 is unknown".to_owned()));
         waited.verdict(&from, judge).await.unwrap_err();
         began.elapsed()
     }

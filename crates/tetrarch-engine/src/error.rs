@@ -25,7 +25,7 @@ use crate::global::{BadPlanner, MemorySource};
 pub enum EngineError {
     /// The lease is held by another process.
     #[error(
-        "{what} is held by {} at {} since {} ms (epoch {}); stop that one first, or wait until its lease ends",
+        "{what} is held by {} at {} since {} ms (epoch {}); stop that process, or wait until its lease expires",
         holder.instance, holder.address, holder.since_unix_ms, holder.epoch
     )]
     Held {
@@ -38,18 +38,19 @@ pub enum EngineError {
     #[error(transparent)]
     Planner(#[from] BadPlanner),
     /// Another owner took over.
-    #[error("deposed: an owner of epoch {epoch} writes the ledger")]
+    #[error(
+        "deposed: an owner with the higher epoch {epoch} writes the ledger; this process stands by"
+    )]
     Deposed {
         /// The other's epoch.
         epoch: u64,
     },
     /// The lease was lost while it was held.
-    #[error("the lease is lost: {0}")]
+    #[error("lost the lease: {0}")]
     LeaseLost(String),
     /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
     #[error(
-        "the ledger lost its memory: {lost}, says {keeper}; restore the stream from a backup, or accept it as it is \
-         with `tetrarch doctor --accept-ledger <sequence>`, its last one"
+        "the ledger is not the one that was written to: {lost} (remembered by {keeper}); restore the stream LEDGER from a backup, or accept it with `tetrarch doctor --accept-ledger <sequence>`, its last one"
     )]
     Amnesia {
         /// Who remembers it otherwise.
@@ -59,8 +60,7 @@ pub enum EngineError {
     },
     /// What the data directory remembers of the ledger cannot be read or written.
     #[error(
-        "{} cannot be used, so that nobody knows whether the ledger is whole: {reason}; put it back, \
-         or look at the ledger and run `tetrarch doctor --accept-ledger <sequence>`, its last one",
+        "cannot check the ledger: {} cannot be used: {reason}; restore it, or check the ledger and accept it with `tetrarch doctor --accept-ledger <sequence>`, its last one",
         path.display()
     )]
     Memory {
@@ -70,7 +70,9 @@ pub enum EngineError {
         reason: String,
     },
     /// A human accepted another ledger than the one that is there.
-    #[error("the ledger's last sequence is {last}, not {accepted}; look at it again")]
+    #[error(
+        "cannot accept the ledger through {accepted}: its last sequence is {last}; check it again"
+    )]
     NotThat {
         /// Its last sequence.
         last: u64,
@@ -81,10 +83,10 @@ pub enum EngineError {
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// There is a record that this version cannot write again.
-    #[error("{0}; do it with the version of tetrarch that wrote it")]
+    #[error("cannot read a record: {0}; use the version of tetrarch that wrote it")]
     Unread(Held),
     /// A join was refused.
-    #[error("op {op} was refused: {refusal}")]
+    #[error("operation {op} was refused: {refusal}")]
     Refused {
         /// Which operation.
         op: &'static str,
@@ -92,13 +94,15 @@ pub enum EngineError {
         refusal: Refusal,
     },
     /// Nobody answered a join.
-    #[error("nobody decided op {0} within {1} s; is a `tetrarch serve --global` up?")]
+    #[error(
+        "operation {0} was not answered within {1} s; check that the owner runs (`tetrarch status`), or start one with `tetrarch serve --global`"
+    )]
     Unanswered(&'static str, u64),
     /// An actor could not be started.
-    #[error("actor {0} could not be started: {1}")]
+    #[error("cannot start actor {0}: {1}")]
     Actor(&'static str, String),
     /// An actor died.
-    #[error("actor {0} died: {1}")]
+    #[error("actor {0} failed: {1}")]
     ActorDied(String, String),
     /// The lease could not be acquired.
     #[error(transparent)]

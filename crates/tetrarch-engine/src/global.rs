@@ -129,7 +129,7 @@ pub async fn serve_global(
     reach(Failpoint::OwnerLeaseHeld);
     let moved = move_old(&bus).await?;
     if moved > 0 {
-        tracing::info!(moved, "journals of an earlier version have a new place");
+        tracing::info!(moved, "journals of an earlier version were moved");
     }
     let clock = clock_of(&bus, &lease).await?;
     let memory_writer = MemoryWriter::begin(config.data_dir.clone());
@@ -148,7 +148,7 @@ pub async fn serve_global(
                 term.has_begun = true;
             }
             Ok(TermEnd::Restarted) => {
-                tracing::info!("the server was started anew; comparing what it has");
+                tracing::info!("the server was restarted; comparing STATE and plan events");
                 term.has_begun |= *ready.borrow();
             }
             Ok(TermEnd::Stopped) => break lease.release().await.map_err(EngineError::from),
@@ -275,7 +275,7 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
             Ok(Err(error @ RenewError::Lost { .. })) => {
                 return EngineError::LeaseLost(error.to_string());
             }
-            Ok(Err(error)) => tracing::warn!(%error, "the GO lease was not renewed this time"),
+            Ok(Err(error)) => tracing::warn!(%error, "a renewal of the GO lease failed"),
             Err(_) => {
                 return EngineError::LeaseLost("no renewal was acknowledged in time".to_owned());
             }

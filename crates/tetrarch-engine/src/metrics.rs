@@ -51,11 +51,11 @@ impl OwnerMetrics {
                 .f64_histogram("tetrarch.ledger.commit.duration")
                 .with_unit("s")
                 .with_boundaries(COMMIT_BOUNDS.to_vec())
-                .with_description("From a decided entry to its acknowledgement")
+                .with_description("Time from a decided entry to its acknowledgement")
                 .build(),
             events: meter
                 .u64_counter("tetrarch.events")
-                .with_description("What was committed, by kind of event")
+                .with_description("Committed events, by kind")
                 .build(),
             set_aside: meter
                 .u64_counter("tetrarch.dead_letters")
@@ -63,7 +63,7 @@ impl OwnerMetrics {
                 .build(),
             waiting: meter
                 .u64_gauge("tetrarch.inputs.waiting")
-                .with_description("Inputs that no entry covers yet")
+                .with_description("Inputs that wait for a commit")
                 .build(),
             agents: meter
                 .u64_gauge("tetrarch.agents")
@@ -77,7 +77,7 @@ impl OwnerMetrics {
                 .build(),
             placed: meter
                 .u64_gauge("tetrarch.host.agents")
-                .with_description("Agents that are placed on a host and have not ended")
+                .with_description("Live agents placed on a host")
                 .build(),
         };
         metrics.leads.record(1, &[]);

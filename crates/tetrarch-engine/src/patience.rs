@@ -32,7 +32,7 @@ where
         if !error.is_passing() {
             return Err(error);
         }
-        tracing::warn!(%error, "the bus does not answer for this yet; trying again");
+        tracing::warn!(%error, "the bus does not answer; trying again");
         if !retry.pause().await {
             return Err(error);
         }

@@ -149,7 +149,7 @@ mod tests {
 
     #[tokio::test]
     async fn required_pump_reports_its_end_however_it_ends() {
-        assert_eq!(told(async {}).await, "actor sweeper died: it ended");
+        assert_eq!(told(async {}).await, "actor sweeper failed: it ended");
         let panicked = told(async { panic!("on purpose") }).await;
         assert!(panicked.contains("panicked"), "{panicked}");
     }

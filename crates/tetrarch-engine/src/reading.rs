@@ -61,7 +61,7 @@ impl InboxReader {
             Turn::Pass => return Ok(None),
             Turn::GiveUp { failures } => {
                 let reason = format!(
-                    "{failures} sessions of {} died while they handled it",
+                    "{failures} sessions of {} failed while handling it",
                     self.session.agent
                 );
                 self.session.set_aside(&incoming, reason).await?;

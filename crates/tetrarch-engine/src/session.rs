@@ -207,7 +207,7 @@ impl Session {
     pub(crate) async fn judge(&self, incoming: Incoming) -> CheckedMessage {
         let refusal = match &incoming.content {
             Ok((mail, sender)) if is_foreign(sender) && is_unknown(mail) => {
-                Some(format!("the topic {} is none of this contract", mail.body.topic()))
+                Some(format!("topic {} is unknown", mail.body.topic()))
             }
             Ok((_, sender)) => {
                 let lane = incoming.lane;
@@ -235,7 +235,7 @@ impl Session {
         };
         note_dead(&letter);
         if let Err(error) = dead_letter(&self.shared.bus, &letter).await {
-            tracing::error!(%error, "a dead letter could not be kept");
+            tracing::error!(%error, "storing a dead letter failed");
         }
         let of = incoming.about();
         let Some((from, via)) = incoming.writer() else { return Ok(()) };

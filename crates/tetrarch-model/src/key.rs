@@ -25,22 +25,22 @@ const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 #[derive(Debug, thiserror::Error)]
 pub enum NoKey {
     /// A variable is missing.
-    #[error("the environment has no variable {0}, or it is empty")]
+    #[error("the environment variable {0} is missing or empty")]
     Variable(String),
     /// A file cannot be read.
-    #[error("{0} cannot be read: {1}")]
+    #[error("cannot read {0}: {1}")]
     File(String, io::Error),
     /// A program does not say it.
-    #[error("`{0}` does not start: {1}")]
+    #[error("cannot start `{0}`: {1}")]
     Start(String, io::Error),
     /// A program takes too long.
-    #[error("`{0}` prints no line within 10 s")]
+    #[error("`{0}` printed no line within 10 s")]
     Late(String),
     /// What was read is empty.
     #[error("the first line of {0} is empty")]
     Empty(String),
     /// It is one too many to be hidden where somebody repeats it.
-    #[error("it cannot be hidden in what is said: {0}")]
+    #[error("its value cannot be redacted: {0}")]
     Hidden(#[from] BuildError),
 }
 

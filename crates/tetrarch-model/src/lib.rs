@@ -73,7 +73,9 @@ impl Address {
 #[derive(Debug, thiserror::Error)]
 pub enum BadAddress {
     /// There is no key where it is said to be.
-    #[error("keyFrom is {from}, but {cause}; set it where the process that asks the model starts")]
+    #[error(
+        "cannot read the key of keyFrom ({from}): {cause}; set it for the process that calls the model"
+    )]
     NoKey {
         /// Where it is said to be.
         from: String,
@@ -81,21 +83,19 @@ pub enum BadAddress {
         cause: NoKey,
     },
     /// The key is named in a way that there is not.
-    #[error(
-        "keyFrom is {from}; write env:NAME or credential:NAME, the key itself is never written down"
-    )]
+    #[error("keyFrom is {from}; allowed: env:NAME or credential:NAME, never the key itself")]
     KeyFrom {
         /// What was written.
         from: String,
     },
     /// There is no such provider.
-    #[error("there is no {provider:?}; say openai or anthropic, or another adapter of genai")]
+    #[error("unknown provider {provider:?}; use openai, anthropic or another adapter of genai")]
     Provider {
         /// What was named.
         provider: String,
     },
     /// The client cannot be made.
-    #[error("its client cannot be made: {0}; look at the base url and the machine's certificates")]
+    #[error("cannot create the client: {0}; check the base url and the machine's certificates")]
     Client(String),
 }
 

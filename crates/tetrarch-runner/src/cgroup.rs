@@ -33,7 +33,7 @@ pub(crate) enum CgroupError {
     #[error("no cgroup v2 is mounted; mount cgroup2 or start with systemd")]
     Absent,
     /// The directory is an ordinary one.
-    #[error("{0} is no cgroup v2 directory")]
+    #[error("{0} is not a cgroup v2 directory")]
     Ordinary(PathBuf),
     /// It cannot be written.
     #[error("{path}: {cause}; delegate a cgroup to this process (systemd: Delegate=yes)")]

@@ -40,7 +40,7 @@ pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Pid, WaitedChil
     let child = command.spawn()?;
     let number = child.id().ok_or_else(|| io::Error::other("it has no process id"))?;
     let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("its process id is no number of a process"))?;
+    let pid = pid.ok_or_else(|| io::Error::other("its process id is not valid"))?;
     *awaited.entry(number).or_default() += 1;
     Ok((child, pid, WaitedChild(number)))
 }

@@ -284,8 +284,7 @@ fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
 
 fn no_namespace(cause: &io::Error) -> String {
     format!(
-        "some hosts alone cannot be allowed here: a network of its own is refused ({cause}); run the host with the \
-         capability CAP_SYS_ADMIN, or allow all with the tool `network`"
+        "single destinations cannot be allowed on this host: a network namespace was refused ({cause}); run the host with the capability CAP_SYS_ADMIN, or allow all with the tool `network`"
     )
 }
 

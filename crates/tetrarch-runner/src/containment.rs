@@ -55,8 +55,7 @@ impl Containment {
         let temporary = real(&std::env::temp_dir());
         let inside = self.hidden.iter().find(|hidden| real(hidden).starts_with(&temporary))?;
         Some(format!(
-            "{} lies in {}, where every program reads and writes; keep it elsewhere (--data-dir), or set TMPDIR \
-             to another directory for the host",
+            "{} is in {}, which every program may read and write; use another --data-dir, or set TMPDIR of the host to another directory",
             inside.display(),
             temporary.display()
         ))

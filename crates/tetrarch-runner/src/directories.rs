@@ -25,18 +25,18 @@ const ENTRIES_MAX: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunDirectoriesError {
     /// The home cannot be made.
-    #[error("a home of the run at {path}: {cause}; make room and let the host's user write there")]
+    #[error(
+        "cannot create the home of the run at {path}: {cause}; free space and let the host's user write there"
+    )]
     Home { path: PathBuf, cause: io::Error },
     /// The profile gives what the host keeps to itself.
     #[error(
-        "profile `{profile}` has {path} in `writable`, and the host keeps its credentials in {hidden}; \
-         name a directory beside it"
+        "profile `{profile}` has {path} in `writable`, but the host keeps credentials in {hidden}; use another directory"
     )]
     Hidden { profile: String, path: PathBuf, hidden: PathBuf },
     /// What the profile gives cannot be made.
     #[error(
-        "profile `{profile}` has {path} in `writable`, which cannot be made: {cause}; make it for the host's user, or \
-         leave it out"
+        "cannot create {path}, which profile `{profile}` has in `writable`: {cause}; create it for the host's user, or remove it from the profile"
     )]
     Given { profile: String, path: PathBuf, cause: io::Error },
 }

@@ -14,25 +14,25 @@ const UNKNOWN_MEDIA: &str = "application/octet-stream";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileRefused {
     /// It cannot be looked at.
-    #[error("{path}: {cause}; write the file before naming it")]
+    #[error("cannot read {path}: {cause}; write the file before naming it")]
     Unreadable { path: String, cause: io::Error },
     /// It lies elsewhere once links are resolved.
     #[error("{path} is outside the working directory; copy it into the working directory")]
     Outside { path: String },
     /// It is a directory, a pipe or the like.
-    #[error("{path} is no regular file; pack directories into one file")]
+    #[error("{path} is not a regular file; pack a directory into one file")]
     NotAFile { path: String },
     /// It is too large.
     #[error(
-        "{path} has {size} bytes, an artifact at most {max}; split it, or raise runs.artifact_max of \
+        "{path} has {size} bytes; the limit of an artifact is {max}; split it, or raise runs.artifact_max of \
          the host"
     )]
     TooLarge { path: String, size: u64, max: u64 },
     /// There are too many.
-    #[error("{path} is one file too many, a run hands over at most {LIST_MAX}; pack them")]
+    #[error("{path} exceeds the limit of {LIST_MAX} files of one run; pack them into one file")]
     TooMany { path: String },
     /// Its path is not text.
-    #[error("{path} has a path that is not UTF-8; rename it")]
+    #[error("the path {path} is not UTF-8; rename the file")]
     NotText { path: String },
 }
 
@@ -127,7 +127,7 @@ mod tests {
         fs::write(root.join("small"), "1234").unwrap();
         let mut gate = Gate::new(root, 4);
         let refused = gate.admit(String::new(), "large", None).unwrap_err();
-        let why = "large has 5 bytes, an artifact at most 4; split it, or raise runs.artifact_max of \
+        let why = "large has 5 bytes; the limit of an artifact is 4; split it, or raise runs.artifact_max of \
                    the host";
         assert_eq!(refused.to_string(), why);
         for _ in 0..LIST_MAX {

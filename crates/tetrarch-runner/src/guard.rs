@@ -134,7 +134,7 @@ impl GuardProcess {
             Err(_) => false,
         };
         if !ended {
-            tracing::warn!("the guard does not end; killing it");
+            tracing::warn!("the guard does not exit; killing it");
             self.kill().await;
         }
     }
@@ -142,7 +142,7 @@ impl GuardProcess {
     /// Ends a guard that does not do its work.
     async fn kill(&mut self) {
         if let Err(cause) = self.child.kill().await {
-            tracing::debug!(%cause, "the guard is gone already");
+            tracing::debug!(%cause, "the guard has already exited");
         }
     }
 }
@@ -153,11 +153,11 @@ async fn hear(output: ChildStdout, tell: mpsc::Sender<GuardReply>) {
     while let Ok(Some(line)) = lines.next_line().await {
         let awaited = match GuardReply::read(&line) {
             Some(GuardReply::Frozen) => {
-                tracing::warn!("the lease is over: all programs are frozen");
+                tracing::warn!("the lease expired: all programs are frozen");
                 None
             }
             Some(GuardReply::Thawed) => {
-                tracing::info!("the lease holds again: all programs run on");
+                tracing::info!("the lease was renewed: all programs continue");
                 None
             }
             Some(GuardReply::Expired) => {
@@ -190,7 +190,7 @@ pub async fn keep_guard(guard: GuardProcess, mut beats: mpsc::Receiver<LeaseUpda
             GuardExit::Over { ended: false } => return,
             GuardExit::Died(status) => tracing::error!(?status, "the guard died; starting another"),
             GuardExit::Silent(cause) => {
-                tracing::error!(%cause, "the guard does not hear; starting another");
+                tracing::error!(%cause, "the guard does not answer; starting another");
                 guard.kill().await;
             }
         }

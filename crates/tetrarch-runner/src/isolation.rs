@@ -100,8 +100,8 @@ pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolati
     }
     for layer in layers.iter_mut().filter(|layer| layer.name == NETWORK_LAYER) {
         layer.words.push_str(match proxy::is_there() {
-            true => "; some hosts alone can be allowed",
-            false => "; some hosts alone cannot be allowed, which takes CAP_SYS_ADMIN",
+            true => "; single destinations can be allowed",
+            false => "; single destinations cannot be allowed without CAP_SYS_ADMIN",
         });
     }
     let held = |name, words: &str| Layer::new(name, Ok(words.to_owned()));
@@ -178,7 +178,7 @@ mod tests {
         let isolation = probe(&Containment::default(), Some(place.path()));
         let cgroup = &isolation.layers[0];
         assert!(!cgroup.active);
-        assert!(cgroup.words.contains("is no cgroup v2 directory"), "{}", cgroup.words);
+        assert!(cgroup.words.contains("is not a cgroup v2 directory"), "{}", cgroup.words);
         assert_eq!((cgroup.state(), cgroup.stops()), ("missing", STOPS[0].1));
         assert!(isolation.layers.iter().any(|layer| layer.active && layer.name == "process group"));
         assert!(isolation.layers.iter().all(|layer| !layer.stops().is_empty()));

@@ -25,7 +25,7 @@ pub struct HostLife {
 
 /// A text that is no life of a host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no life of a host; expected <host>.<instance>.<life>")]
+#[error("{0:?} is not the life of a host; expected <host>.<instance>.<life>")]
 pub struct NoHostLife(String);
 
 impl HostLife {

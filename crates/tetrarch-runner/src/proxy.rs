@@ -201,7 +201,7 @@ fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, String> {
             (None, port) => Some((authority.to_owned(), port?)),
         }
     };
-    let wrong = || format!("{method} {target:?} names no host; this is a proxy for HTTP");
+    let wrong = || format!("{method} {target:?} has no host; this is an HTTP proxy");
     if method.eq_ignore_ascii_case("CONNECT") {
         let (host, port) = permit(target, None).ok_or_else(wrong)?;
         return Ok(Some(ProxyRequest { host, port, head: None, length }));
@@ -234,12 +234,12 @@ async fn reach(asked: &ProxyRequest, network: &Network) -> Result<TcpStream, Unr
     let ProxyRequest { host, port, .. } = asked;
     let Some(destination) = network.allowing(host, *port) else {
         let why = format!(
-            "{host}:{port} is not among what this run may reach; allow it with the tool `network:{host}:{port}`"
+            "this run may not connect to {host}:{port}; allow it with the tool `network:{host}:{port}`"
         );
         return Err(Unreached::NotAllowed(why));
     };
     let failed = |cause: &dyn std::fmt::Display| {
-        Unreached::Failed(format!("{host}:{port} is not reached: {cause}"))
+        Unreached::Failed(format!("cannot connect to {host}:{port}: {cause}"))
     };
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let found = timeout(WITHIN, lookup_host((bare, *port))).await.map_err(|late| failed(&late))?;
@@ -248,7 +248,7 @@ async fn reach(asked: &ProxyRequest, network: &Network) -> Result<TcpStream, Unr
         found.into_iter().filter(|address| destination.may_lead_to(address.ip())).collect();
     if allowed.is_empty() {
         let why = format!(
-            "{host} leads to an address of this machine or of a private network; allow that address itself"
+            "{host} resolves to an address of this machine or of a private network; allow that address by itself"
         );
         return Err(Unreached::NotAllowed(why));
     }

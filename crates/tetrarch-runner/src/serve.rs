@@ -274,7 +274,7 @@ impl RunTable {
                 });
             }
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {
-                tracing::warn!(%run, "a line was dropped: the run is ended or takes none");
+                tracing::warn!(%run, "a line was dropped: the run has ended or accepts none");
             }
         }
     }
@@ -284,8 +284,10 @@ impl RunTable {
         let id = command.id;
         let why = match self.runs.get(&run).map(|handle| handle.verbs.try_send(command)) {
             Some(Ok(())) => return,
-            Some(Err(TrySendError::Full(_))) => "too many verbs wait for it already",
-            Some(Err(TrySendError::Closed(_))) => "what runs it takes no verbs, or it is ending",
+            Some(Err(TrySendError::Full(_))) => "too many verbs wait for the run",
+            Some(Err(TrySendError::Closed(_))) => {
+                "its runner does not support verbs, or the run is ending"
+            }
             None => "it has ended",
         };
         let refused = RunnerEvent::Receipt { id, stage: Stage::Refused, why: why.to_owned() };
@@ -299,7 +301,7 @@ impl RunTable {
     fn start(&mut self, start: Start) {
         let run = start.run;
         if self.runs.contains_key(&run) {
-            tracing::warn!(%run, "ordered twice; the first stands");
+            tracing::warn!(%run, "ordered twice; keeping the first");
             return;
         }
         match start.brief.runner.kind {
@@ -307,9 +309,7 @@ impl RunTable {
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
             RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {
-                let error = "an external agent connects to the bus by itself and is not started \
-                             by a host; give it a credential (`tetrarch agent add PO-<project> --external`) or choose a \
-                             profile with another runner"
+                let error = "an external agent connects to the bus by itself and cannot be started by a host; issue a credential (`tetrarch agent add PO-<project> --external`), or use a profile with another runner"
                     .to_owned();
                 let teller = self.teller(run);
                 self.tasks.spawn(async move {

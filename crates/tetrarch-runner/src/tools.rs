@@ -286,7 +286,7 @@ impl Drop for CancelOnDrop {
 }
 
 fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> {
-    A::deserialize(arguments).map_err(|cause| format!("the arguments do not fit: {cause}"))
+    A::deserialize(arguments).map_err(|cause| format!("invalid arguments: {cause}"))
 }
 
 /// What a refusal says to the model.

@@ -138,7 +138,7 @@ async fn a_host_cut_off() {
     let over = mended.elapsed();
     assert_ne!(ended.code, Some(0), "it has lost its lease: {}", ended.err);
     assert!(
-        ended.err.contains("the lease is lost") || ended.err.contains("is lost to"),
+        ended.err.contains("lost the lease") || ended.err.contains("was lost to"),
         "{}",
         ended.err
     );

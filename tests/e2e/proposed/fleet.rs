@@ -276,7 +276,7 @@ impl Shop {
             program.ended()
         };
         let ended = run(words);
-        if ended.code == Some(2) && ended.err.contains("nobody can be asked") {
+        if ended.code == Some(2) && ended.err.contains("confirmation is required") {
             return run(&[words, &["--yes".to_owned()]].concat());
         }
         ended

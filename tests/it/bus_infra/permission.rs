@@ -215,8 +215,8 @@ async fn person_reads_missed_plan_events_through_their_consumer() {
     assert!(messages.next().await.is_none(), "of one epic alone");
     for (wrong, why) in [
         (r#"{"lane": "mail"}"#, "tetrarch mail list"),
-        (r#"{"lane": "plan", "epic": "goal_x"}"#, "no epic"),
-        (r#"{"lane": "plan", "version": 3}"#, "`version` together with `epic`"),
+        (r#"{"lane": "plan", "epic": "goal_x"}"#, "is not a goal id"),
+        (r#"{"lane": "plan", "version": 3}"#, "`version` with `epic`"),
     ] {
         let answer = open("human:ada", wrong).await;
         assert!(answer["error"].as_str().unwrap().contains(why), "{wrong}: {answer}");

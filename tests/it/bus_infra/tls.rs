@@ -86,17 +86,17 @@ async fn generated_certificate_is_trusted_by_its_authority_alone() {
     let stranger = tempfile::tempdir().unwrap();
     let (_, _, other) = own(stranger.path(), SystemTime::now() + Duration::from_secs(60));
     let (reason, next) = refusal(&fixture, &fixture.url, Some(&other)).await;
-    assert!(reason.contains("not by the authority in") && next.contains("tls/ca.pem"), "{reason}");
+    assert!(reason.contains("not issued by the CA in") && next.contains("tls/ca.pem"), "{reason}");
     let (reason, next) = refusal(&fixture, &fixture.url, None).await;
-    assert!(reason.contains("does not know") && next.contains("--tls-ca"), "{reason}");
+    assert!(reason.contains("unknown CA") && next.contains("--tls-ca"), "{reason}");
     let nothing = stranger.path().join("key.pem");
     let (reason, _) = refusal(&fixture, &fixture.url, Some(&nothing)).await;
-    assert!(reason.contains("there is no certificate in it"), "{reason}");
+    assert!(reason.contains("the file contains no certificate"), "{reason}");
     // An address that does not ask for TLS gets it all the same, with the same question.
     let plain = fixture.url.replace("tls://", "nats://");
     connect(&fixture, &plain, Some(&ca)).await.unwrap();
     let (reason, _) = refusal(&fixture, &plain, None).await;
-    assert!(reason.contains("does not know"), "{reason}");
+    assert!(reason.contains("unknown CA"), "{reason}");
     // It is for its name, and loopback's address is another.
     let elsewhere = fixture.url.replace("localhost", "127.0.0.1");
     let (reason, next) = refusal(&fixture, &elsewhere, Some(&ca)).await;
@@ -123,7 +123,7 @@ async fn nothing_is_sent_without_tls_to_a_plain_server() {
     let (_, _, ca) = own(dir.path(), SystemTime::now() + Duration::from_secs(60));
     for url in [fixture.url.clone(), fixture.url.replace("nats://", "tls://")] {
         let (reason, next) = refusal(&fixture, &url, Some(&ca)).await;
-        assert!(reason.contains("does not speak TLS"), "{reason}");
+        assert!(reason.contains("does not use TLS"), "{reason}");
         assert!(next.contains("nats://"), "{next}");
     }
 }
@@ -190,7 +190,9 @@ async fn server_requiring_client_certificates_refuses_others() {
         Bus::connect(&ConnectOptions { credentials: named.credentials, ..options }).await
     };
     with(Some(mine)).await.unwrap();
-    for (refused, why) in [(None, "takes only clients"), (Some(strange), "does not take this")] {
+    for (refused, why) in
+        [(None, "requires a client certificate"), (Some(strange), "refused the client certificate")]
+    {
         let error = with(refused).await.unwrap_err();
         let ConnectError::Tls { reason, next, .. } = &error else { panic!("{error}") };
         assert!(reason.contains(why) && next.contains("bus.tls_cert"), "{error}");

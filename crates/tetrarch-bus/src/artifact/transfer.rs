@@ -98,7 +98,7 @@ pub(super) async fn receive<W: AsyncWrite + Unpin>(
     while chunks < meta.chunks {
         let batch = bus.next_by_subject_batch(pattern::ARTIFACTS, &subject, next, BATCH).await?;
         if batch.is_empty() && !retry.pause().await {
-            return Err(damaged(format!("only {chunks} of its {} chunks are there", meta.chunks)));
+            return Err(damaged(format!("only {chunks} of its {} chunks were found", meta.chunks)));
         }
         for chunk in batch {
             hash.update(&chunk.payload);

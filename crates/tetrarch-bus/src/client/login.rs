@@ -17,8 +17,8 @@ pub(super) fn signed_in(credentials: &str, nonce: &[u8]) -> Result<Auth, String>
         let found = credentials.lines().find(|line| line.starts_with(beginning));
         found.map(|line| line.trim().to_owned())
     };
-    let token = line("eyJ").ok_or("it has no user token")?;
-    let seed = line("SU").ok_or("it has no user's key")?;
+    let token = line("eyJ").ok_or("it contains no user token")?;
+    let seed = line("SU").ok_or("it contains no user key")?;
     let key = KeyPair::from_seed(&seed).map_err(|error| error.to_string())?;
     let mut auth = Auth::new();
     auth.jwt = Some(token);

@@ -99,7 +99,7 @@ impl PendingAck {
             }),
             () = lost(&mut losses) => Err(PublishError::Unknown {
                 subject,
-                reason: "the connection was lost before it was acknowledged".to_owned(),
+                reason: "the connection was lost before the acknowledgement".to_owned(),
             }),
         }
     }
@@ -114,7 +114,7 @@ fn classify(subject: &str, error: &NatsError) -> PublishError {
         }
         PublishErrorKind::StreamNotFound => refused(
             NO_STREAM,
-            "no stream takes this subject; the topology is not applied".to_owned(),
+            "no stream has this subject; start the owner, which creates the streams".to_owned(),
         ),
         PublishErrorKind::MaxPayloadExceeded => refused(TOO_LARGE, error.to_string()),
         PublishErrorKind::WrongLastMessageId

@@ -32,7 +32,7 @@ impl Bus {
         let answer = self.ask_api(stream, at, body.into()).await?;
         answer.get("purged").and_then(Value::as_u64).ok_or_else(|| ReadError::Malformed {
             what: stream.to_owned(),
-            reason: "no number of purged messages".to_owned(),
+            reason: "the number of purged messages is missing".to_owned(),
         })
     }
 }

@@ -105,7 +105,7 @@ impl Bus {
         }
         let elsewhere = self.servers > 1 || !self.client.server_info().connect_urls.is_empty();
         if elsewhere && self.quorum.unanswered(asked, sent, Instant::now()) {
-            tracing::warn!("this server answers nothing that needs a majority; trying another");
+            tracing::warn!("this server has no majority; trying another server");
             // A connection that is closed for good needs no other server.
             let _closed = self.client.force_reconnect().await;
         }

@@ -52,7 +52,7 @@ fn led(stream: &str, info: Value) -> Result<Value, ReadError> {
     let text = |at: &str| info.pointer(at).and_then(Value::as_str).unwrap_or_default();
     let replicas = info.pointer("/cluster/replicas").and_then(Value::as_array);
     if replicas.is_some_and(|replicas| !replicas.is_empty()) && text("/cluster/leader").is_empty() {
-        let reason = "the server that answers knows of no leader of it".to_owned();
+        let reason = "the stream has no leader".to_owned();
         return Err(ReadError::Unanswered { what: stream.to_owned(), reason });
     }
     Ok(info)
@@ -157,7 +157,10 @@ impl Bus {
     pub async fn stream_last_seq(&self, stream: &str) -> Result<u64, ReadError> {
         let info = self.info(stream).await?;
         info.pointer("/state/last_seq").and_then(Value::as_u64).ok_or_else(|| {
-            ReadError::Malformed { what: stream.to_owned(), reason: "no last sequence".to_owned() }
+            ReadError::Malformed {
+                what: stream.to_owned(),
+                reason: "the last sequence is missing".to_owned(),
+            }
         })
     }
 
@@ -168,7 +171,10 @@ impl Bus {
     pub async fn stream_created(&self, stream: &str) -> Result<String, ReadError> {
         let info = self.info(stream).await?;
         info.get("created").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| {
-            ReadError::Malformed { what: stream.to_owned(), reason: "no creation time".to_owned() }
+            ReadError::Malformed {
+                what: stream.to_owned(),
+                reason: "the creation time is missing".to_owned(),
+            }
         })
     }
 
@@ -181,7 +187,7 @@ impl Bus {
         let state = |pointer: &str| info.pointer(pointer).and_then(Value::as_u64);
         let malformed = || ReadError::Malformed {
             what: stream.to_owned(),
-            reason: "it does not say how much it holds".to_owned(),
+            reason: "the size is missing".to_owned(),
         };
         Ok(Extent {
             first: state("/state/first_seq").ok_or_else(malformed)?.max(1),
@@ -201,7 +207,7 @@ impl Bus {
         info.pointer("/state/messages").and_then(Value::as_u64).ok_or_else(|| {
             ReadError::Malformed {
                 what: stream.to_owned(),
-                reason: "no number of messages".to_owned(),
+                reason: "the number of messages is missing".to_owned(),
             }
         })
     }
@@ -356,10 +362,7 @@ async fn collect(stream: &str, answers: &mut Subscriber) -> Result<Vec<RawMessag
 }
 
 fn gone(what: &str) -> ReadError {
-    ReadError::Unanswered {
-        what: what.to_owned(),
-        reason: "the connection was lost meanwhile".to_owned(),
-    }
+    ReadError::Unanswered { what: what.to_owned(), reason: "the connection was lost".to_owned() }
 }
 
 fn not_allowed(what: &str) -> ReadError {
@@ -385,7 +388,7 @@ fn last_sequence(headers: &Option<HeaderMap>) -> Option<u64> {
 fn hole(stream: &str, before: u64, last: u64) -> ReadError {
     ReadError::Malformed {
         what: stream.to_owned(),
-        reason: format!("after message {before} the server continues after {last}; one was lost"),
+        reason: format!("a message was lost: the server skipped from {before} to {last}"),
     }
 }
 

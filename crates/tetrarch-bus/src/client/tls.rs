@@ -29,14 +29,14 @@ pub(crate) fn with(
 pub(super) fn check_authority(ca: &Path, options: &ConnectOptions) -> Result<(), ConnectError> {
     let read = CertificateDer::pem_file_iter(ca).map(|found| found.filter(Result::is_ok).count());
     let why = match read {
-        Ok(0) => "there is no certificate in it".to_owned(),
+        Ok(0) => "the file contains no certificate".to_owned(),
         Ok(_) => return Ok(()),
         Err(error) => error.to_string(),
     };
     Err(ConnectError::Tls {
         url: options.urls.join(","),
-        reason: format!("the file of its authority, {}, cannot be used: {why}", ca.display()),
-        next: "name the file that you were given with --tls-ca or bus.tls_ca",
+        reason: format!("cannot use the CA certificate {}: {why}", ca.display()),
+        next: "name the CA certificate with --tls-ca or bus.tls_ca",
     })
 }
 
@@ -71,47 +71,43 @@ fn told(error: &TlsError, ca: Option<&Path>) -> (String, &'static str) {
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
         NotValidYet, NotValidYetContext, UnknownIssuer,
     };
-    let identity = "name your certificate and its key with bus.tls_cert and bus.tls_key; who started the bus \
-                    knows which authority it asks for with --client-ca";
+    let identity = "name your certificate and key with bus.tls_cert and bus.tls_key, issued by the CA that the bus was started with (--client-ca)";
     if let TlsError::AlertReceived(alert) = error {
         let reason = if *alert == AlertDescription::CertificateRequired {
-            "it takes only clients with a certificate".to_owned()
+            "the server requires a client certificate".to_owned()
         } else {
-            format!("it does not take this client's certificate ({alert:?})")
+            format!("the server refused the client certificate ({alert:?})")
         };
         return (reason, identity);
     }
     let TlsError::InvalidCertificate(why) = error else {
         let reason = if matches!(error, TlsError::InvalidMessage(_)) {
-            format!("it does not speak TLS ({error})")
+            format!("the server does not use TLS ({error})")
         } else {
             error.to_string()
         };
-        let next = "with a server on this machine, write nats:// and leave --tls-ca out; any other needs \
-                    certificates: `tetrarch up` makes them with --listen";
+        let next = "for a server on this machine, use nats:// without --tls-ca; for another machine, start the bus with `tetrarch up` and --listen, which creates certificates";
         return (reason, next);
     };
     match (why, ca) {
         (UnknownIssuer | BadSignature, Some(ca)) => (
-            format!("its certificate is not by the authority in {}", ca.display()),
-            "copy tls/ca.pem anew from the data directory where the bus was started, or its own authority's file, and \
-             name it with --tls-ca",
+            format!("the certificate was not issued by the CA in {}", ca.display()),
+            "copy the current tls/ca.pem from the data directory of the bus, or its CA certificate, and name it with --tls-ca",
         ),
         (UnknownIssuer | BadSignature, None) => (
-            "its certificate is by an authority that this machine does not know".to_owned(),
-            "copy tls/ca.pem from the data directory where the bus was started, or its own authority's file, and name \
-             it with --tls-ca or bus.tls_ca",
+            "the certificate was issued by an unknown CA".to_owned(),
+            "copy tls/ca.pem from the data directory of the bus, or its CA certificate, and name it with --tls-ca or bus.tls_ca",
         ),
         (Expired | ExpiredContext { .. }, _) => (
-            format!("its certificate has expired ({why})"),
-            "renew the file of --tls-cert there and start `tetrarch up` again, which makes its own anew",
+            format!("the certificate has expired ({why})"),
+            "renew the certificate of --tls-cert, or restart `tetrarch up`, which renews its own",
         ),
         (NotValidYet | NotValidYetContext { .. }, _) => {
             (why.to_string(), "compare the clocks of both machines")
         }
         (NotValidForName | NotValidForNameContext { .. }, _) => (
-            format!("its certificate is for another name ({why})"),
-            "use a name that it is for, or start `tetrarch up` with one more --tls-name",
+            format!("the certificate is for another name ({why})"),
+            "use a name of the certificate, or start `tetrarch up` with this name as another --tls-name",
         ),
         (why, _) => (why.to_string(), "the server's log may say more"),
     }

@@ -8,7 +8,7 @@ use crate::subject::SubjectError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// Not the protobuf message it should be.
-    #[error("{what} is no protobuf message: {reason}")]
+    #[error("cannot decode {what} as protobuf: {reason}")]
     Protobuf {
         /// What it should be.
         what: &'static str,
@@ -16,7 +16,7 @@ pub enum CodecError {
         reason: String,
     },
     /// Not the JSON it should be.
-    #[error("{what} is not the JSON it should be: {reason}")]
+    #[error("cannot decode {what} as JSON: {reason}")]
     Json {
         /// What it should be.
         what: &'static str,
@@ -24,7 +24,7 @@ pub enum CodecError {
         reason: String,
     },
     /// A field that does not exist.
-    #[error("{field} is unknown; allowed here: {allowed}")]
+    #[error("unknown field {field}; allowed: {allowed}")]
     UnknownField {
         /// Its path.
         field: String,
@@ -46,7 +46,7 @@ pub enum CodecError {
         reason: String,
     },
     /// More bytes than allowed.
-    #[error("{what} has {size} bytes; at most {max} are allowed, larger things are artifacts")]
+    #[error("{what} has {size} bytes; the limit is {max}; store larger content as an artifact")]
     TooLarge {
         /// What.
         what: String,
@@ -56,9 +56,7 @@ pub enum CodecError {
         max: usize,
     },
     /// Written by a version that this one cannot read without loss.
-    #[error(
-        "{what} needs a reader of schema version {needs}, this one reads {reads}; update this node"
-    )]
+    #[error("{what} needs schema version {needs}, this node reads {reads}; update this node")]
     TooNew {
         /// What.
         what: String,
@@ -88,9 +86,14 @@ impl CodecError {
         Self::Field { field: field.into(), reason: reason.into() }
     }
 
+    /// A field that has to be given; its reader names it.
+    pub(super) fn missing() -> Self {
+        Self::Missing { field: String::new() }
+    }
+
     /// The same error, seen from one level further out.
     pub(super) fn under(self, outer: &str) -> Self {
-        let join = |field: String| match field.starts_with('[') {
+        let join = |field: String| match field.is_empty() || field.starts_with('[') {
             true => format!("{outer}{field}"),
             false => format!("{outer}.{field}"),
         };

@@ -1,16 +1,12 @@
 //! Entries of a run's journal: JSON, since foreign agents write them too.
 
-use tetrarch_core::brief::RunResult;
-use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::{Call, Recorded};
-use tetrarch_core::cursor::Positions;
 use tetrarch_core::journal::{BudgetNote, JournalEntry, JournalEvent};
 use tetrarch_core::limits::JOURNAL_ENTRY_BYTES_MAX;
 
-use super::budget;
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
-use super::{read, verbs};
+use super::json;
+use super::wire::{Wire, field, get, kept, message, put};
 use crate::proto::v1 as pb;
 use crate::proto::v1::journal_entry::Event as E;
 
@@ -19,15 +15,7 @@ use crate::proto::v1::journal_entry::Event as E;
 /// # Errors
 /// An entry of more bytes than allowed.
 pub fn encode_journal(entry: &JournalEntry) -> Result<Vec<u8>, CodecError> {
-    let message = pb::JournalEntry {
-        run: entry.run.to_string(),
-        agent: entry.agent.to_string(),
-        session: entry.session.to_string(),
-        epoch: entry.epoch,
-        index: entry.index,
-        positions: Some(entry.positions.into()),
-        event: Some(written(entry.event.clone())),
-    };
+    let message: pb::JournalEntry = entry.put();
     let bytes = json::write("JournalEntry", &message)?;
     within("journal entry", bytes.len(), JOURNAL_ENTRY_BYTES_MAX)?;
     Ok(bytes)
@@ -39,182 +27,141 @@ pub fn encode_journal(entry: &JournalEntry) -> Result<Vec<u8>, CodecError> {
 /// What is wrong, with the field; an event that this version does not know.
 pub fn decode_journal(payload: &[u8]) -> Result<JournalEntry, CodecError> {
     within("journal entry", payload.len(), JOURNAL_ENTRY_BYTES_MAX)?;
-    let entry: pb::JournalEntry = json::read("JournalEntry", payload, Unknown::Ignored)?;
-    let event = entry.event.ok_or_else(|| {
-        CodecError::field("event", "there is none that this version knows; give exactly one")
-    })?;
-    Ok(JournalEntry {
-        run: read::text("run", &entry.run)?,
-        agent: read::text("agent", &entry.agent)?,
-        session: read::text("session", &entry.session)?,
-        epoch: entry.epoch,
-        index: entry.index,
-        positions: entry.positions.map(Positions::from).unwrap_or_default(),
-        event: read_event(event)?,
-    })
+    JournalEntry::get(json::read::<pb::JournalEntry>(payload)?)
 }
 
-fn written(event: JournalEvent) -> E {
+message!(JournalEntry, JournalEntry { run, agent, session, epoch, index, positions as kept, event });
+
+impl Wire<Option<E>> for JournalEvent {
+    fn put(&self) -> Option<E> {
+        Some(written(self))
+    }
+
+    fn get(held: Option<E>) -> Result<Self, CodecError> {
+        let none = "no known entry was found; give exactly one";
+        held.map_or_else(|| Err(CodecError::field("", none)), read_event)
+    }
+}
+
+fn written(event: &JournalEvent) -> E {
     match event {
-        JournalEvent::Starting { host } => E::Starting(pb::JournalStarting { host }),
+        JournalEvent::Starting { host } => E::Starting(put!(JournalStarting { host })),
         JournalEvent::Started { pid, isolation } => {
-            E::Started(pb::JournalStarted { pid, isolation })
+            E::Started(put!(JournalStarted { pid, isolation }))
         }
         JournalEvent::Progress { text, done, total } => {
-            E::Progress(pb::JournalProgress { text, done, total })
+            E::Progress(put!(JournalProgress { text, done, total }))
         }
-        JournalEvent::Log { text } => E::Log(pb::JournalLog { text }),
-        JournalEvent::Usage(usage) => E::Usage(usage.into()),
-        JournalEvent::Checkpoint { state } => E::Checkpoint(pb::JournalCheckpoint { state }),
-        JournalEvent::Ask { question, options } => E::Ask(pb::JournalAsk { question, options }),
-        JournalEvent::Spawn { request } => {
-            E::Spawn(pb::JournalSpawn { request: request.to_string() })
-        }
-        JournalEvent::Mail { topic, from } => E::Mail(pb::JournalMail { topic, from }),
-        JournalEvent::Update { update } => E::Update(pb::JournalUpdate { update }),
-        JournalEvent::Blocked { reason } => E::Blocked(pb::JournalReason { reason }),
+        JournalEvent::Log { text } => E::Log(put!(JournalLog { text })),
+        JournalEvent::Usage(usage) => E::Usage(usage.put()),
+        JournalEvent::Checkpoint { state } => E::Checkpoint(put!(JournalCheckpoint { state })),
+        JournalEvent::Ask { question, options } => E::Ask(put!(JournalAsk { question, options })),
+        JournalEvent::Spawn { request } => E::Spawn(put!(JournalSpawn { request })),
+        JournalEvent::Mail { topic, from } => E::Mail(put!(JournalMail { topic, from })),
+        JournalEvent::Update { update } => E::Update(put!(JournalUpdate { update })),
+        JournalEvent::Blocked { reason } => E::Blocked(put!(JournalReason { reason })),
         JournalEvent::Unblocked => E::Unblocked(pb::JournalUnblocked {}),
         JournalEvent::Budget(note) => written_note(note),
-        JournalEvent::Verb { id, verb, stage, by, text } => E::Verb(pb::JournalVerb {
-            id: id.to_string(),
-            verb: verb.as_str().to_owned(),
-            stage: stage.as_str().to_owned(),
-            by,
-            text,
-        }),
-        JournalEvent::Conversed(recorded) => conversed(*recorded),
-        JournalEvent::Returned { times, errors } => {
-            E::Returned(pb::JournalReturned { times, errors })
+        JournalEvent::Verb { id, verb, stage, by, text } => {
+            E::Verb(put!(JournalVerb { id, verb, stage, by, text }))
         }
-        JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
-        JournalEvent::Result(result) => E::Result((&*result).into()),
-        JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
+        JournalEvent::Conversed(recorded) => conversed(recorded),
+        JournalEvent::Returned { times, errors } => {
+            E::Returned(put!(JournalReturned { times, errors }))
+        }
+        JournalEvent::Stopping { reason } => E::Stopping(put!(JournalReason { reason })),
+        JournalEvent::Result(result) => E::Result(result.put()),
+        JournalEvent::Ended { cause } => E::Ended(put!(JournalEnded { cause })),
     }
 }
 
 fn read_event(event: E) -> Result<JournalEvent, CodecError> {
     Ok(match event {
-        E::Starting(pb::JournalStarting { host }) => JournalEvent::Starting { host },
-        E::Started(pb::JournalStarted { pid, isolation }) => {
-            JournalEvent::Started { pid, isolation }
-        }
-        E::Progress(pb::JournalProgress { text, done, total }) => {
-            JournalEvent::Progress { text, done, total }
-        }
-        E::Log(pb::JournalLog { text }) => JournalEvent::Log { text },
-        E::Usage(usage) => JournalEvent::Usage(usage.into()),
-        E::Checkpoint(pb::JournalCheckpoint { state }) => JournalEvent::Checkpoint { state },
-        E::Ask(pb::JournalAsk { question, options }) => JournalEvent::Ask { question, options },
-        E::Spawn(pb::JournalSpawn { request }) => {
-            JournalEvent::Spawn { request: read::text("spawn.request", &request)? }
-        }
-        E::Mail(pb::JournalMail { topic, from }) => JournalEvent::Mail { topic, from },
-        E::Update(pb::JournalUpdate { update }) => JournalEvent::Update { update },
-        E::Blocked(pb::JournalReason { reason }) => JournalEvent::Blocked { reason },
+        E::Starting(it) => get!(it, JournalEvent::Starting { host }),
+        E::Started(it) => get!(it, JournalEvent::Started { pid, isolation }),
+        E::Progress(it) => get!(it, JournalEvent::Progress { text, done, total }),
+        E::Log(it) => get!(it, JournalEvent::Log { text }),
+        E::Usage(it) => JournalEvent::Usage(Wire::get(it)?),
+        E::Checkpoint(it) => get!(it, JournalEvent::Checkpoint { state }),
+        E::Ask(it) => get!(it, JournalEvent::Ask { question, options }),
+        E::Spawn(it) => get!(it, JournalEvent::Spawn { request }, "spawn"),
+        E::Mail(it) => get!(it, JournalEvent::Mail { topic, from }),
+        E::Update(it) => get!(it, JournalEvent::Update { update }),
+        E::Blocked(it) => get!(it, JournalEvent::Blocked { reason }),
         E::Unblocked(pb::JournalUnblocked {}) => JournalEvent::Unblocked,
-        E::BudgetBefore(spent) => JournalEvent::Budget(BudgetNote::Before { spent: spent.into() }),
+        E::BudgetBefore(spent) => {
+            JournalEvent::Budget(BudgetNote::Before { spent: Wire::get(spent)? })
+        }
         E::SetAside(pb::JournalCall { call, amount }) => {
-            JournalEvent::Budget(BudgetNote::SetAside { call, worst: spend(amount) })
+            let worst = kept::get("amount", amount)?;
+            JournalEvent::Budget(BudgetNote::SetAside { call, worst })
         }
         E::Spent(pb::JournalCall { call, amount }) => {
-            JournalEvent::Budget(BudgetNote::Spent { call, used: spend(amount) })
+            let used = kept::get("amount", amount)?;
+            JournalEvent::Budget(BudgetNote::Spent { call, used })
         }
-        E::BudgetWarning(warning) => JournalEvent::Budget(warned(warning)?),
-        E::BudgetRaised(note) => JournalEvent::Budget(raised(note)?),
-        E::Verb(pb::JournalVerb { id, verb, stage, by, text }) => JournalEvent::Verb {
-            id: read::text("verb.id", &id)?,
-            verb: verbs::verb("verb.verb", &verb)?,
-            stage: verbs::stage("verb.stage", &stage)?,
-            by,
-            text,
-        },
-        E::Returned(pb::JournalReturned { times, errors }) => {
-            JournalEvent::Returned { times, errors }
-        }
-        E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
-        E::Result(result) => {
-            let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;
-            JournalEvent::Result(Box::new(result))
-        }
-        E::Ended(pb::JournalEnded { cause }) => JournalEvent::Ended { cause },
-        E::Turn(pb::JournalTurn { step, text, calls, is_cut }) => {
-            let call = |pb::JournalToolCall { id, tool, arguments }| Call { id, tool, arguments };
-            let calls = calls.into_iter().map(call).collect();
-            JournalEvent::Conversed(Box::new(Recorded::Turn { step, text, calls, is_cut }))
-        }
-        E::Intent(pb::JournalIntent { step, index, tool }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Intent { step, index, tool }))
-        }
-        E::Answer(pb::JournalAnswer { step, index, text, is_error, letter }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Answer {
-                step,
-                index,
-                text,
-                is_error,
-                letter,
-            }))
-        }
-        E::Heard(pb::JournalHeard { text, letter }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Heard { text, letter }))
-        }
-        E::Summary(pb::JournalSummary { step, text, letter }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Summary { step, text, letter }))
-        }
+        E::BudgetWarning(it) => JournalEvent::Budget(get!(
+            it,
+            BudgetNote::Warning { counter, used, limit },
+            "budget_warning"
+        )),
+        E::BudgetRaised(it) => JournalEvent::Budget(get!(
+            it,
+            BudgetNote::Raised { limit, by, reason },
+            "budget_raised"
+        )),
+        E::Verb(it) => get!(it, JournalEvent::Verb { id, verb, stage, by, text }, "verb"),
+        E::Returned(it) => get!(it, JournalEvent::Returned { times, errors }),
+        E::Stopping(it) => get!(it, JournalEvent::Stopping { reason }),
+        E::Result(it) => JournalEvent::Result(field("result", it)?),
+        E::Ended(it) => get!(it, JournalEvent::Ended { cause }),
+        E::Turn(it) => said(get!(it, Recorded::Turn { step, text, calls, is_cut })),
+        E::Intent(it) => said(get!(it, Recorded::Intent { step, index, tool })),
+        E::Answer(it) => said(get!(it, Recorded::Answer { step, index, text, is_error, letter })),
+        E::Heard(it) => said(get!(it, Recorded::Heard { text, letter })),
+        E::Summary(it) => said(get!(it, Recorded::Summary { step, text, letter })),
     })
 }
 
-fn warned(warning: pb::BudgetWarning) -> Result<BudgetNote, CodecError> {
-    let pb::BudgetWarning { counter, used, limit } = warning;
-    let counter = budget::counter("budgetWarning.counter", &counter)?;
-    Ok(BudgetNote::Warning { counter, used, limit })
+fn said(recorded: Recorded) -> JournalEvent {
+    JournalEvent::Conversed(Box::new(recorded))
 }
 
-fn raised(note: pb::BudgetRaised) -> Result<BudgetNote, CodecError> {
-    let pb::BudgetRaised { agent: _, limit, by, reason } = note;
-    let (limit, _) = budget::read("budgetRaised.limit", limit)?;
-    Ok(BudgetNote::Raised { limit, by: read::text("budgetRaised.by", &by)?, reason })
-}
+message!(Call, JournalToolCall { id, tool, arguments });
 
-fn spend(amount: Option<pb::Spend>) -> Spend {
-    amount.map(Spend::from).unwrap_or_default()
-}
-
-fn conversed(recorded: Recorded) -> E {
+fn conversed(recorded: &Recorded) -> E {
     match recorded {
         Recorded::Turn { step, text, calls, is_cut } => {
-            let call = |Call { id, tool, arguments }| pb::JournalToolCall { id, tool, arguments };
-            let calls = calls.into_iter().map(call).collect();
-            E::Turn(pb::JournalTurn { step, text, calls, is_cut })
+            E::Turn(put!(JournalTurn { step, text, calls, is_cut }))
         }
         Recorded::Intent { step, index, tool } => {
-            E::Intent(pb::JournalIntent { step, index, tool })
+            E::Intent(put!(JournalIntent { step, index, tool }))
         }
         Recorded::Answer { step, index, text, is_error, letter } => {
-            E::Answer(pb::JournalAnswer { step, index, text, is_error, letter })
+            E::Answer(put!(JournalAnswer { step, index, text, is_error, letter }))
         }
-        Recorded::Heard { text, letter } => E::Heard(pb::JournalHeard { text, letter }),
+        Recorded::Heard { text, letter } => E::Heard(put!(JournalHeard { text, letter })),
         Recorded::Summary { step, text, letter } => {
-            E::Summary(pb::JournalSummary { step, text, letter })
+            E::Summary(put!(JournalSummary { step, text, letter }))
         }
     }
 }
 
-fn written_note(note: BudgetNote) -> E {
+fn written_note(note: &BudgetNote) -> E {
     match note {
-        BudgetNote::Before { spent } => E::BudgetBefore(spent.into()),
-        BudgetNote::SetAside { call, worst } => {
-            E::SetAside(pb::JournalCall { call, amount: Some(worst.into()) })
+        BudgetNote::Before { spent } => E::BudgetBefore(spent.put()),
+        BudgetNote::SetAside { call, worst: amount } => {
+            E::SetAside(pb::JournalCall { call: call.clone(), amount: kept::put(amount) })
         }
-        BudgetNote::Spent { call, used } => {
-            E::Spent(pb::JournalCall { call, amount: Some(used.into()) })
+        BudgetNote::Spent { call, used: amount } => {
+            E::Spent(pb::JournalCall { call: call.clone(), amount: kept::put(amount) })
         }
         BudgetNote::Warning { counter, used, limit } => {
-            let counter = counter.as_str().to_owned();
-            E::BudgetWarning(pb::BudgetWarning { counter, used, limit })
+            E::BudgetWarning(put!(BudgetWarning { counter, used, limit }))
         }
         BudgetNote::Raised { limit, by, reason } => {
-            let (limit, by) = (budget::written(limit, None), by.to_string());
-            E::BudgetRaised(pb::BudgetRaised { agent: String::new(), limit, by, reason })
+            let agent = &String::new();
+            E::BudgetRaised(put!(BudgetRaised { agent, limit, by, reason }))
         }
     }
 }

@@ -2,6 +2,7 @@
 //! that an error names the field by its path. Names are accepted in camelCase and snake_case,
 //! `null` is as good as absent, and where text holds JSON the JSON itself may stand.
 
+use prost::Name;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -11,7 +12,7 @@ use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
 /// What is done about fields that do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
+enum Unknown {
     /// They are an error: requests.
     Refused,
     /// They are skipped: everything else.
@@ -42,7 +43,7 @@ pub(super) fn parse(what: &'static str, bytes: &[u8]) -> Result<Value, CodecErro
 }
 
 /// A message of this JSON.
-pub(super) fn message<P: DeserializeOwned>(
+fn message<P: DeserializeOwned>(
     what: &'static str,
     mut value: Value,
     unknown: Unknown,
@@ -54,13 +55,19 @@ pub(super) fn message<P: DeserializeOwned>(
         .map_err(|error| CodecError::Json { what, reason: error.to_string() })
 }
 
-/// A message of these bytes.
-pub(super) fn read<P: DeserializeOwned>(
-    what: &'static str,
-    bytes: &[u8],
-    unknown: Unknown,
-) -> Result<P, CodecError> {
-    message(what, parse(what, bytes)?, unknown)
+/// A request, whose unknown fields are an error.
+pub(super) fn request<P: DeserializeOwned + Name>(value: Value) -> Result<P, CodecError> {
+    message(P::NAME, value, Unknown::Refused)
+}
+
+/// What is no request, whose unknown fields are skipped.
+pub(super) fn event<P: DeserializeOwned + Name>(value: Value) -> Result<P, CodecError> {
+    message(P::NAME, value, Unknown::Ignored)
+}
+
+/// What is no request, of these bytes.
+pub(super) fn read<P: DeserializeOwned + Name>(bytes: &[u8]) -> Result<P, CodecError> {
+    event(parse(P::NAME, bytes)?)
 }
 
 /// Canonical JSON of a message.

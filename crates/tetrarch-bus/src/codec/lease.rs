@@ -10,8 +10,8 @@ use tetrarch_core::limits::{COMMIT_BYTES_MAX, CONTROL_BYTES_MAX};
 use tetrarch_core::run::RunState;
 
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
-use super::read;
+use super::wire::{Wire, field, kept, message};
+use super::{json, read};
 use crate::proto::v1 as pb;
 
 /// How one session is.
@@ -53,7 +53,8 @@ pub struct HostLease {
 /// The bytes that a row takes in the body of a host's lease.
 #[must_use]
 pub fn row_size(row: &Vitals) -> usize {
-    let length = pb::Vitals::from(row).encoded_len();
+    let message: pb::Vitals = row.put();
+    let length = message.encoded_len();
     prost::length_delimiter_len(length) + 1 + length
 }
 
@@ -62,12 +63,7 @@ pub fn row_size(row: &Vitals) -> usize {
 /// # Errors
 /// More bytes than one write may have: the rows must be spread over the window.
 pub fn encode_host_lease(lease: &HostLease) -> Result<Vec<u8>, CodecError> {
-    let message = pb::HostLease {
-        capacity: lease.capacity,
-        load: lease.load,
-        labels: read::map(&lease.labels),
-        rows: lease.rows.iter().map(Into::into).collect(),
-    };
+    let message: pb::HostLease = lease.put();
     within("host lease", message.encoded_len(), COMMIT_BYTES_MAX)?;
     Ok(message.encode_to_vec())
 }
@@ -80,20 +76,18 @@ pub fn decode_host_lease(payload: &[u8]) -> Result<HostLease, CodecError> {
     within("host lease", payload.len(), COMMIT_BYTES_MAX)?;
     let lease = pb::HostLease::decode(payload)
         .map_err(|error| CodecError::Protobuf { what: "host lease", reason: error.to_string() })?;
-    Ok(HostLease {
-        capacity: lease.capacity,
-        load: lease.load,
-        labels: read::pairs(lease.labels),
-        rows: read::each("rows", lease.rows)?,
-    })
+    HostLease::get(lease)
 }
+
+message!(HostLease, HostLease { capacity, load, labels, rows });
 
 /// The body of a heartbeat.
 ///
 /// # Errors
 /// A body that cannot be written as JSON.
 pub fn encode_heartbeat(vitals: &Vitals) -> Result<Vec<u8>, CodecError> {
-    json::write("Vitals", &pb::Vitals::from(vitals))
+    let message: pb::Vitals = vitals.put();
+    json::write("Vitals", &message)
 }
 
 /// Reads the body of a heartbeat, which names its agent only if it likes to.
@@ -102,16 +96,16 @@ pub fn encode_heartbeat(vitals: &Vitals) -> Result<Vec<u8>, CodecError> {
 /// What is wrong, with the field; an agent that is not the subject's.
 pub fn decode_heartbeat(agent: &AgentId, payload: &[u8]) -> Result<Vitals, CodecError> {
     within("heartbeat", payload.len(), CONTROL_BYTES_MAX)?;
-    let mut vitals: pb::Vitals = json::read("Vitals", payload, Unknown::Ignored)?;
+    let mut vitals: pb::Vitals = json::read(payload)?;
     let claimed: Option<AgentId> = read::optional("agent", &vitals.agent)?;
     if claimed.is_some_and(|claimed| claimed != *agent) {
-        return Err(CodecError::field("agent", format!("the subject says {agent}")));
+        return Err(CodecError::field("agent", format!("the subject names {agent}")));
     }
     vitals.agent = agent.to_string();
     if vitals.epoch == 0 {
         vitals.epoch = 1;
     }
-    vitals.try_into()
+    Vitals::get(vitals)
 }
 
 /// Amounts without the zeros at the end.
@@ -135,38 +129,34 @@ fn burn(newest: u64, tokens: &[u64], cost_micro: &[u64]) -> Burn {
     )
 }
 
-impl From<&Vitals> for pb::Vitals {
-    fn from(vitals: &Vitals) -> Self {
-        Self {
-            agent: vitals.agent.to_string(),
-            session: vitals.session.to_string(),
-            epoch: vitals.epoch,
-            run_state: read::show(vitals.run_state.as_ref()),
-            positions: Some(vitals.positions.into()),
-            progress: vitals.progress,
-            tokens: vitals.tokens,
-            cost_micro: vitals.cost_micro,
-            burn_newest: vitals.burn.newest(),
-            burn_tokens: trimmed(vitals.burn.amounts().map(|amount| amount.tokens)),
-            burn_cost_micro: trimmed(vitals.burn.amounts().map(|amount| amount.cost_micro)),
+impl Wire<pb::Vitals> for Vitals {
+    fn put(&self) -> pb::Vitals {
+        pb::Vitals {
+            agent: self.agent.put(),
+            session: self.session.put(),
+            epoch: self.epoch,
+            run_state: self.run_state.put(),
+            positions: Some(self.positions.put()),
+            progress: self.progress,
+            tokens: self.tokens,
+            cost_micro: self.cost_micro,
+            burn_newest: self.burn.newest(),
+            burn_tokens: trimmed(self.burn.amounts().map(|amount| amount.tokens)),
+            burn_cost_micro: trimmed(self.burn.amounts().map(|amount| amount.cost_micro)),
         }
     }
-}
 
-impl TryFrom<pb::Vitals> for Vitals {
-    type Error = CodecError;
-    fn try_from(vitals: pb::Vitals) -> Result<Self, CodecError> {
-        let state = |text: String| read::word("runState", &text, &RunState::ALL, RunState::as_str);
+    fn get(held: pb::Vitals) -> Result<Self, CodecError> {
         Ok(Self {
-            agent: read::text("agent", &vitals.agent)?,
-            session: read::text("session", &vitals.session)?,
-            epoch: vitals.epoch,
-            run_state: read::some(vitals.run_state).map(state).transpose()?,
-            positions: vitals.positions.map(Positions::from).unwrap_or_default(),
-            progress: vitals.progress,
-            tokens: vitals.tokens,
-            cost_micro: vitals.cost_micro,
-            burn: burn(vitals.burn_newest, &vitals.burn_tokens, &vitals.burn_cost_micro),
+            agent: field("agent", held.agent)?,
+            session: field("session", held.session)?,
+            epoch: held.epoch,
+            run_state: field("run_state", held.run_state)?,
+            positions: kept::get("positions", held.positions)?,
+            progress: held.progress,
+            tokens: held.tokens,
+            cost_micro: held.cost_micro,
+            burn: burn(held.burn_newest, &held.burn_tokens, &held.burn_cost_micro),
         })
     }
 }

@@ -10,8 +10,8 @@ use tetrarch_core::mail::{Lane, Mail, MailBody};
 use tetrarch_core::request::Sender;
 
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
-use super::{mail_body, read};
+use super::wire::field;
+use super::{json, mail_body};
 use crate::envelope;
 use crate::proto::v1 as pb;
 use crate::subject::Subject;
@@ -47,7 +47,7 @@ pub fn decode_mail(
     if matches!(mail.body, MailBody::Unknown { .. }) || mail.body.lane() == *lane {
         return Ok((mail, sender));
     }
-    let reason = format!("{} does not travel on this lane", mail.body.topic());
+    let reason = format!("{} is not allowed on this lane", mail.body.topic());
     Err(CodecError::field("topic", reason))
 }
 
@@ -76,14 +76,14 @@ pub(super) fn read_mail(
     let mut value = json::parse("mail", payload)?;
     let body = value.as_object_mut().and_then(|object| object.remove("body"));
     let body = body.filter(|body| !body.is_null()).unwrap_or(Value::Object(Map::new()));
-    let head: pb::Mail = json::message("Mail", value, Unknown::Ignored)?;
+    let head: pb::Mail = json::event(value)?;
     if head.topic.is_empty() {
-        return Err(CodecError::Missing { field: "topic".to_owned() });
+        return Err(CodecError::missing().under("topic"));
     }
     Ok(Mail {
         to,
-        epic: read::optional("epic", &head.epic)?,
-        correlation: read::optional("correlation", &head.correlation)?,
+        epic: field("epic", head.epic)?,
+        correlation: field("correlation", head.correlation)?,
         cause: head.cause,
         ack_required: head.ack_required,
         trace,

@@ -2,26 +2,39 @@
 //! asked to look.
 
 use serde_json::Value;
-use tetrarch_core::id::{EpicId, NodeId, RequestId};
+use tetrarch_core::id::{NodeId, RequestId};
 use tetrarch_core::limits::PLAN_EVENT_BYTES_MAX;
 use tetrarch_core::plan::PlanSource;
 use tetrarch_core::plan::change::{Edit, Output};
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, PlanReview, Proposal, ReviewAsk};
 use tetrarch_core::plan::schema::{self, PlanProblem};
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
-use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
-use super::op::finish;
-use super::plan::reason;
+use super::json;
+use super::op::{body, finish, read};
 use super::plan_event::trace_id;
-use super::read;
+use super::wire::{Wire, field, message, words};
 use crate::proto::v1 as pb;
 
+/// What every change says besides what it is, in the message of its operation.
+macro_rules! wanted {
+    ($id:expr, $wanted:expr, $pb:ident { $($f:ident: $value:expr),* $(,)? }) => {
+        pb::$pb {
+            request_id: $id.to_string(),
+            sender: String::new(),
+            epic: $wanted.epic.put(),
+            mode: $wanted.mode.put(),
+            base_version: $wanted.base_version,
+            reason: $wanted.reason.clone(),
+            draft: $wanted.replaces.put(),
+            $($f: $value),*
+        }
+    };
+}
+
 /// The body of an operation that changes plans, but `todo.plan`.
-pub(super) fn encode(op: &PlanOp, request_id: String) -> Result<Vec<u8>, CodecError> {
-    let sender = String::new();
+pub(super) fn encode(op: &PlanOp, id: RequestId) -> Result<Vec<u8>, CodecError> {
     match op {
         PlanOp::Plan(_) => Err(CodecError::field(
             "plan",
@@ -29,55 +42,26 @@ pub(super) fn encode(op: &PlanOp, request_id: String) -> Result<Vec<u8>, CodecEr
         )),
         PlanOp::Add(wanted) => {
             let Addition { parent, node } = &**readable("node", wanted)?;
-            let add = pb::TodoAdd {
-                request_id,
-                sender,
-                epic: wanted.epic.to_string(),
-                mode: wanted.mode.as_str().to_owned(),
-                base_version: wanted.base_version,
-                parent: parent.to_string(),
-                node: schema::written(node).to_string(),
-                reason: wanted.reason.clone(),
-                draft: read::show(wanted.replaces.as_ref()),
-            };
-            finish("TodoAdd", &add)
+            let node = schema::written(node).to_string();
+            finish(&wanted!(id, wanted, TodoAdd { parent: parent.put(), node: node }))
         }
         PlanOp::Split(wanted) => {
             let Splitting { node, subtasks } = readable("subtasks", wanted)?;
-            let subtasks: Vec<Value> = subtasks.iter().map(schema::written).collect();
-            let split = pb::TodoSplit {
-                request_id,
-                sender,
-                epic: wanted.epic.to_string(),
-                mode: wanted.mode.as_str().to_owned(),
-                base_version: wanted.base_version,
-                node: node.to_string(),
-                subtasks: Value::Array(subtasks).to_string(),
-                reason: wanted.reason.clone(),
-                draft: read::show(wanted.replaces.as_ref()),
-            };
-            finish("TodoSplit", &split)
+            let subtasks = Value::Array(subtasks.iter().map(schema::written).collect());
+            let subtasks = subtasks.to_string();
+            finish(&wanted!(id, wanted, TodoSplit { node: node.put(), subtasks: subtasks }))
         }
         PlanOp::Merge(wanted) => {
-            let Merging { nodes, name, objective } = readable("nodes", wanted)?.clone();
-            let merge = pb::TodoMerge {
-                request_id,
-                sender,
-                epic: wanted.epic.to_string(),
-                mode: wanted.mode.as_str().to_owned(),
-                base_version: wanted.base_version,
-                nodes: nodes.iter().map(ToString::to_string).collect(),
-                name,
-                objective,
-                reason: wanted.reason.clone(),
-                draft: read::show(wanted.replaces.as_ref()),
-            };
-            finish("TodoMerge", &merge)
+            let Merging { nodes, name, objective } = readable("nodes", wanted)?;
+            let (nodes, name, objective) = (nodes.put(), name.put(), objective.put());
+            finish(&wanted!(
+                id,
+                wanted,
+                TodoMerge { nodes: nodes, name: name, objective: objective }
+            ))
         }
         PlanOp::Decide { epic, draft, verdict, reason } => {
-            let (epic, draft) = (epic.to_string(), draft.to_string());
-            let (verdict, reason) = (verdict.as_str().to_owned(), reason.clone());
-            finish("TodoDraft", &pb::TodoDraft { request_id, sender, epic, draft, verdict, reason })
+            body!(id, TodoDraft { epic, draft, verdict, reason })
         }
     }
 }
@@ -87,17 +71,8 @@ pub(super) fn encode(op: &PlanOp, request_id: String) -> Result<Vec<u8>, CodecEr
 /// # Errors
 /// There is no plan; more bytes than allowed.
 pub fn encode_todo_plan(id: RequestId, wanted: &Wanted<Value>) -> Result<Vec<u8>, CodecError> {
-    let plan = pb::TodoPlan {
-        request_id: id.to_string(),
-        sender: String::new(),
-        epic: wanted.epic.to_string(),
-        mode: wanted.mode.as_str().to_owned(),
-        base_version: wanted.base_version,
-        plan: readable("plan", wanted)?.to_string(),
-        reason: wanted.reason.clone(),
-        draft: read::show(wanted.replaces.as_ref()),
-    };
-    finish("TodoPlan", &plan)
+    let plan = readable("plan", wanted)?.to_string();
+    finish(&wanted!(id, wanted, TodoPlan { plan: plan }))
 }
 
 fn readable<'a, C>(field: &str, wanted: &'a Wanted<C>) -> Result<&'a C, CodecError> {
@@ -113,48 +88,38 @@ pub(super) fn decode(op: &str, body: Value) -> Result<PlanOp, CodecError> {
         "todo.split" => PlanOp::Split(split(body)?),
         "todo.merge" => PlanOp::Merge(merge(body)?),
         "todo.draft" => {
-            let decide: pb::TodoDraft = json::message("TodoDraft", body, Unknown::Refused)?;
-            let all = &DraftVerdict::ALL;
-            PlanOp::Decide {
-                epic: read::text("epic", &decide.epic)?,
-                draft: read::text("draft", &decide.draft)?,
-                verdict: read::word("verdict", &decide.verdict, all, DraftVerdict::as_str)?,
-                reason: decide.reason,
-            }
+            read!(body, TodoDraft, PlanOp::Decide { epic, draft, verdict, reason })
         }
         other => {
-            return Err(CodecError::field("op", format!("{other} changes no plan")));
+            return Err(CodecError::field("op", format!("{other} does not change a plan")));
         }
     })
 }
 
 /// What every change says besides what it is.
 fn wanted<C>(
-    (epic, mode, draft): (&str, &str, &str),
+    (epic, mode, draft): (String, String, String),
     base_version: Option<u32>,
     reason: String,
     what: Result<C, String>,
 ) -> Result<Wanted<C>, CodecError> {
-    let mode = match mode {
-        "" => PlanMode::default(),
-        word => read::word("mode", word, &PlanMode::ALL, PlanMode::as_str)?,
-    };
-    let (epic, replaces): (EpicId, _) =
-        (read::text("epic", epic)?, read::optional("draft", draft)?);
+    let mode: Option<PlanMode> = field("mode", mode)?;
+    let mode = mode.unwrap_or_default();
+    let (epic, replaces): (_, Option<_>) = (field("epic", epic)?, field("draft", draft)?);
     if replaces.is_some() && mode == PlanMode::Apply {
-        return Err(CodecError::field("draft", "only a draft takes the place of another one"));
+        return Err(CodecError::field("draft", "only a draft can replace a draft"));
     }
     Ok(Wanted { epic, mode, base_version, reason, replaces, what })
 }
 
 fn based(base_version: Option<u32>) -> Result<Option<u32>, CodecError> {
-    let missing = || CodecError::Missing { field: "baseVersion".to_owned() };
+    let missing = || CodecError::missing().under("baseVersion");
     base_version.ok_or_else(missing).map(Some)
 }
 
 fn document(field: &'static str, text: &str) -> Result<Value, CodecError> {
     if text.is_empty() {
-        return Err(CodecError::Missing { field: field.to_owned() });
+        return Err(CodecError::missing().under(field));
     }
     json::parse(field, text.as_bytes())
 }
@@ -164,86 +129,85 @@ fn said(problems: Vec<PlanProblem>) -> String {
 }
 
 fn plan(body: Value) -> Result<Wanted<Box<schema::PlanFile>>, CodecError> {
-    let it: pb::TodoPlan = json::message("TodoPlan", body, Unknown::Refused)?;
+    let it: pb::TodoPlan = json::request(body)?;
     let plan = schema::parse(&document("plan", &it.plan)?).map(Box::new).map_err(said);
-    wanted((&it.epic, &it.mode, &it.draft), based(it.base_version)?, it.reason, plan)
+    wanted((it.epic, it.mode, it.draft), based(it.base_version)?, it.reason, plan)
 }
 
 fn add(body: Value) -> Result<Wanted<Box<Addition>>, CodecError> {
-    let it: pb::TodoAdd = json::message("TodoAdd", body, Unknown::Refused)?;
-    let parent: NodeId = read::text("parent", &it.parent)?;
+    let it: pb::TodoAdd = json::request(body)?;
+    let parent: NodeId = field("parent", it.parent)?;
     let node = document("node", &it.node)?;
     let read = schema::parse_new(&node, parent).map_err(said);
     let what = read.and_then(|mut nodes| match (nodes.pop(), nodes.is_empty()) {
         (Some(node), true) => Ok(Box::new(Addition { parent, node })),
-        (_, _) => Err("node: one node is added at a time".to_owned()),
+        (_, _) => Err("node: add one node at a time".to_owned()),
     });
-    wanted((&it.epic, &it.mode, &it.draft), it.base_version, it.reason, what)
+    wanted((it.epic, it.mode, it.draft), it.base_version, it.reason, what)
 }
 
 fn split(body: Value) -> Result<Wanted<Splitting>, CodecError> {
-    let it: pb::TodoSplit = json::message("TodoSplit", body, Unknown::Refused)?;
-    let node: NodeId = read::text("node", &it.node)?;
+    let it: pb::TodoSplit = json::request(body)?;
+    let node: NodeId = field("node", it.node)?;
     let subtasks = document("subtasks", &it.subtasks)?;
     let what = schema::parse_new(&subtasks, node).map_err(said);
     let what = what.map(|subtasks| Splitting { node, subtasks });
-    wanted((&it.epic, &it.mode, &it.draft), based(it.base_version)?, it.reason, what)
+    wanted((it.epic, it.mode, it.draft), based(it.base_version)?, it.reason, what)
 }
 
 fn merge(body: Value) -> Result<Wanted<Merging>, CodecError> {
-    let it: pb::TodoMerge = json::message("TodoMerge", body, Unknown::Refused)?;
-    let nodes = read::texts("nodes", &it.nodes)?;
+    let it: pb::TodoMerge = json::request(body)?;
+    let nodes = field("nodes", it.nodes)?;
     let what = Ok(Merging { nodes, name: it.name, objective: it.objective });
-    wanted((&it.epic, &it.mode, &it.draft), based(it.base_version)?, it.reason, what)
+    wanted((it.epic, it.mode, it.draft), based(it.base_version)?, it.reason, what)
 }
 
-impl From<&Proposal> for pb::PlanDraft {
-    fn from(draft: &Proposal) -> Self {
-        let (sets_output, output) = match &draft.edit.output {
+words!(DraftStatus, DraftVerdict, PlanMode);
+
+impl Wire<pb::PlanDraft> for Proposal {
+    fn put(&self) -> pb::PlanDraft {
+        let (sets_output, output) = match self.edit.output {
             Output::Kept => (false, None),
-            Output::Be(output) => (true, output.as_ref()),
+            Output::Be(output) => (true, output),
         };
-        Self {
-            id: draft.id.to_string(),
-            epic_id: draft.epic.to_string(),
-            author: draft.author.to_string(),
-            base_version: draft.base_version,
-            puts: draft.edit.puts.iter().map(Into::into).collect(),
-            removes: draft.edit.removes.iter().map(ToString::to_string).collect(),
+        pb::PlanDraft {
+            id: self.id.put(),
+            epic_id: self.epic.put(),
+            author: self.author.put(),
+            base_version: self.base_version,
+            puts: self.edit.puts.put(),
+            removes: self.edit.removes.put(),
             sets_output,
-            output: read::show(output),
-            reason: draft.reason.clone(),
-            status: draft.status.as_str().to_owned(),
-            notes: draft.notes.clone(),
-            decided_by: read::show(draft.decided_by.as_ref()),
-            version: draft.version,
-            created_unix_ms: draft.created.0,
-            since_unix_ms: draft.since.0,
+            output: output.put(),
+            reason: self.reason.clone(),
+            status: self.status.put(),
+            notes: self.notes.clone(),
+            decided_by: self.decided_by.put(),
+            version: self.version,
+            created_unix_ms: self.created.put(),
+            since_unix_ms: self.since.put(),
         }
     }
-}
 
-impl TryFrom<pb::PlanDraft> for Proposal {
-    type Error = CodecError;
-    fn try_from(draft: pb::PlanDraft) -> Result<Self, CodecError> {
-        let output = read::optional("output", &draft.output)?;
+    fn get(held: pb::PlanDraft) -> Result<Self, CodecError> {
+        let output = field("output", held.output)?;
         Ok(Self {
-            id: read::text("id", &draft.id)?,
-            epic: read::text("epicId", &draft.epic_id)?,
-            author: read::text("author", &draft.author)?,
-            base_version: draft.base_version,
+            id: field("id", held.id)?,
+            epic: field("epic_id", held.epic_id)?,
+            author: field("author", held.author)?,
+            base_version: held.base_version,
             edit: Edit {
-                puts: read::each("puts", draft.puts)?,
-                removes: read::texts("removes", &draft.removes)?,
-                output: if draft.sets_output { Output::Be(output) } else { Output::Kept },
+                puts: field("puts", held.puts)?,
+                removes: field("removes", held.removes)?,
+                output: if held.sets_output { Output::Be(output) } else { Output::Kept },
             },
-            reason: draft.reason,
-            status: read::word("status", &draft.status, &DraftStatus::ALL, DraftStatus::as_str)?,
-            notes: draft.notes,
-            decided_by: read::optional("decidedBy", &draft.decided_by)?,
-            version: draft.version,
-            created: BusTime(draft.created_unix_ms),
-            since: BusTime(draft.since_unix_ms),
+            reason: held.reason,
+            status: field("status", held.status)?,
+            notes: held.notes,
+            decided_by: field("decided_by", held.decided_by)?,
+            version: held.version,
+            created: field("created_unix_ms", held.created_unix_ms)?,
+            since: field("since_unix_ms", held.since_unix_ms)?,
         })
     }
 }
@@ -253,7 +217,8 @@ impl TryFrom<pb::PlanDraft> for Proposal {
 /// # Errors
 /// An event of more bytes than allowed.
 pub fn encode_plan_review(review: &PlanReview) -> Result<Vec<u8>, CodecError> {
-    let bytes = json::write("PlanReview", &pb::PlanReview::from(review))?;
+    let message: pb::PlanReview = review.put();
+    let bytes = json::write("PlanReview", &message)?;
     within("plan event", bytes.len(), PLAN_EVENT_BYTES_MAX)?;
     Ok(bytes)
 }
@@ -264,63 +229,19 @@ pub fn encode_plan_review(review: &PlanReview) -> Result<Vec<u8>, CodecError> {
 /// What is wrong, with the field.
 pub fn decode_plan_review(payload: &[u8]) -> Result<PlanReview, CodecError> {
     within("plan event", payload.len(), PLAN_EVENT_BYTES_MAX)?;
-    json::read::<pb::PlanReview>("PlanReview", payload, Unknown::Ignored)?.try_into()
+    PlanReview::get(json::read::<pb::PlanReview>(payload)?)
 }
 
-impl From<&PlanReview> for pb::PlanReview {
-    fn from(review: &PlanReview) -> Self {
-        let first = review.asks.first();
-        let source = first.map(|ask| PlanSource::of(&ask.by).as_str().to_owned());
-        let reason = first.map(|ask| ask.reason.as_str().to_owned());
-        Self {
-            epic_id: review.epic.to_string(),
-            plan_id: review.plan.to_string(),
-            version: review.version,
-            source: source.unwrap_or_default(),
-            reason: reason.unwrap_or_default(),
-            trace_id: trace_id(review.trace.as_ref()),
-            workspace_id: review.project.to_string(),
-            asks: review.asks.iter().map(Into::into).collect(),
-            traceparent: read::show(review.trace.as_ref()),
-            at_unix_ms: review.at.0,
-        }
-    }
-}
+message!(PlanReview, PlanReview {
+    epic: epic_id, plan: plan_id, version,
+    source <- |review: &Self| {
+        review.asks.first().map(|ask| PlanSource::of(&ask.by).put()).unwrap_or_default()
+    },
+    reason <- |review: &Self| {
+        review.asks.first().map(|ask| ask.reason.put()).unwrap_or_default()
+    },
+    trace_id <- |review: &Self| trace_id(review.trace.as_ref()),
+    project: workspace_id, asks, trace: traceparent, at: at_unix_ms,
+});
 
-impl TryFrom<pb::PlanReview> for PlanReview {
-    type Error = CodecError;
-    fn try_from(review: pb::PlanReview) -> Result<Self, CodecError> {
-        Ok(Self {
-            epic: read::text("epicId", &review.epic_id)?,
-            plan: read::text("planId", &review.plan_id)?,
-            project: read::text("workspaceId", &review.workspace_id)?,
-            version: review.version,
-            asks: read::each("asks", review.asks)?,
-            trace: read::some(review.traceparent),
-            at: BusTime(review.at_unix_ms),
-        })
-    }
-}
-
-impl From<&ReviewAsk> for pb::ReviewAsk {
-    fn from(ask: &ReviewAsk) -> Self {
-        Self {
-            by: ask.by.to_string(),
-            reason: ask.reason.as_str().to_owned(),
-            draft: read::show(ask.draft.as_ref()),
-            text: ask.text.clone(),
-        }
-    }
-}
-
-impl TryFrom<pb::ReviewAsk> for ReviewAsk {
-    type Error = CodecError;
-    fn try_from(ask: pb::ReviewAsk) -> Result<Self, CodecError> {
-        Ok(Self {
-            by: read::text("by", &ask.by)?,
-            reason: reason("reason", &ask.reason)?,
-            draft: read::optional("draft", &ask.draft)?,
-            text: ask.text,
-        })
-    }
-}
+message!(ReviewAsk, ReviewAsk { by, reason, draft, text });

@@ -1,15 +1,17 @@
 //! Records: protobuf inside the ledger, canonical JSON in STATE. Both say which version wrote
 //! them and which one reads them without loss.
 
+use prost::Name;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::limits::COMMIT_BYTES_MAX;
 
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
 use super::upgrade::upgraded;
-use super::{ledger, plan, read};
+use super::wire::{Wire, field, put};
+use super::{json, ledger};
 use crate::envelope::SCHEMA_VERSION;
 use crate::proto::v1 as pb;
 use crate::proto::v1::record::Record as R;
@@ -19,38 +21,108 @@ use crate::subject::{KeyKind, Subject};
 /// Oldest version that reads what this one writes.
 const MIN_READER_VERSION: u32 = 1;
 
+/// What there is for each kind of record: its message, by the kind's name in the core and in the schema.
+macro_rules! kinds {
+    ($($kind:ident: $message:ident),* $(,)?) => {
+        /// A record's value in STATE: its canonical JSON with `ledgerSeq`, `schemaVersion` and
+        /// `minReaderVersion`. `seq` is the sequence of the ledger entry it comes from.
+        ///
+        /// # Errors
+        /// A decision whose answer cannot be written.
+        pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
+            match image(record)? {
+                $(R::$kind(record) => stored(&record, seq),)*
+            }
+        }
+
+        /// The message that a record's canonical JSON is one of.
+        #[must_use]
+        pub fn record_message(kind: KeyKind) -> &'static str {
+            match kind {
+                $(KeyKind::$kind => pb::$message::NAME,)*
+            }
+        }
+
+        /// A record's image of a value in STATE.
+        fn from_state(kind: KeyKind, payload: &[u8]) -> Result<R, CodecError> {
+            Ok(match kind {
+                $(KeyKind::$kind => R::$kind(message(payload)?),)*
+            })
+        }
+    };
+}
+
+kinds!(
+    Agent: Agent, Host: Host, Project: Project, Profile: ProjectProfile, Run: Run,
+    RunStatus: RunStatus, Goal: Goal, GoalState: GoalState, Plan: Plan, Node: EpicNode,
+    NodeState: EpicNodeState, Assignment: Assignment, Dispatch: Dispatch, Planning: Planning,
+    Question: QuestionRecord, Draft: PlanDraft, Crystallization: Crystallization,
+    Schedule: ScheduleRecord, Reservation: Reservation, Change: Change, Decision: Decision,
+    Snapshot: Snapshot,
+);
+
 fn image(record: &Record) -> Result<R, CodecError> {
     Ok(match record {
-        Record::Agent(agent) => R::Agent((&**agent).into()),
-        Record::Host(host) => R::Host(host.into()),
-        Record::Project(project) => R::Project(project.into()),
-        Record::Profile(project, profile) => R::Profile(pb::ProjectProfile {
-            project: project.to_string(),
-            profile: Some((&**profile).into()),
-        }),
-        Record::Run(run) => R::Run((&**run).into()),
-        Record::RunStatus(status) => R::RunStatus((&**status).into()),
-        Record::Goal(goal) => R::Goal((&**goal).into()),
-        Record::GoalState(state) => R::GoalState((&**state).into()),
-        Record::Plan(plan) => R::Plan((&**plan).into()),
-        Record::Node(epic, node) => {
-            R::Node(pb::EpicNode { epic_id: epic.to_string(), node: Some((&**node).into()) })
-        }
-        Record::NodeState(epic, state) => R::NodeState(pb::EpicNodeState {
-            epic_id: epic.to_string(),
-            state: Some((&**state).into()),
-        }),
-        Record::Assignment(assignment) => R::Assignment((&**assignment).into()),
-        Record::Dispatch(dispatch) => R::Dispatch((&**dispatch).into()),
-        Record::Planning(planning) => R::Planning((&**planning).into()),
-        Record::Question(question) => R::Question((&**question).into()),
-        Record::Draft(draft) => R::Draft((&**draft).into()),
-        Record::Crystallization(it) => R::Crystallization((&**it).into()),
-        Record::Schedule(schedule) => R::Schedule((&**schedule).into()),
-        Record::Reservation(reservation) => R::Reservation((&**reservation).into()),
-        Record::Change(change) => R::Change((&**change).into()),
+        Record::Agent(agent) => R::Agent(agent.put()),
+        Record::Host(host) => R::Host(host.put()),
+        Record::Project(project) => R::Project(project.put()),
+        Record::Profile(project, profile) => R::Profile(put!(ProjectProfile { project, profile })),
+        Record::Run(run) => R::Run(run.put()),
+        Record::RunStatus(status) => R::RunStatus(status.put()),
+        Record::Goal(goal) => R::Goal(goal.put()),
+        Record::GoalState(state) => R::GoalState(state.put()),
+        Record::Plan(plan) => R::Plan(plan.put()),
+        Record::Node(epic_id, node) => R::Node(put!(EpicNode { epic_id, node })),
+        Record::NodeState(epic_id, state) => R::NodeState(put!(EpicNodeState { epic_id, state })),
+        Record::Assignment(assignment) => R::Assignment(assignment.put()),
+        Record::Dispatch(dispatch) => R::Dispatch(dispatch.put()),
+        Record::Planning(planning) => R::Planning(planning.put()),
+        Record::Question(question) => R::Question(question.put()),
+        Record::Draft(draft) => R::Draft(draft.put()),
+        Record::Crystallization(it) => R::Crystallization(it.put()),
+        Record::Schedule(schedule) => R::Schedule(schedule.put()),
+        Record::Reservation(reservation) => R::Reservation(reservation.put()),
+        Record::Change(change) => R::Change(change.put()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
-        Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
+        Record::Snapshot(snapshot) => R::Snapshot(snapshot.put()),
+    })
+}
+
+/// Reads a record of the ledger or of STATE, whichever version wrote it.
+fn record(written: pb::Record) -> Result<Record, CodecError> {
+    readable(|| "a record".to_owned(), written.min_reader_version)?;
+    let image = written.record.ok_or_else(|| CodecError::TooNew {
+        what: "a record of an unknown kind".to_owned(),
+        needs: written.min_reader_version.max(written.schema_version),
+        reads: SCHEMA_VERSION,
+    })?;
+    Ok(match upgraded(image, written.schema_version) {
+        R::Agent(agent) => Record::Agent(Wire::get(agent)?),
+        R::Host(host) => Record::Host(Wire::get(host)?),
+        R::Project(project) => Record::Project(Wire::get(project)?),
+        R::Profile(it) => {
+            Record::Profile(field("project", it.project)?, field("profile", it.profile)?)
+        }
+        R::Run(run) => Record::Run(Wire::get(run)?),
+        R::RunStatus(status) => Record::RunStatus(Wire::get(status)?),
+        R::Goal(goal) => Record::Goal(Wire::get(goal)?),
+        R::GoalState(state) => Record::GoalState(Wire::get(state)?),
+        R::Plan(plan) => Record::Plan(Wire::get(plan)?),
+        R::Node(it) => Record::Node(field("epic_id", it.epic_id)?, field("node", it.node)?),
+        R::NodeState(it) => {
+            Record::NodeState(field("epic_id", it.epic_id)?, field("state", it.state)?)
+        }
+        R::Assignment(assignment) => Record::Assignment(Wire::get(assignment)?),
+        R::Dispatch(dispatch) => Record::Dispatch(Wire::get(dispatch)?),
+        R::Planning(planning) => Record::Planning(Wire::get(planning)?),
+        R::Question(question) => Record::Question(Wire::get(question)?),
+        R::Draft(draft) => Record::Draft(Wire::get(draft)?),
+        R::Crystallization(it) => Record::Crystallization(Wire::get(it)?),
+        R::Schedule(schedule) => Record::Schedule(Wire::get(schedule)?),
+        R::Reservation(it) => Record::Reservation(Wire::get(it)?),
+        R::Change(change) => Record::Change(Wire::get(change)?),
+        R::Decision(decision) => Record::Decision(Box::new(ledger::read_decision(decision)?)),
+        R::Snapshot(snapshot) => Record::Snapshot(Wire::get(snapshot)?),
     })
 }
 
@@ -71,51 +143,6 @@ fn readable(what: impl FnOnce() -> String, needs: u32) -> Result<(), CodecError>
     Err(CodecError::TooNew { what: what(), needs, reads: SCHEMA_VERSION })
 }
 
-impl TryFrom<pb::Record> for Record {
-    type Error = CodecError;
-    fn try_from(record: pb::Record) -> Result<Self, CodecError> {
-        readable(|| "a record".to_owned(), record.min_reader_version)?;
-        let image = record.record.ok_or_else(|| CodecError::TooNew {
-            what: "a record of an unknown kind".to_owned(),
-            needs: record.min_reader_version.max(record.schema_version),
-            reads: SCHEMA_VERSION,
-        })?;
-        Ok(match upgraded(image, record.schema_version) {
-            R::Agent(agent) => Self::Agent(Box::new(agent.try_into()?)),
-            R::Host(host) => Self::Host(host.try_into()?),
-            R::Project(project) => Self::Project(project.try_into()?),
-            R::Profile(profile) => Self::Profile(
-                read::text("project", &profile.project)?,
-                Box::new(read::message("profile", profile.profile)?),
-            ),
-            R::Run(run) => Self::Run(Box::new(run.try_into()?)),
-            R::RunStatus(status) => Self::RunStatus(Box::new(status.try_into()?)),
-            R::Goal(goal) => Self::Goal(Box::new(goal.try_into()?)),
-            R::GoalState(state) => Self::GoalState(Box::new(state.try_into()?)),
-            R::Plan(plan) => Self::Plan(Box::new(plan.try_into()?)),
-            R::Node(node) => {
-                let (epic, node) = plan::epic_node(node)?;
-                Self::Node(epic, Box::new(node))
-            }
-            R::NodeState(state) => {
-                let (epic, state) = plan::epic_node_state(state)?;
-                Self::NodeState(epic, Box::new(state))
-            }
-            R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
-            R::Dispatch(dispatch) => Self::Dispatch(Box::new(dispatch.try_into()?)),
-            R::Planning(planning) => Self::Planning(Box::new(planning.try_into()?)),
-            R::Question(question) => Self::Question(Box::new(question.try_into()?)),
-            R::Draft(draft) => Self::Draft(Box::new(draft.try_into()?)),
-            R::Crystallization(it) => Self::Crystallization(Box::new(it.try_into()?)),
-            R::Schedule(schedule) => Self::Schedule(Box::new(schedule.try_into()?)),
-            R::Reservation(it) => Self::Reservation(Box::new(it.try_into()?)),
-            R::Change(change) => Self::Change(Box::new(change.try_into()?)),
-            R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
-            R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
-        })
-    }
-}
-
 /// A record's message with the stamp of STATE beside its own fields.
 #[derive(Serialize)]
 struct StampedRecord<'a, P> {
@@ -132,67 +159,6 @@ fn stored<P: Serialize>(record: &P, ledger_seq: u64) -> Result<Vec<u8>, CodecErr
         min_reader_version: MIN_READER_VERSION,
     };
     json::write("record", &StampedRecord { record, stamp })
-}
-
-/// A record's value in STATE: its canonical JSON with `ledgerSeq`, `schemaVersion` and
-/// `minReaderVersion`. `seq` is the sequence of the ledger entry it comes from.
-///
-/// # Errors
-/// A decision whose answer cannot be written.
-pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
-    match image(record)? {
-        R::Agent(agent) => stored(&agent, seq),
-        R::Host(host) => stored(&host, seq),
-        R::Project(project) => stored(&project, seq),
-        R::Profile(profile) => stored(&profile, seq),
-        R::Run(run) => stored(&run, seq),
-        R::RunStatus(status) => stored(&status, seq),
-        R::Goal(goal) => stored(&goal, seq),
-        R::GoalState(state) => stored(&state, seq),
-        R::Plan(plan) => stored(&plan, seq),
-        R::Node(node) => stored(&node, seq),
-        R::NodeState(state) => stored(&state, seq),
-        R::Assignment(assignment) => stored(&assignment, seq),
-        R::Dispatch(dispatch) => stored(&dispatch, seq),
-        R::Planning(planning) => stored(&planning, seq),
-        R::Question(question) => stored(&question, seq),
-        R::Draft(draft) => stored(&draft, seq),
-        R::Crystallization(it) => stored(&it, seq),
-        R::Schedule(schedule) => stored(&schedule, seq),
-        R::Reservation(reservation) => stored(&reservation, seq),
-        R::Change(change) => stored(&change, seq),
-        R::Decision(decision) => stored(&decision, seq),
-        R::Snapshot(snapshot) => stored(&snapshot, seq),
-    }
-}
-
-/// The message that a record's canonical JSON is one of.
-#[must_use]
-pub fn record_message(kind: KeyKind) -> &'static str {
-    match kind {
-        KeyKind::Agent => "Agent",
-        KeyKind::Host => "Host",
-        KeyKind::Project => "Project",
-        KeyKind::Profile => "ProjectProfile",
-        KeyKind::Run => "Run",
-        KeyKind::RunStatus => "RunStatus",
-        KeyKind::Goal => "Goal",
-        KeyKind::GoalState => "GoalState",
-        KeyKind::Plan => "Plan",
-        KeyKind::Node => "EpicNode",
-        KeyKind::NodeState => "EpicNodeState",
-        KeyKind::Assignment => "Assignment",
-        KeyKind::Dispatch => "Dispatch",
-        KeyKind::Planning => "Planning",
-        KeyKind::Question => "QuestionRecord",
-        KeyKind::Draft => "PlanDraft",
-        KeyKind::Crystallization => "Crystallization",
-        KeyKind::Schedule => "ScheduleRecord",
-        KeyKind::Reservation => "Reservation",
-        KeyKind::Change => "Change",
-        KeyKind::Decision => "Decision",
-        KeyKind::Snapshot => "Snapshot",
-    }
 }
 
 /// Reads a record's value in STATE, and the sequence of the ledger entry it comes from.
@@ -219,41 +185,14 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
     within("record", payload.len(), COMMIT_BYTES_MAX)?;
     let stamp = stamp(payload)?;
     readable(|| record_key(key), stamp.min_reader_version)?;
-    let kind = KeyKind::of(key);
-    let what = record_message(kind);
-    let image = match kind {
-        KeyKind::Agent => R::Agent(message(what, payload)?),
-        KeyKind::Host => R::Host(message(what, payload)?),
-        KeyKind::Project => R::Project(message(what, payload)?),
-        KeyKind::Profile => R::Profile(message(what, payload)?),
-        KeyKind::Run => R::Run(message(what, payload)?),
-        KeyKind::RunStatus => R::RunStatus(message(what, payload)?),
-        KeyKind::Goal => R::Goal(message(what, payload)?),
-        KeyKind::GoalState => R::GoalState(message(what, payload)?),
-        KeyKind::Plan => R::Plan(message(what, payload)?),
-        KeyKind::Node => R::Node(message(what, payload)?),
-        KeyKind::NodeState => R::NodeState(message(what, payload)?),
-        KeyKind::Assignment => R::Assignment(message(what, payload)?),
-        KeyKind::Dispatch => R::Dispatch(message(what, payload)?),
-        KeyKind::Planning => R::Planning(message(what, payload)?),
-        KeyKind::Question => R::Question(message(what, payload)?),
-        KeyKind::Draft => R::Draft(message(what, payload)?),
-        KeyKind::Crystallization => R::Crystallization(message(what, payload)?),
-        KeyKind::Schedule => R::Schedule(message(what, payload)?),
-        KeyKind::Reservation => R::Reservation(message(what, payload)?),
-        KeyKind::Change => R::Change(message(what, payload)?),
-        KeyKind::Decision => R::Decision(message(what, payload)?),
-        KeyKind::Snapshot => R::Snapshot(message(what, payload)?),
-    };
-    let record: Record = pb::Record {
+    let record = record(pb::Record {
         schema_version: stamp.schema_version,
         min_reader_version: stamp.min_reader_version,
         key: String::new(),
-        record: Some(image),
-    }
-    .try_into()?;
+        record: Some(from_state(KeyKind::of(key), payload)?),
+    })?;
     if record.key() != *key {
-        let reason = format!("the value is that of {}", record_key(&record.key()));
+        let reason = format!("the value belongs to {}", record_key(&record.key()));
         return Err(CodecError::field(record_key(key), reason));
     }
     Ok((record, stamp.ledger_seq))
@@ -261,7 +200,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
 
 fn stamp(payload: &[u8]) -> Result<pb::StateStamp, CodecError> {
     within("record", payload.len(), COMMIT_BYTES_MAX)?;
-    message("StateStamp", payload)
+    message(payload)
 }
 
 /// What STATE says of a record that this version cannot read and that only the ledger has: where it
@@ -279,7 +218,7 @@ pub(crate) fn held_json(held: &Held, seq: u64) -> Result<Vec<u8>, CodecError> {
 /// A record of the ledger, or what can be said of one that this version cannot read.
 pub(super) fn read_or_held(record: pb::Record) -> Result<Result<Record, Held>, CodecError> {
     let name = record.key.clone();
-    match Record::try_from(record) {
+    match self::record(record) {
         Ok(record) => Ok(Ok(record)),
         Err(error) => held(&name, &error).map(Err).ok_or(error),
     }
@@ -302,9 +241,6 @@ pub fn held(name: &str, error: &CodecError) -> Option<Held> {
 
 /// What we wrote ourselves is read at one stroke; anything else with care, so that an error
 /// names the field.
-pub(super) fn message<P: serde::de::DeserializeOwned>(
-    what: &'static str,
-    payload: &[u8],
-) -> Result<P, CodecError> {
-    serde_json::from_slice(payload).or_else(|_| json::read(what, payload, Unknown::Ignored))
+pub(super) fn message<P: DeserializeOwned + Name>(payload: &[u8]) -> Result<P, CodecError> {
+    serde_json::from_slice(payload).or_else(|_| json::read(payload))
 }

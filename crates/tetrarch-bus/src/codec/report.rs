@@ -1,17 +1,13 @@
 //! Reports: one flat body whose kind says which fields are read.
 
 use serde_json::Value;
-use tetrarch_core::brief::Usage;
-use tetrarch_core::budget::Spend;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::request::Report;
-use tetrarch_core::run::RunEvent;
-use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
-use super::{budget, change, read, verbs};
+use super::wire::{Wire, field, get, kept, put};
+use super::{change, json};
 use crate::proto::v1 as pb;
 
 /// The body of a report.
@@ -28,59 +24,58 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
         Report::Ready => {}
         Report::Gone { cause } | Report::Crashed { cause } => message.cause.clone_from(cause),
         Report::Run { run, event, reason, usage } => {
-            message.run = run.to_string();
-            message.event = event.as_str().to_owned();
+            message.run = run.put();
+            message.event = event.put();
             message.reason.clone_from(reason);
-            message.usage = Some((*usage).into());
+            message.usage = kept::put(usage);
         }
         Report::Result { run, epic, result } => {
-            message.run = read::show(run.as_ref());
-            message.epic = read::show(epic.as_ref());
-            message.result = Some(result.into());
+            message.run = run.put();
+            message.epic = epic.put();
+            message.result = result.put();
         }
         Report::Ask { run, id, question, options } => {
-            message.question_id = read::show(id.as_ref());
-            message.run = run.to_string();
+            message.question_id = id.put();
+            message.run = run.put();
             message.question.clone_from(question);
             message.options.clone_from(options);
         }
         Report::Consumed { run, dispatch } => {
-            message.run = run.to_string();
-            message.dispatch = dispatch.to_string();
+            message.run = run.put();
+            message.dispatch = dispatch.put();
         }
         Report::Update { run, dispatch, update, expected } => {
-            message.run = run.to_string();
-            message.dispatch = read::show(dispatch.as_ref());
+            message.run = run.put();
+            message.dispatch = dispatch.put();
             message.update.clone_from(update);
-            message.expected_unix_ms = expected.map(|at| at.0);
+            message.expected_unix_ms = expected.put();
         }
         Report::Verb { run, id, verb, stage, why } => {
-            message.run = run.to_string();
-            message.request = id.to_string();
-            message.verb = verb.as_str().to_owned();
-            message.stage = stage.as_str().to_owned();
+            message.run = run.put();
+            message.request = id.put();
+            message.verb = verb.put();
+            message.stage = stage.put();
             message.reason.clone_from(why);
         }
-        Report::SetAside(letter) => message.set_aside = Some(letter.into()),
+        Report::SetAside(letter) => message.set_aside = letter.put(),
         Report::Change { run, made } => {
-            message.run = run.to_string();
-            message.change = Some((&**made).into());
+            message.run = run.put();
+            message.change = made.put();
         }
         Report::Settled { change: id, outcome } => {
             message.settled = Some(change::outcome(*id, outcome));
         }
         Report::Draw { run, total } => {
-            message.run = run.to_string();
-            message.draw = Some((*total).into());
+            message.run = run.put();
+            message.draw = kept::put(total);
         }
         Report::BudgetWarning { run, counter, used, limit } => {
-            message.run = run.to_string();
-            let (counter, used, limit) = (counter.as_str().to_owned(), *used, *limit);
-            message.budget_warning = Some(pb::BudgetWarning { counter, used, limit });
+            message.run = run.put();
+            message.budget_warning = Some(put!(BudgetWarning { counter, used, limit }));
         }
         Report::SponsorSilent { request, sponsor } => {
-            message.request = request.to_string();
-            message.sponsor = sponsor.to_string();
+            message.request = request.put();
+            message.sponsor = sponsor.put();
         }
     }
     let bytes = json::write("Report", &message)?;
@@ -89,76 +84,65 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
 }
 
 fn settled(outcome: Option<pb::ApplyOutcome>) -> Result<Report, CodecError> {
-    let missing = || CodecError::Missing { field: "settled".to_owned() };
+    let missing = || CodecError::missing().under("settled");
     let (change, outcome) = change::read_outcome(outcome.ok_or_else(missing)?)?;
     Ok(Report::Settled { change, outcome })
 }
 
 /// Reads the body of a report. The sender it names is checked elsewhere.
 pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
-    let report: pb::Report = json::message("Report", body, Unknown::Refused)?;
+    let report: pb::Report = json::request(body)?;
     Ok(match report.kind.as_str() {
         "ready" => Report::Ready,
         "gone" => Report::Gone { cause: report.cause },
         "crashed" => Report::Crashed { cause: report.cause },
         "run" => Report::Run {
-            run: read::text("run", &report.run)?,
-            event: read::word("event", &report.event, &RunEvent::ALL, RunEvent::as_str)?,
+            run: field("run", report.run)?,
+            event: field("event", report.event)?,
             reason: report.reason,
-            usage: report.usage.map(Usage::from).unwrap_or_default(),
+            usage: kept::get("usage", report.usage)?,
         },
-        "result" => Report::Result {
-            run: read::optional("run", &report.run)?,
-            epic: read::optional("epic", &report.epic)?,
-            result: read::message("result", report.result)?,
-        },
+        "result" => get!(report, Report::Result { run, epic, result }),
         "ask" => Report::Ask {
-            run: read::text("run", &report.run)?,
-            id: read::optional("questionId", &report.question_id)?,
+            run: field("run", report.run)?,
+            id: field("question_id", report.question_id)?,
             question: report.question,
             options: report.options,
         },
-        "consumed" => Report::Consumed {
-            run: read::text("run", &report.run)?,
-            dispatch: read::text("dispatch", &report.dispatch)?,
-        },
+        "consumed" => get!(report, Report::Consumed { run, dispatch }),
         "update" => Report::Update {
-            run: read::text("run", &report.run)?,
-            dispatch: read::optional("dispatch", &report.dispatch)?,
+            run: field("run", report.run)?,
+            dispatch: field("dispatch", report.dispatch)?,
             update: report.update,
-            expected: report.expected_unix_ms.map(BusTime),
+            expected: field("expected_unix_ms", report.expected_unix_ms)?,
         },
         "verb" => Report::Verb {
-            run: read::text("run", &report.run)?,
-            id: read::text("request", &report.request)?,
-            verb: verbs::verb("verb", &report.verb)?,
-            stage: verbs::stage("stage", &report.stage)?,
+            run: field("run", report.run)?,
+            id: field("request", report.request)?,
+            verb: field("verb", report.verb)?,
+            stage: field("stage", report.stage)?,
             why: report.reason,
         },
-        "set_aside" => Report::SetAside(read::message("setAside", report.set_aside)?),
+        "set_aside" => Report::SetAside(field("set_aside", report.set_aside)?),
         "change" => Report::Change {
-            run: read::text("run", &report.run)?,
-            made: Box::new(read::message("change", report.change)?),
+            run: field("run", report.run)?,
+            made: Box::new(field("change", report.change)?),
         },
         "settled" => settled(report.settled)?,
-        "budget.draw" => Report::Draw {
-            run: read::text("run", &report.run)?,
-            total: report.draw.map(Spend::from).unwrap_or_default(),
-        },
+        "budget.draw" => {
+            Report::Draw { run: field("run", report.run)?, total: kept::get("draw", report.draw)? }
+        }
         "budget.warning" => {
             let warning = report.budget_warning.unwrap_or_default();
             Report::BudgetWarning {
-                run: read::text("run", &report.run)?,
-                counter: budget::counter("budgetWarning.counter", &warning.counter)?,
+                run: field("run", report.run)?,
+                counter: field("budget_warning.counter", warning.counter)?,
                 used: warning.used,
                 limit: warning.limit,
             }
         }
-        "sponsor_silent" => Report::SponsorSilent {
-            request: read::text("request", &report.request)?,
-            sponsor: read::text("sponsor", &report.sponsor)?,
-        },
-        "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
+        "sponsor_silent" => get!(report, Report::SponsorSilent { request, sponsor }),
+        "" => return Err(CodecError::missing().under("kind")),
         other => {
             let allowed = "ready, gone, crashed, run, result, ask, consumed, update, verb, \
                            budget.draw, budget.warning, set_aside, change, settled, sponsor_silent";

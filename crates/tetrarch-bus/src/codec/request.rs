@@ -11,8 +11,7 @@ use tetrarch_core::request::{DIGEST_HALF, MalformedKind, Request, RequestBody, S
 use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
-use super::{op, read, report, spawn};
+use super::{json, op, read, report, spawn, wire};
 use crate::envelope;
 use crate::proto::v1 as pb;
 use crate::subject::{OpName, Subject, WrongRequest};
@@ -156,8 +155,8 @@ fn derived_id(seq: u64) -> RequestId {
 fn request_id(value: &Value) -> Result<RequestId, CodecError> {
     let given = value.get("requestId").or_else(|| value.get("request_id"));
     match given {
-        None | Some(Value::Null) => Err(CodecError::Missing { field: "requestId".to_owned() }),
-        Some(Value::String(text)) => read::text("requestId", text),
+        None | Some(Value::Null) => Err(CodecError::missing().under("requestId")),
+        Some(Value::String(text)) => wire::field("request_id", text.clone()),
         Some(_) => Err(CodecError::field("requestId", "expected text, a ULID")),
     }
 }
@@ -216,13 +215,13 @@ fn decode_body(
     if let Some(claimed) = value.get("sender").and_then(Value::as_str) {
         let claimed: Option<Principal> = read::optional("sender", claimed)?;
         if claimed.is_some_and(|claimed| claimed != *from) {
-            let reason = format!("the subject says {from}; the sender is the subject's");
+            let reason = format!("the subject names {from}; the sender is the subject's");
             return Err(CodecError::field("sender", reason));
         }
     }
     match asked {
         RequestSubject::Spawn(epic, node) => {
-            let message: pb::SpawnRequest = json::message("SpawnRequest", value, Unknown::Refused)?;
+            let message: pb::SpawnRequest = json::request(value)?;
             spawn::placed(message, *epic, *node).map(RequestBody::Spawn)
         }
         RequestSubject::Op(name) => op::decode(name, value).map(RequestBody::Op),

@@ -6,10 +6,10 @@ use tetrarch_core::held::Held;
 use tetrarch_core::ledger::Record;
 use tetrarch_core::limits::{ARTIFACT_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::snapshot::Snapshot;
-use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::record;
+use super::wire::message;
 use crate::proto::v1 as pb;
 
 /// A part in the making.
@@ -77,36 +77,11 @@ pub fn decode_part(payload: &[u8]) -> Result<PartContents, CodecError> {
     Ok(contents)
 }
 
-impl From<&Snapshot> for pb::Snapshot {
-    fn from(snapshot: &Snapshot) -> Self {
-        Self {
-            through: snapshot.through,
-            epoch: snapshot.epoch,
-            intake_seq: snapshot.intake_seq,
-            at_unix_ms: snapshot.at.0,
-            records: snapshot.records,
-            bytes: snapshot.bytes,
-            parts: snapshot.parts.clone(),
-            before: snapshot.before.clone(),
-        }
+message!(Snapshot, Snapshot {
+    through, epoch, intake_seq, at: at_unix_ms, records, bytes, parts, before,
+}, first: |snapshot: &mut pb::Snapshot| {
+    if snapshot.through > 0 {
+        return Ok(());
     }
-}
-
-impl TryFrom<pb::Snapshot> for Snapshot {
-    type Error = CodecError;
-    fn try_from(snapshot: pb::Snapshot) -> Result<Self, CodecError> {
-        if snapshot.through == 0 {
-            return Err(CodecError::field("through", "no entry has this sequence"));
-        }
-        Ok(Self {
-            through: snapshot.through,
-            epoch: snapshot.epoch,
-            intake_seq: snapshot.intake_seq,
-            at: BusTime(snapshot.at_unix_ms),
-            records: snapshot.records,
-            bytes: snapshot.bytes,
-            parts: snapshot.parts,
-            before: snapshot.before,
-        })
-    }
-}
+    Err(CodecError::field("through", "no ledger entry has this sequence"))
+});

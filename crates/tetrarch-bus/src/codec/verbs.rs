@@ -5,29 +5,24 @@ use tetrarch_core::id::RequestId;
 use tetrarch_core::mail::VerbOrder;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::verbs::VerbOp;
-use tetrarch_core::time::BusTime;
 use tetrarch_core::verb::{Command, Receipt, Stage, Verb, Verbs, Wanted};
 
 use super::error::CodecError;
-use super::json::{self, Unknown};
-use super::op::finish;
-use super::read;
+use super::json;
+use super::op::body;
+use super::wire::{Wire, field, message, words};
 use crate::proto::v1 as pb;
+
+words!(Stage, Verb);
 
 /// The body of an operation.
 pub(super) fn encode(op: &VerbOp, id: RequestId) -> Result<Vec<u8>, CodecError> {
-    let (request_id, sender, agent) = (id.to_string(), String::new(), op.agent.to_string());
-    match &op.wanted {
-        Wanted::Steer { text } => {
-            let text = text.clone();
-            finish("AgentSteer", &pb::AgentSteer { request_id, sender, agent, text })
-        }
-        Wanted::Interrupt { reason } => {
-            let reason = reason.clone();
-            finish("AgentInterrupt", &pb::AgentInterrupt { request_id, sender, agent, reason })
-        }
-        Wanted::Pause => finish("AgentPause", &pb::AgentPause { request_id, sender, agent }),
-        Wanted::Resume => finish("AgentResume", &pb::AgentResume { request_id, sender, agent }),
+    let VerbOp { agent, wanted } = op;
+    match wanted {
+        Wanted::Steer { text } => body!(id, AgentSteer { agent, text }),
+        Wanted::Interrupt { reason } => body!(id, AgentInterrupt { agent, reason }),
+        Wanted::Pause => body!(id, AgentPause { agent }),
+        Wanted::Resume => body!(id, AgentResume { agent }),
     }
 }
 
@@ -35,114 +30,71 @@ pub(super) fn encode(op: &VerbOp, id: RequestId) -> Result<Vec<u8>, CodecError> 
 pub(super) fn decode(name: &str, body: Value) -> Result<Op, CodecError> {
     let (agent, wanted) = match name {
         "agent.steer" => {
-            let it: pb::AgentSteer = json::message("AgentSteer", body, Unknown::Refused)?;
+            let it: pb::AgentSteer = json::request(body)?;
             (it.agent, Wanted::Steer { text: it.text })
         }
         "agent.interrupt" => {
-            let it: pb::AgentInterrupt = json::message("AgentInterrupt", body, Unknown::Refused)?;
+            let it: pb::AgentInterrupt = json::request(body)?;
             (it.agent, Wanted::Interrupt { reason: it.reason })
         }
-        "agent.pause" => {
-            let it: pb::AgentPause = json::message("AgentPause", body, Unknown::Refused)?;
-            (it.agent, Wanted::Pause)
-        }
-        "agent.resume" => {
-            let it: pb::AgentResume = json::message("AgentResume", body, Unknown::Refused)?;
-            (it.agent, Wanted::Resume)
-        }
+        "agent.pause" => (json::request::<pb::AgentPause>(body)?.agent, Wanted::Pause),
+        "agent.resume" => (json::request::<pb::AgentResume>(body)?.agent, Wanted::Resume),
         other => return Err(super::op::unknown(other)),
     };
-    Ok(Op::Verb(VerbOp { agent: read::text("agent", &agent)?, wanted }))
+    Ok(Op::Verb(VerbOp { agent: field("agent", agent)?, wanted }))
 }
 
-impl From<&VerbOrder> for pb::VerbOrder {
-    fn from(order: &VerbOrder) -> Self {
-        Self {
-            agent: order.agent.to_string(),
-            session: read::show(order.session.as_ref()),
-            epoch: order.epoch,
-            id: order.command.id.to_string(),
-            by: order.command.by.to_string(),
-            text: order.command.wanted.text().to_owned(),
+impl Wire<pb::VerbOrder> for VerbOrder {
+    fn put(&self) -> pb::VerbOrder {
+        pb::VerbOrder {
+            agent: self.agent.put(),
+            session: self.session.put(),
+            epoch: self.epoch,
+            id: self.command.id.put(),
+            by: self.command.by.put(),
+            text: self.command.wanted.text().to_owned(),
         }
+    }
+
+    /// Without the topic an order is one to steer.
+    fn get(held: pb::VerbOrder) -> Result<Self, CodecError> {
+        let wanted = Wanted::Steer { text: held.text };
+        Ok(Self {
+            agent: field("agent", held.agent)?,
+            session: field("session", held.session)?,
+            epoch: held.epoch,
+            command: Command { id: field("id", held.id)?, by: field("by", held.by)?, wanted },
+        })
     }
 }
 
 /// Reads the order of a verb; the topic says which it is.
 pub(super) fn order(verb: Verb, body: Value) -> Result<VerbOrder, CodecError> {
-    let order: pb::VerbOrder = json::message("VerbOrder", body, Unknown::Ignored)?;
-    let wanted = match verb {
-        Verb::Steer => Wanted::Steer { text: order.text },
-        Verb::Interrupt => Wanted::Interrupt { reason: order.text },
+    let order: pb::VerbOrder = json::event(body)?;
+    let text = order.text.clone();
+    let mut order = VerbOrder::get(order)?;
+    order.command.wanted = match verb {
+        Verb::Steer => Wanted::Steer { text },
+        Verb::Interrupt => Wanted::Interrupt { reason: text },
         Verb::Pause => Wanted::Pause,
         Verb::Resume => Wanted::Resume,
     };
-    let (id, by) = (read::text("id", &order.id)?, read::text("by", &order.by)?);
-    Ok(VerbOrder {
-        agent: read::text("agent", &order.agent)?,
-        session: read::optional("session", &order.session)?,
-        epoch: order.epoch,
-        command: Command { id, by, wanted },
-    })
+    Ok(order)
 }
 
-/// A verb by its word.
-pub(super) fn verb(field: &str, text: &str) -> Result<Verb, CodecError> {
-    read::word(field, text, &Verb::ALL, Verb::as_str)
-}
-
-/// A stage by its word.
-pub(super) fn stage(field: &str, text: &str) -> Result<Stage, CodecError> {
-    read::word(field, text, &Stage::ALL, Stage::as_str)
-}
-
-impl From<&Receipt> for pb::VerbReceipt {
-    fn from(receipt: &Receipt) -> Self {
-        Self {
-            id: receipt.id.to_string(),
-            verb: receipt.verb.as_str().to_owned(),
-            run: receipt.run.to_string(),
-            by: receipt.by.to_string(),
-            stage: receipt.stage.as_str().to_owned(),
-            queued_unix_ms: receipt.queued.0,
-            delivered_unix_ms: receipt.delivered.map(|at| at.0),
-            ended_unix_ms: receipt.ended.map(|at| at.0),
-            why: receipt.why.clone(),
-        }
+message!(
+    Receipt,
+    VerbReceipt {
+        id,
+        verb,
+        run,
+        by,
+        stage,
+        queued: queued_unix_ms,
+        delivered: delivered_unix_ms,
+        ended: ended_unix_ms,
+        why,
     }
-}
+);
 
-impl TryFrom<pb::VerbReceipt> for Receipt {
-    type Error = CodecError;
-    fn try_from(receipt: pb::VerbReceipt) -> Result<Self, CodecError> {
-        Ok(Self {
-            id: read::text("id", &receipt.id)?,
-            verb: verb("verb", &receipt.verb)?,
-            run: read::text("run", &receipt.run)?,
-            by: read::text("by", &receipt.by)?,
-            stage: stage("stage", &receipt.stage)?,
-            queued: BusTime(receipt.queued_unix_ms),
-            delivered: receipt.delivered_unix_ms.map(BusTime),
-            ended: receipt.ended_unix_ms.map(BusTime),
-            why: receipt.why,
-        })
-    }
-}
-
-/// What an agent's record says of its verbs; nothing when there is nothing to say.
-pub(super) fn written(verbs: &Verbs) -> Option<pb::AgentVerbs> {
-    (*verbs != Verbs::default()).then(|| pb::AgentVerbs {
-        receipts: verbs.receipts.iter().map(Into::into).collect(),
-        paused_by: read::show(verbs.paused_by.as_ref()),
-    })
-}
-
-impl TryFrom<pb::AgentVerbs> for Verbs {
-    type Error = CodecError;
-    fn try_from(verbs: pb::AgentVerbs) -> Result<Self, CodecError> {
-        Ok(Self {
-            receipts: read::each("receipts", verbs.receipts)?,
-            paused_by: read::optional("pausedBy", &verbs.paused_by)?,
-        })
-    }
-}
+message!(Verbs, AgentVerbs { receipts, paused_by });

@@ -218,7 +218,7 @@ fn key_of(path: &Path) -> Result<KeyPair, CredsError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| CredsError::File { path: path.to_owned(), source })?;
     let broken =
-        || CredsError::Key { path: path.to_owned(), reason: "it has no user's key".to_owned() };
+        || CredsError::Key { path: path.to_owned(), reason: "it contains no user key".to_owned() };
     let seed = text.lines().find(|line| line.starts_with("SU")).ok_or_else(broken)?;
     KeyPair::from_seed(seed.trim()).map_err(|_| broken())
 }

@@ -44,7 +44,7 @@ impl Revoked {
             let text = std::fs::read_to_string(&path).map_err(|source| failed(&path, source))?;
             let at = text.trim().parse().map_err(|_| CredsError::Key {
                 path: path.clone(),
-                reason: "it does not say when that user was revoked".to_owned(),
+                reason: "the time of the revocation is missing".to_owned(),
             })?;
             revoked.insert(user.to_owned(), at);
         }

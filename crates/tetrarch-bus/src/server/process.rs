@@ -32,7 +32,7 @@ pub(super) fn spawn(binary: &Path, files: &ServerFiles) -> Result<(Child, u32), 
         .process_group(0)
         .spawn()
         .map_err(failed)?;
-    let pid = child.id().ok_or_else(|| failed(io::Error::other("it ended at once")))?;
+    let pid = child.id().ok_or_else(|| failed(io::Error::other("it exited at once")))?;
     Ok((child, pid))
 }
 

@@ -19,7 +19,7 @@ pub struct Version {
 
 /// A text that holds no release number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} holds no version such as 2.15.1")]
+#[error("cannot read a version such as 2.15.1 in {0:?}")]
 pub struct VersionError(pub String);
 
 impl fmt::Display for Version {

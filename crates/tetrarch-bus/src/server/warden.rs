@@ -44,7 +44,7 @@ pub async fn guard_pace(
         let answer = client.request(CONNECTIONS, asked.clone().into()).await;
         let answer = answer.map_err(|error| untold(error.to_string()))?;
         let found: Value = serde_json::from_slice(&answer.payload)
-            .map_err(|error| untold(format!("its connections cannot be read: {error}")))?;
+            .map_err(|error| untold(format!("cannot read its connections: {error}")))?;
         let now = Moment(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
         let told = told(&found, &fleet);
         let listed = u32::try_from(told.len()).unwrap_or(u32::MAX);
@@ -55,7 +55,7 @@ pub async fn guard_pace(
             tracing::error!(
                 ?name,
                 user,
-                "it publishes too fast or too much, or has too many connections: it is cut off for a while"
+                "it publishes too fast or too much, or has too many connections: it is disconnected for a while"
             );
         }
         let before = refused.len();

@@ -52,7 +52,7 @@ const TOKEN_BYTES_MAX: usize = 32;
 /// Why a text is no operation's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no operation's name; expected <family>.<verb>, each of a-z 0-9 _, at most {TOKEN_BYTES_MAX} characters"
+    "{text:?} is not an operation name; expected <family>.<verb>, each of a-z 0-9 _, at most {TOKEN_BYTES_MAX} characters"
 )]
 pub struct OpNameError {
     text: String,

@@ -10,12 +10,12 @@ use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, TableRow};
 
-/// What `advise` is told.
+/// Arguments of `advise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The score is 0.30 PATH + 0.20 RANK + 0.25 USER + 0.15 OVERSEER + 0.10 NEW, each from 0 to 1: the
-longest path below it, its PageRank, what people and the overseer say of its urgency, and 1 / (1 +
-days in the plan). What nobody said anything of counts as normal.
+longest path below the node, its PageRank, the priority set by people, the priority set by the
+overseer, and 1 / (1 + days in the plan). A priority that is not set counts as normal.
 
 Examples:
   tetrarch advise goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct AdviseArgs {
     /// The goal.
     epic: EpicId,
-    /// How many at most.
+    /// The most nodes to list [default: all].
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     limit: u32,
 }
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliEr
     let op = Op::Work(WorkOp { epic, verb: WorkVerb::Recommend { limit } });
     let reply = context.client().await?.operate(&op).await?;
     let unreadable = |error: String| {
-        CliError::new(Code::Failed, format!("the owner's answer cannot be read: {error}"))
+        CliError::new(Code::Failed, format!("cannot read the owner's answer: {error}"))
     };
     let data = reply.data.unwrap_or_default();
     let told: Value = serde_json::from_str(&data).map_err(|error| unreadable(error.to_string()))?;

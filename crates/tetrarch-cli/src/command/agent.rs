@@ -20,7 +20,7 @@ use crate::context::{Context, HumanClient, new_id};
 use crate::exit::{CliError, Code};
 use crate::output;
 
-/// What `agent` can do.
+/// Subcommands of `agent`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -33,72 +33,74 @@ Examples:
 pub(crate) enum AgentCommand {
     /// List agents, as `tetrarch get agents` does.
     List(ListFilter),
-    /// Add an agent that is a program of your own and speaks NATS itself.
+    /// Add an external agent: a program of yours that connects to NATS by itself.
     Add(AgentAddArgs),
-    /// Replace an agent's session: the present one is killed, the next goes on from the last checkpoint.
+    /// Replace an agent's session: kill it and continue from the last checkpoint in a new one.
     #[command(after_help = REPLACE_HELP)]
     Replace {
-        /// Who.
+        /// The agent.
         name: AgentId,
-        /// Which session; one that was replaced already is left as it is. The present one unless
-        /// said.
+        /// The session to replace; a session that was already replaced is not changed
+        /// [default: current session].
         #[arg(long)]
         session: Option<SessionId>,
-        /// Rather end its attempt as failed; its plan says whether another is made.
+        /// End the attempt as failed instead; the plan decides whether to retry.
         #[arg(long)]
         give_up: bool,
-        /// Why, for the log.
+        /// The reason, for the ledger.
         #[arg(long, default_value = "a human asked")]
         reason: String,
     },
-    /// Rotate an agent: it writes a checkpoint and goes on in a fresh session.
+    /// Rotate an agent: write a checkpoint and continue in a new session.
     #[command(after_help = ROTATE_HELP)]
     Rotate {
-        /// Who.
+        /// The agent.
         name: AgentId,
-        /// Why, for the log and its program.
+        /// The reason, for the ledger and the program.
         #[arg(long, default_value = "a human asked")]
         reason: String,
     },
-    /// Retire an agent: it and its children end for good.
+    /// Retire an agent and its children for good.
     Retire {
-        /// Who.
+        /// The agent.
         name: AgentId,
-        /// Why, for the log.
+        /// The reason, for the ledger.
         #[arg(long, default_value = "a human asked")]
         reason: String,
-        /// Retire it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
 }
 
 const REPLACE_HELP: &str = "\
-The name, its place in the tree, its work and its budget stay; nothing is charged to restart
-intensity. Without a host that can take it, it stays offline until one joins.
-Exits with 3 when there is no such agent or session, and with 5 when it has ended or is being
-stopped.";
+The agent keeps its name, its place in the tree, its work and its budget. The replacement does not
+count towards restart intensity. While no host can take the agent, it stays offline.
+
+Exit codes: 3 agent or session not found; 5 the agent has ended or is being stopped.";
 
 const ROTATE_HELP: &str = "\
-Its program reads a `rotate` line and has its host's `runs.drain` (30 s unless configured), then its
-processes are ended; see docs/stdio-protocol.md. A program that gives its result instead has finished.
-Exits with 3 when there is no such agent, and with 5 when it has no session that is at work.";
+The program reads a `rotate` line and has the time of `runs.drain` (default 30s) to write a
+checkpoint and end; then its processes are killed. A program that sends its result instead has
+finished. The protocol is described in docs/stdio-protocol.md.
 
-/// What `agent add` is told.
+Exit codes: 3 agent not found; 5 the agent has no working session.";
+
+/// Arguments of `agent add`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentAddArgs {
-    /// Its name, such as PO-demo.
+    /// The agent's name, such as PO-demo.
     name: AgentId,
-    /// It connects to the bus by itself.
+    /// The agent connects to the bus by itself.
     #[arg(long)]
     external: bool,
-    /// How its project delegates: solo, tight or orchestrator.
+    /// The delegation mode of its project: solo, tight or orchestrator.
     #[arg(long, value_parser = mode)]
     mode: Option<Mode>,
-    /// Tools its agents may use, with commas; * is all of them.
+    /// The tools its agents may use, separated by commas; * allows all.
     #[arg(long, value_delimiter = ',')]
     tools: Vec<String>,
-    /// What its project may spend.
+    /// The project's budget.
     #[command(flatten)]
     budget: BudgetLimitArgs,
 }
@@ -130,7 +132,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
             report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
         }
         AgentCommand::Retire { name, reason, confirm } => {
-            confirm.to(&format!("retire {name} and all below it for good"))?;
+            confirm.to(&format!("retire {name} and its descendants for good"))?;
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name.clone(), reason };
             let reply = context.client().await?.operate(&op).await?;
@@ -144,8 +146,8 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
 async fn present(client: &HumanClient, agent: &AgentId) -> Result<SessionId, CliError> {
     let reply = client.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
     reply.session.ok_or_else(|| {
-        let what = format!("{agent} has not begun a session yet");
-        CliError::new(Code::Conflict, what).hint("it does with its first registration")
+        let what = format!("{agent} has no session yet");
+        CliError::new(Code::Conflict, what).hint("it gets one when it registers")
     })
 }
 
@@ -156,23 +158,23 @@ fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
     let project = match name {
         AgentId::Po(project) => project.clone(),
         AgentId::Go | AgentId::Ho(_) => {
-            let what = format!("{name} cannot be external: it is part of Tetrarch");
+            let what = format!("{name} cannot be external: it is a part of Tetrarch");
             return refused(
                 what,
                 "start `tetrarch up`, `tetrarch serve --global` or `tetrarch host`",
             );
         }
         AgentId::Io(_) => {
-            let what = format!("{name} cannot be added: it comes with its human");
+            let what = format!("{name} cannot be added: it is created when its human joins");
             return refused(what, "add a project's orchestrator, PO-<project>");
         }
         AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
-            let what = format!("{name} cannot be added: sub-agents are admitted by the governor");
-            return refused(what, "ask for one, as `tetrarch spawn --help` shows");
+            let what = format!("{name} cannot be added: sub-agents are created by spawn requests");
+            return refused(what, "request one, see `tetrarch spawn --help`");
         }
     };
     if !external {
-        let what = format!("{name} would be hosted, which `agent add` does not do");
+        let what = format!("{name} would be a hosted agent, which `agent add` does not create");
         let hint = format!("create it with `tetrarch project create {project}`, or add --external");
         return refused(what, &hint);
     }
@@ -183,7 +185,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
     let project = addable(&args)?;
     if let Some(file) = &context.config.bus.credentials {
         let what = format!(
-            "a credential for {} cannot be made with {}: only the installation that started the bus can",
+            "cannot issue a credential for {} with {}: only the installation that started the bus can",
             args.name,
             file.display()
         );

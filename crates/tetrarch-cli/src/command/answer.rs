@@ -7,19 +7,20 @@ use super::project::report;
 use crate::context::Context;
 use crate::exit::CliError;
 
-/// What `answer` is told.
+/// Arguments of `answer`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch inbox
   tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one'
 
-A question is answered once: exits with 5 when somebody was faster, or nobody waits for the answer
-any more, and with 3 when there is no such question.")]
+A question is answered once.
+
+Exit codes: 3 question not found; 5 the question was already answered or withdrawn.")]
 pub(crate) struct AnswerArgs {
-    /// The question, as `tetrarch inbox` shows it.
+    /// The question's id, as shown by `tetrarch inbox`.
     question: QuestionId,
-    /// In words.
+    /// The answer.
     text: String,
 }
 

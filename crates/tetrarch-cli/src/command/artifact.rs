@@ -19,29 +19,29 @@ use crate::name::Digest;
 use crate::output::{self, Column, Listing, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
-/// Lists and gets artifacts.
+/// Lists and downloads artifacts.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ArtifactCommand {
-    /// List the files that runs stored, the newest first.
+    /// List artifacts, newest first.
     #[command(
         after_help = "Examples:\n  tetrarch artifact list\n  tetrarch artifact list --goal @last -o json"
     )]
     List {
-        /// Only those of this goal.
+        /// Filter by goal.
         #[arg(long)]
         goal: Option<EpicId>,
-        /// Only those of this project.
+        /// Filter by project.
         #[arg(long)]
         project: Option<ProjectName>,
     },
-    /// Write an artifact's bytes to standard output, or to a file.
+    /// Write an artifact to standard output or to a file.
     #[command(
         after_help = "Examples:\n  tetrarch artifact get 9f86d0...0a08 > report.md\n  tetrarch artifact get 9f86d081 --to report.md"
     )]
     Get {
-        /// Its sha256, or at least 6 digits that only one begins with.
+        /// The artifact's sha256, or a unique prefix of at least 6 digits.
         sha256: Digest,
-        /// The file to write; it appears whole or not at all.
+        /// The file to write. It is written completely or not at all.
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },

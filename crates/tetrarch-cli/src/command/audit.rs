@@ -22,7 +22,7 @@ use crate::output::{
     self, Cell, Column, Listing, StdoutReader, TableRow, Tone, now, one_line, say, stamp,
 };
 
-/// What `audit` is told.
+/// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -33,51 +33,51 @@ Examples:
   tetrarch audit export trail.jsonl
   tetrarch audit verify trail.jsonl
 
-It goes as far back as the ledger is kept (retention.ledger); what is to be kept for longer is exported."
+The trail is kept as long as the ledger (retention.ledger). Export it to keep it longer."
 )]
 pub(crate) struct AuditArgs {
-    /// Which acts.
+    /// Filters.
     #[command(flatten)]
     filter: AuditFilter,
-    /// What else to do.
+    /// The subcommand.
     #[command(subcommand)]
     command: Option<AuditCommand>,
 }
 
-/// What else `audit` can do.
+/// Subcommands of `audit`.
 #[derive(Debug, clap::Subcommand)]
 enum AuditCommand {
-    /// Write acts to a file in which each line has the sha256 of the line before.
+    /// Export the trail to a file whose lines form a hash chain.
     Export {
-        /// A file that does not exist yet.
+        /// The file to create; it must not exist.
         file: PathBuf,
-        /// Which acts.
+        /// Filters.
         #[command(flatten)]
         filter: AuditFilter,
     },
-    /// Check that an exported file is whole, and is what the ledger has when a bus runs.
+    /// Verify the hash chain of an export, and compare it with the ledger when a bus runs.
     Verify {
-        /// The file.
+        /// The exported file.
         file: PathBuf,
-        /// The head that the export said: whoever can write the file can make it anew, with another head.
+        /// The head that `audit export` printed. Without it, a rewritten file cannot be detected.
         #[arg(long, value_name = "SHA256")]
         head: Option<String>,
     },
 }
 
-/// Which acts are wanted.
+/// Filters.
 #[derive(Debug, clap::Args)]
 struct AuditFilter {
-    /// From so long ago (10m, 2h), from this moment (RFC 3339) or from this ledger sequence on.
+    /// Start at an age (10m, 2h), a time (RFC 3339) or a ledger sequence.
     #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
     since: Option<Since>,
-    /// Up to so long ago, this moment or this ledger sequence, without it.
+    /// Stop before an age, a time or a ledger sequence.
     #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
     until: Option<Since>,
-    /// Only acts of these, as in human:ada, 'human:*' or a credential's public key.
+    /// Filter by actor, such as human:ada, 'human:*' or a credential's public key.
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     who: Option<GlobMatcher>,
-    /// Only these acts, as in budget.raise or 'creds.*'.
+    /// Filter by act, such as budget.raise or 'creds.*'.
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     what: Option<GlobMatcher>,
 }
@@ -118,7 +118,7 @@ async fn list(context: &Context, filter: &AuditFilter) -> Result<(), CliError> {
     })
     .await?;
     tell_waiting(context)?;
-    let empty = "No privileged acts. `tetrarch events` lists everything that happened.";
+    let empty = "No privileged acts. `tetrarch events` lists all events.";
     output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty }).map(drop)
 }
 
@@ -245,9 +245,7 @@ async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> Result<
     tell_waiting(context)?;
     let written = OpenOptions::new().write(true).create_new(true).open(file);
     written.and_then(|mut to| to.write_all(text.as_bytes()).and_then(|()| to.sync_all())).map_err(
-        |error| {
-            CliError::new(Code::Failed, format!("{} cannot be written: {error}", file.display()))
-        },
+        |error| CliError::new(Code::Failed, format!("cannot write {}: {error}", file.display())),
     )?;
     let said = json!({"file": file, "entries": entries, "head": head});
     let line = format!(
@@ -259,23 +257,22 @@ async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> Result<
 
 async fn check(context: &Context, file: &Path, head: Option<&str>) -> Result<(), CliError> {
     let shown = file.display();
-    let bytes = std::fs::read(file).map_err(|error| {
-        CliError::new(Code::NotFound, format!("{shown} cannot be read: {error}"))
-    })?;
+    let bytes = std::fs::read(file)
+        .map_err(|error| CliError::new(Code::NotFound, format!("cannot read {shown}: {error}")))?;
     let broken = |broken: Broken| {
-        CliError::new(Code::Failed, format!("{shown} is not as it was exported: {broken}"))
-            .hint("what is before that line still holds")
+        CliError::new(Code::Failed, format!("{shown} is not a valid export: {broken}"))
+            .hint("the lines before it are valid")
     };
     let trail = verify(&bytes).map_err(broken)?;
     if let Some(wanted) = head.filter(|wanted| !trail.head.eq_ignore_ascii_case(wanted)) {
-        let what = format!("{shown} has the head {}, not {wanted}: it was made anew", trail.head);
+        let what = format!("{shown} has the head {}, not {wanted}: it was rewritten", trail.head);
         return Err(CliError::new(Code::Failed, what));
     }
     let (compared, how) = match compare(context, &trail).await? {
         Compared::Same => (true, "as the ledger has them".to_owned()),
         Compared::Not(why) => (false, format!("not compared with the ledger: {why}")),
         Compared::Different(it) => {
-            let what = format!("{shown} is whole, but not what the ledger has: {it}");
+            let what = format!("{shown} is intact, but differs from the ledger: {it}");
             return Err(CliError::new(Code::Failed, what));
         }
     };

@@ -26,39 +26,39 @@ use crate::snapshot::StateSnapshot;
 /// What is drawn for an amount of tokens in a minute, from none to the most there is.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What `budget` is told.
+/// Arguments of `budget`.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-SPENT is what the agent drew or used and what its ended children used, DRAWN the part of it that the
-agent holds for its own calls, RESERVED what its children were given. FREE is the rest. An agent that
-has no children has drawn all of its grant when it is started.
+SPENT is what the agent drew and what its ended children used. DRAWN is the part of SPENT that the
+agent holds for its own calls. RESERVED is what its living children were granted. FREE is the rest.
+An agent that cannot have children draws its whole grant at its start.
 
 Examples:
   tetrarch budget
-  tetrarch budget PO-demo --live          # with what hosts say of the last hour
+  tetrarch budget PO-demo --live          # with the usage that hosts report
   tetrarch budget PO-demo -o json
   tetrarch budget raise PO-demo --tokens +50k"
 )]
 pub(crate) struct BudgetArgs {
-    /// What else to do.
+    /// The subcommand.
     #[command(subcommand)]
     command: Option<BudgetCommand>,
-    /// Only this agent and those below it.
+    /// Show only this agent and its descendants.
     agent: Option<AgentId>,
-    /// Terminated agents too.
+    /// Include terminated agents.
     #[arg(short, long)]
     all: bool,
-    /// Listens to the hosts for a liveness window: what runs use now, and how fast.
+    /// Listen to the hosts for one liveness window and show current usage and burn rate.
     #[arg(long)]
     live: bool,
 }
 
-/// What `budget` can do beside showing.
+/// Subcommands of `budget`.
 #[derive(Debug, clap::Subcommand)]
 enum BudgetCommand {
-    /// Let an agent spend more than it was granted, while its run goes on.
+    /// Raise the grant of an agent while its run goes on.
     Raise(raise::RaiseArgs),
 }
 
@@ -83,7 +83,7 @@ async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
     if let Some(id) = &args.agent
         && !agents.contains_key(id)
     {
-        let what = format!("no agent {id} is known");
+        let what = format!("agent {id} was not found");
         return Err(CliError::new(Code::NotFound, what).hint("list agents with `tetrarch tree`"));
     }
     let living =

@@ -33,7 +33,7 @@ const MERGED_WITHIN: Duration = Duration::from_secs(60);
 /// Characters of one line of a diff that are shown.
 const LINE_MAX: usize = 2_000;
 
-/// What `change` can do.
+/// Subcommands of `change`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -41,20 +41,20 @@ Examples:
   tetrarch change show chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --apply")]
 pub(crate) enum ChangeCommand {
-    /// List changes that wait before the branches they are for.
+    /// List changes that wait for a decision.
     List {
-        /// Also those that are over.
+        /// Include closed changes.
         #[arg(long)]
         closed: bool,
     },
-    /// Show one with its diff.
+    /// Show a change and its diff.
     Show {
-        /// Which, as `tetrarch inbox` shows it.
+        /// The change's id, as shown by `tetrarch inbox`.
         change: ChangeId,
     },
 }
 
-/// What `approve` is told.
+/// Arguments of `approve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -62,49 +62,51 @@ Examples:
   tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --digest 3fb9...e1 --apply
   tetrarch approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-An approval is for exactly what was looked at, counts once and for a day. A change is merged by
-`tetrarch apply`, when as many people as people.approvals says have approved it; a draft of a plan at
-once. Exits with 5 when it is not what it was any more.")]
+An approval covers exactly the digest that was shown. It is valid for one day and used once. A
+change is merged by `tetrarch apply` after as many approvals as people.approvals requires. A plan
+draft is applied at once.
+
+Exit codes: 5 the change or the plan has changed since.")]
 pub(crate) struct ChangeApproveArgs {
-    /// The change or draft, as `tetrarch inbox` shows it.
+    /// The id of the change or draft, as shown by `tetrarch inbox`.
     id: Decidable,
-    /// The digest of the change that you looked at; what is there now unless said.
+    /// The digest of the change that you reviewed [default: current digest].
     #[arg(long)]
     digest: Option<String>,
-    /// Merge it too.
+    /// Merge the change after the approval.
     #[arg(long)]
     apply: bool,
-    /// What to note.
-    #[arg(long, default_value = "")]
+    /// A note, for the ledger.
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 
-/// What `deny` is told.
+/// Arguments of `deny`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch deny chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it breaks the old format'
   tetrarch deny drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
 pub(crate) struct ChangeDenyArgs {
-    /// The change or draft, as `tetrarch inbox` shows it.
+    /// The id of the change or draft, as shown by `tetrarch inbox`.
     id: Decidable,
-    /// Why, for whoever made it.
+    /// The reason, for the author.
     #[arg(long)]
     reason: String,
 }
 
-/// What `apply` is told.
+/// Arguments of `apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch apply chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch apply chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --no-wait
 
-Exits with 5 when it is not approved, or conflicts with its branch, which then stays as it was.")]
+Exit codes: 5 the change is not approved, or it conflicts with the branch (which is not changed).")]
 pub(crate) struct ChangeApplyArgs {
-    /// The change, approved.
+    /// The approved change.
     change: ChangeId,
-    /// Do not wait until it is merged.
+    /// Do not wait for the merge.
     #[arg(long)]
     no_wait: bool,
 }
@@ -148,7 +150,7 @@ async fn list(context: &Context, client: &HumanClient, closed: bool) -> Result<(
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "No changes wait for a decision. What a run commits in a worktree of its own is listed here; --closed shows decided ones.",
+            empty: "No changes wait for a decision. Commits of runs in isolated worktrees are listed here; --closed includes decided changes.",
         },
     )?;
     Ok(())
@@ -182,8 +184,8 @@ async fn read(client: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Chan
     let snapshot = StateSnapshot::read(&client.bus, &[Select::One(RecordKey::Change(id))]).await?;
     let found = snapshot.records.changes.get(&id).cloned();
     let change = found.ok_or_else(|| {
-        CliError::new(Code::NotFound, format!("there is no change {id}"))
-            .hint("list those that wait with `tetrarch inbox`")
+        CliError::new(Code::NotFound, format!("change {id} was not found"))
+            .hint("list open changes with `tetrarch inbox`")
     })?;
     Ok((snapshot, change))
 }
@@ -255,11 +257,8 @@ pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Resul
     let change = match id {
         Decidable::Draft(draft) => {
             if digest.is_some() {
-                let what = format!(
-                    "{draft} has no digest: a draft never changes, its id is what you looked at"
-                );
-                return Err(CliError::new(Code::Usage, what)
-                    .hint("say it without --digest; another version has another id"));
+                let what = format!("{draft} has no digest: a draft never changes");
+                return Err(CliError::new(Code::Usage, what).hint("omit --digest"));
             }
             return drafts::verdict(context, &client, draft, reason, DraftVerdict::Approve).await;
         }
@@ -330,9 +329,9 @@ async fn merge(
         }
     });
     let Ok(settled) = settled.await else {
-        let what = format!("{} has not answered for {id} yet", reply.detail);
+        let what = format!("{} has not reported on {id} yet", reply.detail);
         return Err(CliError::new(Code::Failed, what)
-            .hint(format!("look again with `tetrarch change show {id}`")));
+            .hint(format!("check again with `tetrarch change show {id}`")));
     };
     let (snapshot, change) = settled?;
     let why = format!("{id} is {}: {}", change.status, change.reason);
@@ -340,7 +339,7 @@ async fn merge(
         let files: Vec<String> = change.conflicts.iter().map(|file| visible(file)).collect();
         let what = if files.is_empty() { why } else { format!("{why}: {}", files.join(", ")) };
         return Err(CliError::new(Code::Conflict, what)
-            .hint("the branch is as it was; mend what is in the way and approve it again"));
+            .hint("the branch was not changed; resolve the cause and approve the change again"));
     }
     let value = snapshot.json(&Record::Change(Box::new(change)))?;
     output::record(context.output, &value, || format!("{why}\n"))?;

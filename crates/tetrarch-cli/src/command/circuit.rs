@@ -8,20 +8,22 @@ use super::project::report;
 use crate::context::Context;
 use crate::exit::CliError;
 
-/// What `circuit` can do.
+/// Subcommands of `circuit`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
-  tetrarch events --kind alert        # why it opened
+  tetrarch events --kind alert        # why the circuit opened
   tetrarch circuit close PO-demo
 
-A circuit opens when the children of an agent die too often (`limits.max_restarts` within
-`limits.restart_window`, or one task four times in three days). Nothing is started below it until
-it is closed. Exits with 3 when there is no such agent and with 5 when its circuit is not open.")]
+A circuit opens when the children of an agent fail too often: more than `limits.max_restarts` times
+within `limits.restart_window`, or one task four times in three days. Nothing is started below the
+agent until the circuit is closed.
+
+Exit codes: 3 agent not found; 5 the circuit is not open.")]
 pub(crate) enum CircuitCommand {
-    /// Close a circuit: counting begins anew.
+    /// Close a circuit and reset its failure count.
     Close {
-        /// Whose circuit.
+        /// The agent whose circuit is open.
         agent: AgentId,
     },
 }

@@ -20,7 +20,7 @@ const WITHIN: Duration = Duration::from_millis(800);
 /// Names that are offered at most.
 const OFFERED: usize = 200;
 
-/// What `completion` is told.
+/// Arguments of `completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,15 +28,15 @@ Examples:
   source <(tetrarch completion zsh)                   # in ~/.zshrc
   tetrarch completion fish | source                   # in ~/.config/fish/config.fish
 
-Completes commands, options and the names of what there is: goals, agents, runs, questions, changes. The
-names come from the fleet that is up; without one there are none.")]
+The script completes commands, options and names: goals, agents, runs, questions, changes. Names
+come from the running fleet; without one, only commands and options are completed.")]
 pub(crate) struct CompletionArgs {
     /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// A shell that can be told how to complete.
+/// Supported shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Shell {
     /// GNU Bash.

@@ -16,23 +16,23 @@ const IDLE: &str = "not used yet";
 /// Explains the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show each value with where it comes from.
+    /// Show each value and its source.
     #[command(
-        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json\n\nValues come from these places, the later one wins: built-in defaults, /etc/tetrarch/config.toml,\n$XDG_CONFIG_HOME/tetrarch/config.toml (~/.config/tetrarch/config.toml), ./tetrarch.toml, the file of\n--config, TETRARCH_<SECTION>_<KEY> variables, options."
+        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json\n\nValues are read in this order, later sources override earlier ones: built-in defaults,\n/etc/tetrarch/config.toml, $XDG_CONFIG_HOME/tetrarch/config.toml (~/.config/tetrarch/config.toml),\n./tetrarch.toml, the file of --config, TETRARCH_<SECTION>_<KEY> variables, options."
     )]
     Explain {
-        /// A key or a section; every key without one.
+        /// A key or a section [default: all keys].
         key: Option<String>,
     },
-    /// Print the configuration of a nats-server of your own that takes this installation's
-    /// credentials: alone, or one of a cluster.
+    /// Print the configuration of a nats-server that accepts this installation's credentials,
+    /// alone or in a cluster.
     #[command(
         after_help = "Examples:\n  tetrarch config server --name n1 --store /var/lib/nats > n1.conf\n  tetrarch config server --name n1 --store /var/lib/nats --cluster-listen 0.0.0.0:6222 \\\n    --route nats://n1:6222 --route nats://n2:6222 --route nats://n3:6222 > n1.conf\n\nThen set bus.url to the servers, separated by commas, and bus.replicas to 3."
     )]
     Server(ServerArgs),
-    /// Print the part of a nats-server's configuration that says whose credentials it takes.
+    /// Print the accounts and keys for a nats-server configuration that you write yourself.
     ///
-    /// A configuration kept by hand includes it. It holds no secret and is the same for all servers
+    /// Include it in the server's configuration. It holds no secret and is the same for all servers
     /// of a cluster.
     #[command(
         after_help = "Examples:\n  tetrarch config operator --data-dir /var/lib/tetrarch > operator.conf"
@@ -40,22 +40,22 @@ pub(crate) enum ConfigCommand {
     Operator,
 }
 
-/// A nats-server of one's own.
+/// Settings of a nats-server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerArgs {
-    /// Its name, its own in the cluster.
+    /// The server's name, unique in the cluster.
     #[arg(long)]
     name: String,
-    /// Where clients connect.
+    /// The address for clients.
     #[arg(long, default_value = "0.0.0.0:4222")]
     listen: String,
-    /// Where it keeps its streams.
+    /// The directory for its streams.
     #[arg(long)]
     store: PathBuf,
-    /// Where the other servers of the cluster connect; keep it from everybody else.
+    /// The address for the other servers of the cluster. Keep it private.
     #[arg(long)]
     cluster_listen: Option<String>,
-    /// A server of the cluster; may be given several times.
+    /// Another server of the cluster; repeatable.
     #[arg(long = "route", requires = "cluster_listen")]
     routes: Vec<String>,
 }
@@ -100,8 +100,8 @@ fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
     if let Some(key) = key
         && settings.is_empty()
     {
-        return Err(CliError::new(Code::NotFound, format!("there is no key or section {key:?}"))
-            .hint("`tetrarch config explain` lists every key"));
+        return Err(CliError::new(Code::NotFound, format!("no key or section named {key:?}"))
+            .hint("`tetrarch config explain` lists all keys"));
     }
     let listing = Listing {
         columns: vec![

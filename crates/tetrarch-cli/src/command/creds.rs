@@ -18,52 +18,52 @@ use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
 
-/// What `creds` can do.
+/// Subcommands of `creds`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = HELP)]
 pub(crate) enum CredsCommand {
-    /// Make a credential and print its file; a valid one is kept.
+    /// Issue a credential and print its file; a valid credential is kept.
     Issue {
-        /// Whose: an agent outside (PO-demo), a host (HO@h1), or a person (human:bob).
+        /// The name: an external agent (PO-demo), a host (HO@h1) or a person (human:bob).
         name: Principal,
-        /// What it says.
+        /// Contents of the credential.
         #[command(flatten)]
         terms: Terms,
     },
     /// List credentials.
     List,
-    /// Show a credential, without its key.
+    /// Show a credential without its key.
     Show {
-        /// Whose, as `creds list` shows it.
+        /// The name, as shown by `tetrarch creds list`.
         name: Principal,
     },
-    /// Replace a credential: the new one has another key, the old one is revoked.
+    /// Replace a credential by one with a new key and revoke the old one.
     Rotate {
-        /// Whose, as `creds list` shows it.
+        /// The name, as shown by `tetrarch creds list`.
         name: Principal,
-        /// What it says.
+        /// Contents of the credential.
         #[command(flatten)]
         terms: Terms,
     },
-    /// Revoke a credential: whoever is connected with it is cut off.
+    /// Revoke a credential and disconnect its clients.
     Revoke {
-        /// Whose, as `creds list` shows it.
+        /// The name, as shown by `tetrarch creds list`.
         name: Principal,
-        /// Revoke it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
 }
 
 const HELP: &str = "\
-A credential is a file of mode 0600 in the data directory; give it to whoever it is for. It is good for 90
-days unless said; those that stay here are renewed by `tetrarch up` after half of their time.
+A credential is a file of mode 0600 in the data directory. Give it to its owner. It is valid for
+90 days by default. `tetrarch up` renews the credentials of this machine after half of that time.
 
-What a person may do is their role:
+Roles of people, each including the one before:
   viewer    reads
-  operator  also has work begun, changed and ended; a goal may bring commands
-  approver  also decides what waits for a person, raises budgets and writes to agents
-  admin     also makes projects and changes profiles
+  operator  starts, changes and ends work; a goal may bring commands
+  approver  decides what waits for a person, raises budgets, writes to agents
+  admin     creates projects and changes profiles
 
 Examples:
   tetrarch creds issue human:carol --expires 30d --role operator
@@ -71,14 +71,14 @@ Examples:
   tetrarch creds rotate PO-demo
   tetrarch creds revoke human:bob --yes";
 
-/// What a credential says.
+/// Contents of a credential.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Terms {
-    /// How long it is good, as in 30d; 90 days unless said.
+    /// The validity, such as 30d [default: 90d].
     #[arg(long, value_name = "TIME", value_parser = length)]
     expires: Option<Millis>,
-    /// What a person may do: viewer, operator, approver or admin; the role of the credential before unless
-    /// said, admin of the first.
+    /// The role of a person: viewer, operator, approver or admin [default: the role of the
+    /// previous credential; admin for the first].
     #[arg(long, value_parser = person)]
     role: Option<Person>,
 }
@@ -98,14 +98,14 @@ impl Terms {
 
 fn person(text: &str) -> Result<Person, String> {
     let all = Person::ALL.map(Person::as_str);
-    let unknown = || format!("{text:?} is no role of a person: {}", all.join(", "));
+    let unknown = || format!("{text:?} is not a role of people: {}", all.join(", "));
     Person::ALL.into_iter().find(|person| person.as_str() == text).ok_or_else(unknown)
 }
 
 fn length(text: &str) -> Result<Millis, String> {
     let time = tetrarch_core::duration::parse(text).map_err(|error| error.to_string())?;
     if time < Millis::from_secs(60) {
-        return Err(format!("{time} is too short; a minute or more is allowed"));
+        return Err(format!("{time} is too short; the minimum is one minute"));
     }
     Ok(time)
 }
@@ -145,7 +145,7 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
         }
         CredsCommand::Revoke { name, confirm } => {
             let holder = holder(name.clone())?;
-            confirm.to(&format!("cut off {name} and whoever else has its credential"))?;
+            confirm.to(&format!("revoke the credential of {name} and disconnect all its clients"))?;
             authority.revoke(&holder).map_err(failed)?;
             tell(context, &authority).await?;
             let said = json!({"revoked": name.to_string()});
@@ -168,7 +168,8 @@ async fn issue(
     if let Some(held) = held.filter(|held| held.standing == CredentialStatus::Valid) {
         let other = terms.role.is_some_and(|role| CredentialRole::Human(role) != held.role);
         if terms.expires.is_some() || other {
-            let what = format!("{holder} has a valid credential of the role {}", role_of(&held));
+            let what =
+                format!("{holder} already has a valid credential of the role {}", role_of(&held));
             let options = terms.options();
             let hint = format!("`tetrarch creds rotate {holder}{options}` replaces it");
             return Err(CliError::new(Code::Conflict, what).hint(hint));
@@ -186,7 +187,7 @@ async fn issue(
 fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
     let dir = &context.config.bus.data_dir;
     if !makes && !Authority::is_kept(dir) {
-        let what = format!("{} holds no keys, so no credential was made here", dir.display());
+        let what = format!("{} has no keys, so it cannot have issued credentials", dir.display());
         return Err(CliError::new(Code::NotFound, what)
             .hint("use --data-dir to name the installation that started the bus"));
     }

@@ -27,7 +27,7 @@ use crate::snapshot::StateSnapshot;
 /// Entries of a journal that are shown: the last ones.
 const JOURNAL_SHOWN: usize = 20;
 
-/// What `describe` is told.
+/// Arguments of `describe`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -65,9 +65,9 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), Cli
     let bus = context.client().await?.bus;
     let mut snapshot = StateSnapshot::read(&bus, &thing.records()).await?;
     if snapshot.sequence(&thing.key()) == 0 {
-        let what = format!("nothing is known of {}", args.thing.0);
+        let what = format!("{} was not found", args.thing.0);
         return Err(CliError::new(Code::NotFound, what)
-            .hint("list what there is with `tetrarch get agents|hosts|runs|goals`"));
+            .hint("list known names with `tetrarch get agents|hosts|runs|goals`"));
     }
     add_what_it_points_to(&bus, &mut snapshot, &thing).await?;
     let journal = journal_of(&bus, &snapshot, &thing).await?;

@@ -18,19 +18,19 @@ use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, align, is_coloured};
 
-/// What `doctor` is told.
+/// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger\n  tetrarch doctor --accept-ledger 4711 --yes"
 )]
 pub(crate) struct DoctorArgs {
-    /// Fold the whole ledger, name every broken invariant, and compare the result with STATE.
+    /// Replay the whole ledger, report broken invariants and compare the result with STATE.
     #[arg(long)]
     check_ledger: bool,
-    /// Have the owner go on with a ledger that it does not recognize, when this is its last sequence.
+    /// Accept a ledger that the owner does not recognize; SEQ is its last sequence.
     #[arg(long, value_name = "SEQ", conflicts_with = "check_ledger")]
     accept_ledger: Option<u64>,
-    /// Accept the ledger without asking.
+    /// Do not ask for confirmation.
     #[command(flatten)]
     confirm: ConfirmArgs,
 }
@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
     let failed = checks.iter().filter(|check| check.verdict == CheckStatus::Fail).count();
     match (failed, unreachable) {
         (0, _) => Ok(()),
-        (_, true) => Err(CliError::new(Code::BusUnreachable, "the bus cannot be reached")),
+        (_, true) => Err(CliError::new(Code::BusUnreachable, "cannot connect to the bus")),
         (_, false) => Err(CliError::new(Code::Failed, format!("{failed} of the checks failed"))),
     }
 }

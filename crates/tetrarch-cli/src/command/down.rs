@@ -15,17 +15,18 @@ use crate::output;
 /// Time between two looks at whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What `down` is told.
+/// Arguments of `down`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch down
   tetrarch down --data-dir ./fleet --timeout 2m
 
-Goals, agents and mail stay: they go on at the next `tetrarch up`. Says so, and exits with 0, when
-nothing is up; exits with 1 when it does not end in time.")]
+Goals, agents and mail are kept and continue at the next `tetrarch up`.
+
+Exit codes: 0 stopped, or nothing was running; 1 not stopped in time.")]
 pub(crate) struct DownArgs {
-    /// How long to wait until it has ended, such as 90s.
+    /// The longest wait for the end, such as 90s.
     #[arg(long, value_parser = length, default_value = "1m")]
     timeout: Millis,
 }
@@ -41,29 +42,31 @@ fn length(text: &str) -> Result<Millis, String> {
 pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliError> {
     let dir = &context.config.bus.data_dir;
     if let Some(url) = &context.config.bus.url {
-        let what = format!("{url} is no bus of this installation");
+        let what = format!("{url} is not a bus of this installation");
         return Err(CliError::new(Code::Usage, what)
-            .hint("end its `tetrarch serve --global` and `tetrarch host` where they run"));
+            .hint("stop its `tetrarch serve --global` and `tetrarch host` where they run"));
     }
     let Some(pid) = holder(context)? else {
         let value = json!({"stopped": false, "dataDir": dir.display().to_string()});
-        output::record(context.output, &value, || format!("nothing is up in {}\n", dir.display()))?;
+        output::record(context.output, &value, || {
+            format!("nothing is running in {}\n", dir.display())
+        })?;
         return Ok(());
     };
     let unknown =
-        || CliError::new(Code::Failed, format!("{pid:?} in {} is no process", dir.display()));
+        || CliError::new(Code::Failed, format!("{pid:?} in {} is not a process id", dir.display()));
     let number: i32 = pid.parse().map_err(|_| unknown())?;
     let process = Pid::from_raw(number).ok_or_else(unknown)?;
     let until = Instant::now() + Duration::from_millis(args.timeout.0);
     kill_process(process, Signal::TERM).map_err(|error| {
-        CliError::new(Code::Denied, format!("process {pid} cannot be told to stop: {error}"))
+        CliError::new(Code::Denied, format!("cannot signal process {pid}: {error}"))
     })?;
     while holder(context)?.is_some_and(|holder| holder == pid) {
         if Instant::now() >= until {
             let what =
                 format!("process {pid} has not ended within {}", duration::print(args.timeout));
             return Err(CliError::new(Code::Failed, what).hint(format!(
-                "wait longer, as in `tetrarch down --timeout 5m`, or end it: kill -9 {pid}"
+                "wait longer with `tetrarch down --timeout 5m`, or kill it: kill -9 {pid}"
             )));
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -14,7 +14,7 @@ use crate::history::{self, Since};
 use crate::options::OutputFormat;
 use crate::output::{self, Cell, StdoutReader, Tone, stamp};
 
-/// What `events` is told.
+/// Arguments of `events`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,18 +23,18 @@ Examples:
   tetrarch events --follow --agent PO-demo
   tetrarch events -o json | jq .reason
 
-Without --since everything that is kept is shown; with --follow, what comes from now on.")]
+Without --since, all kept events are shown. With --follow, new events are shown.")]
 pub(crate) struct EventsArgs {
-    /// From so long ago (10m, 2h), from this moment (RFC 3339) or from this ledger sequence on.
+    /// Start at an age (10m, 2h), a time (RFC 3339) or a ledger sequence.
     #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
     since: Option<Since>,
-    /// Goes on with what comes, until it is interrupted.
+    /// Follow new output until interrupted.
     #[arg(short, long)]
     follow: bool,
-    /// Only events about this agent, or of its doing.
+    /// Filter by agent, as subject or actor.
     #[arg(long)]
     agent: Option<AgentId>,
-    /// Only events of this kind, such as run.state; a family such as run is fine too.
+    /// Filter by kind, such as run.state, or by a family of kinds, such as run.
     #[arg(long)]
     kind: Option<String>,
 }
@@ -70,7 +70,7 @@ fn check_kind(args: &EventsArgs) -> Result<(), CliError> {
         return Ok(());
     }
     let known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    Err(CliError::new(Code::Usage, format!("{kind:?} is no kind of event"))
+    Err(CliError::new(Code::Usage, format!("{kind:?} is not a kind of event"))
         .hint(format!("use one of {}", known.join(", "))))
 }
 

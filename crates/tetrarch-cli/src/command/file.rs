@@ -14,7 +14,7 @@ use crate::exit::CliError;
 use crate::output::{self, Column, Listing, TableRow, now};
 use crate::snapshot::StateSnapshot;
 
-/// What `file` can do.
+/// Subcommands of `file`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -22,14 +22,14 @@ Examples:
   tetrarch file list demo -o json
   tetrarch file release rsv_01JD8Z5W6T4QK3M9X2V7B1N0AC")]
 pub(crate) enum FileCommand {
-    /// List the paths that are held.
+    /// List reservations.
     List {
-        /// Of which project; of all unless said.
+        /// The project [default: all projects].
         project: Option<ProjectName>,
     },
-    /// End a reservation before its time.
+    /// Release a reservation before it expires.
     Release {
-        /// Which, as `file list` shows it.
+        /// The reservation's id, as shown by `tetrarch file list`.
         reservation: ReservationId,
     },
 }

@@ -20,43 +20,43 @@ use crate::options::OutputFormat;
 use crate::output::{self, Listing, StdoutReader, TableRow, is_coloured, now};
 use crate::snapshot::StateSnapshot;
 
-/// What `get` is told.
+/// Arguments of `get`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch get agents --project demo
   tetrarch get runs --state running -o wide
   tetrarch get nodes --epic @last
-  tetrarch get goals --all                # archived ones too
+  tetrarch get goals --all                # with archived goals
   tetrarch get agents PO-demo -o yaml
   tetrarch get agents --watch -o json")]
 pub(crate) struct GetArgs {
-    /// What to list.
+    /// The kind to list.
     #[arg(value_enum)]
     kind: ResourceKind,
-    /// Only the one of this name.
+    /// Show only this one.
     name: Option<String>,
-    /// Only those of this goal.
+    /// Filter by goal.
     #[arg(long)]
     epic: Option<EpicId>,
-    /// Which of them.
+    /// Filters.
     #[command(flatten)]
     filter: ListFilter,
 }
 
-/// Which things are listed.
+/// Filters of a list.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ListFilter {
-    /// Only those of this project.
+    /// Filter by project.
     #[arg(long)]
     project: Option<ProjectName>,
-    /// Only those in this state.
+    /// Filter by state.
     #[arg(long)]
     state: Option<String>,
-    /// Archived goals too.
+    /// Include archived goals.
     #[arg(short, long)]
     all: bool,
-    /// Goes on with what changes, until it is interrupted.
+    /// Watch for changes until interrupted.
     #[arg(short, long)]
     watch: bool,
 }
@@ -86,10 +86,10 @@ impl GetArgs {
     }
 }
 
-/// What can be listed.
+/// Kinds that can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ResourceKind {
-    /// Agents: GO, hosts' and projects' orchestrators, specialists, reviewers, workers.
+    /// Agents: orchestrators, specialists, reviewers and workers.
     #[value(alias = "agent")]
     Agents,
     /// Hosts.
@@ -146,20 +146,20 @@ impl ResourceKind {
     /// What is told instead of an empty list. `filtered`: there may be others.
     fn empty(self, filtered: bool) -> &'static str {
         match (self, filtered) {
-            (Self::Agents, false) => "No agents. Projects and running hosts have one each.",
+            (Self::Agents, false) => "No agents. Every project and every running host has one.",
             (Self::Hosts, false) => "No hosts. Start one with `tetrarch host` or `tetrarch up`.",
-            (Self::Runs, false) => "No runs. Each attempt of an agent at its work is one.",
+            (Self::Runs, false) => "No runs. A run is one attempt of an agent at its work.",
             (Self::Goals, false) => {
                 "No goals. Create one with `tetrarch run PLAN` or `tetrarch goal create PLAN`."
             }
             (Self::Nodes, false) => {
                 "No work. The phases, tasks and subtasks of goals are listed here."
             }
-            (Self::Agents, true) => "No agents match. Leave the filters out to list all.",
-            (Self::Hosts, true) => "No hosts match. Leave the filters out to list all.",
-            (Self::Runs, true) => "No runs match. Leave the filters out to list all.",
-            (Self::Goals, true) => "No goals match. Leave the filters out to list all.",
-            (Self::Nodes, true) => "No work matches. Leave the filters out to list all.",
+            (Self::Agents, true) => "No agents match. Remove the filters to list all.",
+            (Self::Hosts, true) => "No hosts match. Remove the filters to list all.",
+            (Self::Runs, true) => "No runs match. Remove the filters to list all.",
+            (Self::Goals, true) => "No goals match. Remove the filters to list all.",
+            (Self::Nodes, true) => "No work matches. Remove the filters to list all.",
         }
     }
 
@@ -212,7 +212,7 @@ fn check_state(args: &GetArgs) -> Result<(), CliError> {
     let allowed = args.kind.states();
     match &args.filter.state {
         Some(state) if !allowed.contains(&state.as_str()) => {
-            let what = format!("{state:?} is no state of {}s", args.kind.word());
+            let what = format!("{state:?} is not a state of {}s", args.kind.word());
             let hint = format!("use one of {}", allowed.join(", "));
             Err(CliError::new(Code::Usage, what).hint(hint))
         }

@@ -16,7 +16,7 @@ use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::CliError;
 
-/// What `goal` can do.
+/// Subcommands of `goal`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -25,83 +25,83 @@ Examples:
   tetrarch goal list --state paused
   tetrarch goal pause @last --reason 'wait for the review'
   tetrarch goal priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC high
-  tetrarch goal cancel site --yes           # the only open goal of project site
+  tetrarch goal cancel site --yes           # the only open goal of the project site
 
-While a goal is paused nothing new begins, and what runs goes on. A cancelled goal's programs are
-asked to stop; `tetrarch run` follows a goal from its beginning to its end.")]
+A paused goal starts no new work; running work goes on. A cancelled goal stops its running
+programs. `tetrarch run` creates a goal and follows it to its end.")]
 pub(crate) enum GoalCommand {
-    /// Create a goal and give it to a project.
+    /// Create a goal in a project.
     Create(GoalCreateArgs),
-    /// List goals; archived ones with --all.
+    /// List goals; --all includes archived goals.
     List(ListFilter),
     /// Show everything about a goal.
     Show {
         /// The goal.
         epic: EpicId,
     },
-    /// Pause a goal: nothing new begins for it.
+    /// Pause a goal: start no new work.
     Pause(GoalMoveArgs),
     /// Resume a paused goal.
     Resume(GoalMoveArgs),
-    /// Cancel a goal and stop what runs for it.
+    /// Cancel a goal and stop its running work.
     Cancel {
-        /// Which goal, and why.
+        /// The goal and the reason.
         #[command(flatten)]
         goal: GoalMoveArgs,
-        /// Cancel it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
-    /// Archive a closed goal: lists leave it out.
+    /// Archive a closed goal.
     Archive(GoalMoveArgs),
-    /// Set how urgent a goal is.
+    /// Set the priority of a goal.
     Priority {
         /// The goal.
         epic: EpicId,
-        /// 0 to 100, low, normal, high, urgent, or none to take it back.
+        /// The priority: 0 to 100, low, normal, high, urgent, or none to unset it.
         #[arg(value_parser = priority)]
         priority: PriorityChange,
-        /// Why.
-        #[arg(long, default_value = "")]
+        /// The reason.
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
     },
 }
 
-/// What `goal create` is told.
+/// Arguments of `goal create`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GoalCreateArgs {
-    /// What is to be done.
+    /// The work.
     #[command(flatten)]
     pub(super) work: WorkArgs,
 }
 
-/// A goal and whose work it is to be.
+/// A goal and its project.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WorkArgs {
-    /// The plan: YAML, TOML or JSON.
+    /// The plan file: YAML, TOML or JSON.
     #[arg(conflicts_with = "title")]
     pub(super) plan: Option<PathBuf>,
-    /// The goal in one line, instead of a plan: one task.
+    /// A goal in one line instead of a plan file; it gets one task.
     #[arg(long)]
     pub(super) title: Option<String>,
-    /// The project that works on it; the plan's own, or `main`, unless said.
+    /// The project that works on the goal [default: the plan's project, or `main`].
     #[arg(long)]
     pub(super) project: Option<String>,
-    /// Profiles that it comes with besides the plan's own: a mapping from names to profiles.
+    /// A file of profiles to add to the plan's own: a mapping from names to profiles.
     #[arg(long, value_name = "FILE")]
     pub(super) profiles: Option<PathBuf>,
-    /// What the plan's programs get as TETRARCH_ARGS.
+    /// Arguments for the plan's programs, passed as TETRARCH_ARGS.
     #[arg(last = true)]
     pub(super) arguments: Vec<String>,
 }
 
-/// Which goal, and why.
+/// The goal and the reason.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GoalMoveArgs {
     /// The goal.
     epic: EpicId,
-    /// Why.
-    #[arg(long, default_value = "")]
+    /// The reason.
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
         GoalCommand::Pause(args) => decide(context, args, GoalVerb::Pause).await,
         GoalCommand::Resume(args) => decide(context, args, GoalVerb::Resume).await,
         GoalCommand::Cancel { goal, confirm } => {
-            confirm.to(&format!("cancel {} and stop what runs for it", goal.epic))?;
+            confirm.to(&format!("cancel {} and stop its running work", goal.epic))?;
             decide(context, goal, GoalVerb::Cancel).await
         }
         GoalCommand::Archive(args) => decide(context, args, GoalVerb::Archive).await,

@@ -9,19 +9,19 @@ use tetrarch_runner::{GuardDuty, HostLife, guard_main};
 
 use crate::exit::CliError;
 
-/// Stands guard over a host's programs.
+/// Guards a host's programs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GuardArgs {
-    /// The life of the host, as its programs carry it.
+    /// The id of the host's life, as its programs carry it.
     #[arg(long)]
     life: HostLife,
-    /// How long programs may be frozen before they are killed, in milliseconds.
+    /// The longest freeze before programs are killed, in milliseconds.
     #[arg(long, value_name = "MS")]
     freeze_max_ms: u64,
-    /// The control group of the host's runs.
+    /// The cgroup of the host's runs.
     #[arg(long, value_name = "DIR")]
     cgroup: Option<PathBuf>,
-    /// Most processes of one run.
+    /// The most processes of one run.
     #[arg(long, value_name = "NUMBER")]
     processes_max: Option<u64>,
 }

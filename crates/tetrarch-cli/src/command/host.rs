@@ -42,48 +42,48 @@ const BEATS: usize = 16;
     after_help = "Examples:\n  tetrarch host\n  tetrarch host list\n  tetrarch host --name build-2 --label zone=b --capacity 16"
 )]
 pub(crate) struct HostArgs {
-    /// What else to do.
+    /// The subcommand.
     #[command(subcommand)]
     command: Option<HostCommand>,
-    /// The host's name; the machine's own unless said.
+    /// The host's name [default: the machine's name].
     #[arg(long)]
     name: Option<String>,
-    /// A label for placement; may be given several times.
+    /// A label for placement; repeatable.
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
-    /// Places for agents with work, which orchestrators need none of; 4 for each core unless said.
+    /// How many agents may work at the same time; orchestrators do not count [default: 4 for each core].
     #[arg(long)]
     capacity: Option<u32>,
-    /// Stop when standard input ends.
+    /// Stop at the end of standard input.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
 }
 
-/// What `host` can do beside running.
+/// Subcommands of `host`.
 #[derive(Debug, clap::Subcommand)]
 enum HostCommand {
     /// List hosts, as `tetrarch get hosts` does.
     List(ListFilter),
-    /// Make the credential with which a host on another machine joins this installation.
+    /// Issue the credential for a host on another machine.
     #[command(
-        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable by the user that runs the host alone, and name it there with\n--credentials or bus.credentials; the address with --url or bus.url. A bus that `tetrarch up` started\nwith --listen needs tls/ca.pem of its data directory there too, with --tls-ca or bus.tls_ca. Whoever holds it can act as that host."
+        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable only by the user that runs the host. Name it there with\n--credentials or bus.credentials, and the bus with --url or bus.url. For a bus that `tetrarch up`\nstarted with --listen, copy tls/ca.pem of its data directory too and name it with --tls-ca or\nbus.tls_ca. Keep the credential secret: its holder can act as that host."
     )]
     Credential {
         /// The host.
         name: HostName,
     },
-    /// Drain a host: it takes no more agents, and its own go on elsewhere.
+    /// Drain a host: accept no agents and move its agents to other hosts.
     #[command(after_help = DRAIN_HELP)]
     Drain {
         /// The host.
         name: HostName,
-        /// Have it take agents again.
+        /// Accept agents again.
         #[arg(long)]
         undo: bool,
-        /// Why, for the log.
-        #[arg(long, default_value = "")]
+        /// The reason, for the ledger.
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
-        /// Drain it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
@@ -92,10 +92,10 @@ enum HostCommand {
     Forget {
         /// The host.
         name: HostName,
-        /// Why, for the log.
-        #[arg(long, default_value = "")]
+        /// The reason, for the ledger.
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
-        /// Forget it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
@@ -105,19 +105,21 @@ const FORGET_HELP: &str = "\
 Examples:
   tetrarch host forget build-2 --reason 'sold' --yes
 
-The host must be gone, and no agent placed on it. Its worktrees stay where they are; its credential is
-revoked with `tetrarch creds revoke HO@build-2`. A host that joins under this name again is a new one. Exits
-with 3 when there is no such host, and with 5 while it lives or has agents.";
+The host must be offline and have no agents. Its worktrees stay on its disk. Revoke its credential
+with `tetrarch creds revoke HO@build-2`. A host that joins under this name later is a new host.
+
+Exit codes: 3 host not found; 5 the host is alive or has agents.";
 
 const DRAIN_HELP: &str = "\
 Examples:
   tetrarch host drain build-2 --reason 'new disks' --yes
   tetrarch host drain build-2 --undo
 
-Each agent on it is asked to write a checkpoint and end (runs.drain, 30 s, then its processes are
-ended), and goes on from there on another host; without one that has room it waits offline. The host
-stays drained when it is started again, until --undo. Exits with 3 when there is no such host, and with
-5 when it is as it is wanted already.";
+Each agent on the host writes a checkpoint within runs.drain (default 30s) and continues on another
+host. While no other host has room, the agent waits offline. The host stays drained over restarts
+until --undo.
+
+Exit codes: 3 host not found; 5 the host is already drained, or not drained with --undo.";
 
 impl HostArgs {
     /// Whether it runs the orchestrator of this host, rather than to ask something and end.
@@ -144,7 +146,7 @@ fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
     if let Some(ca) = context.tls_ca() {
         let url = context.urls()?.join(",");
         say(&format!(
-            "that machine needs {} as well, named with --tls-ca, and {url} with --url",
+            "copy {} to that machine too; name it with --tls-ca, and {url} with --url",
             ca.display()
         ));
     }
@@ -159,7 +161,7 @@ async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
         HostCommand::Credential { name } => credential(context, name),
         HostCommand::Drain { name, undo, reason, confirm } => {
             if !undo {
-                confirm.to(&format!("move every agent of {name} elsewhere"))?;
+                confirm.to(&format!("move all agents of {name} to other hosts"))?;
             }
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
             let reply = context.client().await?.operate(&op).await?;
@@ -189,7 +191,7 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
     let mark = HostLife::new(&name, &instance.id, life);
     let cleared = clear_earlier_lives(&mark).await;
     if cleared.killed > 0 {
-        tracing::warn!(killed = cleared.killed, "ended what an earlier life of this host left");
+        tracing::warn!(killed = cleared.killed, "ended processes of an earlier life of this host");
     }
     check_freezing(&context.config.settings, freeze_time(&mark))?;
     let guard = guard(context, &mark).await?;
@@ -233,7 +235,7 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
         }
     }
     if beats.send(LeaseUpdate::End).await.is_err() {
-        tracing::error!("nobody kept the guard");
+        tracing::error!("the task that keeps the guard ended");
     }
     if let Err(error) = guarding.await {
         tracing::error!(%error, "keeping the guard failed");
@@ -277,11 +279,8 @@ fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
     let data_dir = &context.config.bus.data_dir;
     Instance::kept(data_dir, &format!("host-{name}"))?.ok_or_else(|| {
         let dir = data_dir.display();
-        CliError::new(
-            Code::Conflict,
-            format!("HO@{name} is held by another process that uses {dir}"),
-        )
-        .hint("give this one another --name, or stop the other")
+        CliError::new(Code::Conflict, format!("another process runs HO@{name} with {dir}"))
+            .hint("use another --name, or stop the other process")
     })
 }
 
@@ -296,7 +295,7 @@ async fn guard(context: &Context, life: &HostLife) -> Result<GuardProcess, CliEr
         cgroup_parent: None,
     };
     let failed = |error| {
-        CliError::new(Code::Failed, format!("the guard of this host does not start: {error}"))
+        CliError::new(Code::Failed, format!("cannot start the guard of this host: {error}"))
             .hint("check the host's limits for processes and memory")
     };
     GuardProcess::start(config).await.map_err(failed)

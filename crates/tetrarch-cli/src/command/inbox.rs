@@ -22,7 +22,7 @@ use crate::obstacles;
 use crate::output::{self, Cell, Column, Listing, TableRow, Tone, age, now};
 use crate::snapshot::StateSnapshot;
 
-/// What `inbox` is told.
+/// Arguments of `inbox`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +34,10 @@ Examples:
   tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --apply
   tetrarch deny drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
 pub(crate) struct InboxArgs {
-    /// Also what others are asked.
+    /// Include what waits for other people.
     #[arg(long)]
     everyone: bool,
-    /// Also what was decided, answered or withdrawn.
+    /// Include what was decided, answered or withdrawn.
     #[arg(long)]
     closed: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "Nothing waits for you. Questions, changes to approve and proposed plans are listed here; --everyone shows what others are asked.",
+            empty: "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.",
         },
     )?;
     if !output::is_for_programs(context.output) && !next.is_empty() {

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use crate::exit::{CliError, Code};
 use crate::output;
 
-/// What `init` is told.
+/// Arguments of `init`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch init
   tetrarch init release.yaml
 
-The plan builds and tests what is in the directory (a Makefile, Cargo, npm and Python are recognised), has
-a review by exit code and a specialist who reports. Every line of it is explained and meant to be changed.")]
+The plan builds and tests the current directory (Makefile, Cargo, npm and Python are recognised),
+reviews by exit code and ends with a report by a specialist. Comments explain every line.")]
 pub(crate) struct InitArgs {
-    /// The file to write; one that is there is left as it is.
+    /// The file to write; an existing file is not changed.
     #[arg(default_value = "plan.yaml")]
     file: PathBuf,
 }
@@ -51,15 +51,15 @@ pub(super) fn run(args: &InitArgs) -> Result<(), CliError> {
     let written = OpenOptions::new().write(true).create_new(true).open(&args.file);
     written.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
         if error.kind() == ErrorKind::AlreadyExists {
-            let what = format!("{file} is there already and is left as it is");
+            let what = format!("{file} already exists and was not changed");
             return CliError::new(Code::Conflict, what)
                 .hint("name another file, as in `tetrarch init release.yaml`");
         }
         CliError::new(Code::Failed, format!("cannot write {file}: {error}"))
-            .hint("go where you may write, or name another file")
+            .hint("change to a writable directory, or name another file")
     })?;
     let said = format!(
-        "wrote {file}\n  next: read and change it, `tetrarch plan check {file}`, `tetrarch run {file}`"
+        "wrote {file}\n  next: edit it, then `tetrarch plan check {file}`, `tetrarch run {file}`"
     );
     output::text(&said).map(drop)
 }

@@ -14,18 +14,18 @@ use crate::exit::CliError;
 use crate::output::{self, Cell, Sheet, is_coloured};
 use crate::snapshot::{StateSnapshot, no_plan_of};
 
-/// What `insights` is told.
+/// Arguments of `insights`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The critical path is the longest chain of work, in its order. A node HOLDS UP what is not done and
-waits for it, directly or not. RANK is its PageRank: how much of the plan rests on it, all of them
-together being 1.
+The critical path is the longest chain of work, in order. HOLDS UP is the number of unfinished
+nodes that wait for a node, directly or indirectly. RANK is the PageRank of a node; all ranks add
+up to 1.
 
 Examples:
   tetrarch insights goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch insights goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json")]
 pub(crate) struct InsightsArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
 }
 

@@ -26,26 +26,27 @@ use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader};
 use crate::snapshot::StateSnapshot;
 
-/// What `logs` is told.
+/// Arguments of `logs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC        # of its present or last run
+  tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC        # the current or last run
   tetrarch logs run_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json
   tetrarch logs run_01JD8Z5W6T4QK3M9X2V7B1N0AC --tail 20
-  tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC -f      # until the run ends
-  tetrarch logs T1.2 -f                              # of its latest run, in the only open goal
+  tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC -f      # follow until the run ends
+  tetrarch logs T1.2 -f                              # the latest run, in the only open goal
   tetrarch logs @last/T1.2 --tail 20
-  tetrarch logs 9f86d0...0a08                        # of a run that is forgotten, by its archive
+  tetrarch logs 9f86d0...0a08                        # a forgotten run, by its archive
 
-The journal of a run that ended is kept as an artifact for 30 days; `tetrarch describe <run>` names it.")]
+The journal of an ended run is kept as an artifact for 30 days. `tetrarch describe <run>` shows
+its name.")]
 pub(crate) struct LogsArgs {
-    /// An agent, a run, a node (T1.2 or <goal>/T1.2), or the artifact that a run's journal is kept as.
+    /// An agent, a run, a node (T1.2 or <goal>/T1.2), or the artifact of a journal.
     name: Journal,
-    /// Go on with what comes, until the run ends.
+    /// Follow new entries until the run ends.
     #[arg(long, short)]
     follow: bool,
-    /// Only so many of the last entries, and what comes.
+    /// Show only the last COUNT entries.
     #[arg(long, value_name = "COUNT")]
     tail: Option<usize>,
 }
@@ -231,18 +232,18 @@ async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), C
         let known =
             StateSnapshot::read(bus, &[Select::One(RecordKey::Agent(agent.clone()))]).await?;
         let Some(known) = known.records.agents.get(&agent) else {
-            return Err(missing(format!("there is no {agent}")));
+            return Err(missing(format!("{agent} was not found")));
         };
         let work = known.work.as_ref().map(|work| work.run);
         work.ok_or_else(|| {
-            let what = "makes no runs: orchestrators and external agents keep no journal";
+            let what = "has no runs: orchestrators and external agents keep no journal";
             missing(format!("{agent} {what}"))
         })?
     };
     let wanted = [RecordKey::Run(run), RecordKey::RunStatus(run)].map(Select::One);
     let known = StateSnapshot::read(bus, &wanted).await?.records;
     let (Some(made), Some(status)) = (known.runs.get(&run), known.run_status.get(&run)) else {
-        return Err(missing(format!("there is no {run}")));
+        return Err(missing(format!("{run} was not found")));
     };
     Ok((JournalName::of(made), status.archive.clone()))
 }

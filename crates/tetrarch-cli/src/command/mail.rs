@@ -32,7 +32,7 @@ const SENT_WITHIN: Duration = Duration::from_secs(15);
 /// Characters of a message that a list shows.
 const SAID_SHOWN: usize = 80;
 
-/// What `mail` can do.
+/// Subcommands of `mail`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -43,49 +43,49 @@ Examples:
   tetrarch mail read 4711
   tetrarch mail dead --since 1d")]
 pub(crate) enum MailCommand {
-    /// Write to an agent or a human.
+    /// Send mail to an agent or a human.
     Send(SendArgs),
-    /// List what was written to you, or to somebody else.
+    /// List your mail, or the mail of somebody else.
     List {
-        /// Whose mail; yours unless said.
+        /// The recipient [default: you].
         who: Option<Principal>,
-        /// From so long ago (10m, 2h) or from this sequence on.
+        /// Start at an age (10m, 2h) or a sequence.
         #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
         since: Option<Since>,
-        /// Include the answers to your own commands.
+        /// Include answers to your own commands.
         #[arg(long)]
         replies: bool,
     },
-    /// List mail and control that no reader took, with the reasons.
+    /// List dead letters and their reasons.
     Dead {
-        /// From so long ago (10m, 2h) or from this sequence on.
+        /// Start at an age (10m, 2h) or a sequence.
         #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
         since: Option<Since>,
     },
-    /// Show messages whole; the newest unless said.
+    /// Show messages in full.
     Read {
-        /// Their sequences, as `mail list` shows them.
+        /// Sequences, as shown by `tetrarch mail list` [default: newest message].
         seq: Vec<u64>,
-        /// Whose mail; yours unless said.
+        /// The recipient [default: you].
         #[arg(long, value_name = "WHO")]
         of: Option<Principal>,
     },
 }
 
-/// What `mail send` is told.
+/// Arguments of `mail send`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SendArgs {
-    /// To whom: an agent, or human:<name>.
+    /// The recipient: an agent or human:<name>.
     to: Principal,
-    /// In words.
+    /// The text.
     text: String,
-    /// The epic it is about.
+    /// The goal that the message is about.
     #[arg(long)]
     epic: Option<EpicId>,
-    /// Ask to be told when it is delivered and when it is consumed.
+    /// Request receipts for delivery and consumption.
     #[arg(long)]
     receipt: bool,
-    /// Wait so long until it is consumed, or nobody will handle it.
+    /// The longest wait for consumption or failure.
     #[arg(long, value_name = "TIME", requires = "receipt", value_parser = tracking::patience)]
     wait: Option<Duration>,
 }
@@ -149,7 +149,7 @@ async fn check_reads(client: &HumanClient, agent: &AgentId) -> Result<(), CliErr
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     match snapshot.records.agents.get(agent) {
-        None => Err(CliError::new(Code::NotFound, format!("there is no agent {agent}"))
+        None => Err(CliError::new(Code::NotFound, format!("agent {agent} was not found"))
             .hint("list agents with `tetrarch get agents`")),
         Some(found) if found.liveness == Liveness::Terminated => {
             let what = format!("{agent} is terminated: {}", found.reason);
@@ -168,7 +168,7 @@ async fn messages(context: &Context, who: Option<Principal>) -> Result<Vec<MailM
 /// A connection with the owner's credential, for what nobody else may read.
 async fn of_owner(context: &Context, wanted: &str) -> Result<Bus, CliError> {
     if let Some(file) = &context.config.bus.credentials {
-        let what = format!("{wanted} cannot be read with {}", file.display());
+        let what = format!("the mail of {wanted} cannot be read with {}", file.display());
         return Err(CliError::new(Code::Denied, what)
             .hint("read it on the machine that runs `tetrarch up`"));
     }
@@ -210,7 +210,7 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
         &Listing {
             columns,
             rows: rows.collect(),
-            empty: "No dead letters. Messages that nobody could handle are listed here with the reason.",
+            empty: "No dead letters. Messages that could not be handled are listed here with the reason.",
         },
     )?;
     Ok(())
@@ -250,7 +250,7 @@ async fn list(
         &Listing {
             columns,
             rows,
-            empty: "No mail. What agents and people write to this mailbox is listed here for as long as mail is kept.",
+            empty: "No mail. Messages to this mailbox are listed here until they expire.",
         },
     )?;
     Ok(())
@@ -368,11 +368,11 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Resul
     };
     let missing = wanted.iter().find(|seq| !messages.iter().any(|message| message.seq == **seq));
     if let Some(seq) = missing {
-        return Err(CliError::new(Code::NotFound, format!("there is no message {seq} here"))
+        return Err(CliError::new(Code::NotFound, format!("message {seq} was not found"))
             .hint("list them with `tetrarch mail list`"));
     }
     if chosen.is_empty() {
-        return Err(CliError::new(Code::NotFound, "there is no mail"));
+        return Err(CliError::new(Code::NotFound, "no mail was found"));
     }
     let values = Value::Array(chosen.iter().map(|message| value(message)).collect());
     output::record(context.output, &values, || {

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use crate::exit::{CliError, Code};
 
-/// What `man` is told.
+/// Arguments of `man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch man | man -l -
   tetrarch man ~/.local/share/man/man1      # then `man tetrarch-goal-create`")]
 pub(crate) struct ManArgs {
-    /// Where to write a page for each command; none prints the program's own.
+    /// The directory for one page per command [default: print the main page].
     dir: Option<PathBuf>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: ManArgs, command: clap::Command) -> Result<(), CliError>
     match args.dir {
         Some(dir) => {
             let failed = |error: std::io::Error| {
-                let what = format!("the pages cannot be written to {}: {error}", dir.display());
+                let what = format!("cannot write the pages to {}: {error}", dir.display());
                 CliError::new(Code::Failed, what)
             };
             std::fs::create_dir_all(&dir).map_err(failed)?;

@@ -26,7 +26,7 @@ use crate::obstacles;
 use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, now, stamp};
 use crate::snapshot::{StateSnapshot, no_plan_of};
 
-/// What `plan` can do.
+/// Subcommands of `plan`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -40,56 +40,56 @@ Examples:
   tetrarch plan propose --goal 'say what the log is about'
   tetrarch plan provenance goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-A change is made for a version of the plan: the one it has, unless --base says another. What changed
-since and has nothing to do with it is kept; otherwise it is refused with 5, and `plan diff` shows what
-came between. What is done stays done, what is worked on is not touched, and no id is used again: what
-goes away stays in the plan as cancelled.")]
+A change is made for a base version of the plan: the current one, or the one given with --base.
+Unrelated changes since then are kept. A conflicting change is refused with exit code 5; `plan
+diff` shows what came between. Work that is done or in progress is not changed. Ids are never
+reused: removed nodes stay in the plan as cancelled.")]
 pub(crate) enum PlanCommand {
-    /// Show a plan as it is now.
+    /// Show the current plan.
     Show {
-        /// The epic.
+        /// The goal.
         epic: EpicId,
     },
-    /// Check plan files and say everything that is wrong with them; a bus is needed only for --project.
+    /// Check plan files and report all errors; only --project needs a bus.
     Check(check::PlanCheckArgs),
-    /// Ask the planner configured here for a plan and print it; nothing is changed.
+    /// Print a plan made by the configured planner, without applying it.
     Propose {
-        /// The epic for whose goal it is.
+        /// The goal to plan.
         #[arg(required_unless_present = "goal")]
         epic: Option<EpicId>,
-        /// A goal in one line, instead of an epic.
+        /// A goal in one line instead of an existing goal.
         #[arg(long, conflicts_with = "epic")]
         goal: Option<String>,
     },
-    /// Show what the planner was asked about an epic, and what it answered.
+    /// Show the planner's prompts and answers for a goal.
     Provenance {
-        /// The epic.
+        /// The goal.
         epic: EpicId,
     },
-    /// Show every version of a plan: when, by whom, why and what moved.
+    /// Show all versions of a plan: time, author, reason and changes.
     History {
-        /// The epic.
+        /// The goal.
         epic: EpicId,
     },
-    /// Show what lies between two versions of a plan.
+    /// Show the difference between two versions of a plan.
     Diff(diff::PlanDiffArgs),
-    /// Change a plan to what a file says.
+    /// Change a plan to match a file.
     Apply(change::PlanApplyArgs),
-    /// Propose what a file says, and leave it to others to decide.
+    /// Propose a change of a plan for review.
     Draft(change::PlanDraftArgs),
     /// Add a task to a phase, or a subtask to a task.
     Add(change::PlanAddArgs),
-    /// Give a task subtasks.
+    /// Split a task into subtasks.
     Split(change::PlanSplitArgs),
-    /// Make several leaves one.
+    /// Merge several leaves into one.
     Merge(change::PlanMergeArgs),
-    /// List what was proposed.
+    /// List the drafts of a plan.
     Drafts(drafts::DraftsArgs),
-    /// Apply what was proposed.
+    /// Approve a draft and apply it.
     Approve(drafts::DraftApproveArgs),
-    /// Leave a proposal open and tell its author what to change.
+    /// Ask the author of a draft for changes and leave it open.
     Refine(drafts::DraftDecideArgs),
-    /// Turn a proposal down.
+    /// Reject a draft.
     Reject(drafts::DraftDecideArgs),
 }
 
@@ -236,7 +236,7 @@ async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliEr
     ];
     output::listing(
         context.output,
-        &Listing { columns, rows: rows?, empty: "No versions of this plan are kept." },
+        &Listing { columns, rows: rows?, empty: "No versions of this plan are stored." },
     )?;
     Ok(())
 }

@@ -25,7 +25,7 @@ mod ready;
 
 use ready::Ready;
 
-/// What `profile` can do.
+/// Subcommands of `profile`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -41,36 +41,36 @@ A profile file (YAML, TOML or JSON):
   passEnv = [\"MY_API_KEY\"]
   wall = \"30m\"
 
-The profile `default` is what a bare task uses. A project with a profile `orchestrator` has its goals planned and
-its results reviewed with that profile's model (docs/planner.md).")]
+A task without a profile uses the profile `default`. The model of a profile `orchestrator` plans
+the project's goals and reviews its results (docs/planner.md).")]
 pub(crate) enum ProfileCommand {
-    /// List profiles, of one project or of all.
+    /// List profiles.
     List {
-        /// Only those of this project.
+        /// Filter by project.
         project: Option<ProjectName>,
     },
-    /// Show a profile: how its agents are executed.
+    /// Show a profile.
     Show {
         /// The project.
         project: ProjectName,
         /// The profile.
         name: ProfileName,
     },
-    /// Print a profile that works as it is, to be changed and applied.
+    /// Print a working profile to start from.
     Init {
         /// The kind of work.
         kind: Ready,
-        /// Directory it works in; the current one when left out.
+        /// The working directory [default: current directory].
         #[arg(long, value_name = "DIR")]
         workspace: Option<PathBuf>,
-        /// Print it as `profiles` of a plan file.
+        /// Print it as the `profiles` section of a plan file.
         #[arg(long)]
         plan: bool,
-        /// Write it to this file, which must not be there.
+        /// Write it to this file, which must not exist.
         #[arg(long, value_name = "FILE")]
         write: Option<PathBuf>,
     },
-    /// Set profiles of a project, one from each file.
+    /// Create or replace profiles of a project, one from each file.
     Apply {
         /// The project.
         project: ProjectName,
@@ -182,8 +182,8 @@ fn init(
         return Ok(());
     };
     let mut written = File::create_new(file).map_err(|cause| {
-        let what = format!("{} cannot be written: {cause}", file.display());
-        CliError::new(Code::Usage, what).hint("name a file that is not there yet")
+        let what = format!("cannot write {}: {cause}", file.display());
+        CliError::new(Code::Usage, what).hint("name a file that does not exist")
     })?;
     written.write_all(text.as_bytes())?;
     let name = file.display();

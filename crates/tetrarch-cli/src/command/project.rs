@@ -17,7 +17,7 @@ use crate::exit::CliError;
 use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
-/// What `project` can do.
+/// Subcommands of `project`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -26,64 +26,64 @@ Examples:
   tetrarch project mode demo orchestrator
   tetrarch project retire demo --yes")]
 pub(crate) enum ProjectCommand {
-    /// List projects; retired ones with --all.
+    /// List projects; --all includes retired projects.
     List {
-        /// Retired projects too.
+        /// Include retired projects.
         #[arg(short, long)]
         all: bool,
     },
-    /// Create a project: its orchestrator is started on a host.
+    /// Create a project and start its orchestrator.
     Create(ProjectCreateArgs),
-    /// Set how a project delegates.
+    /// Set the delegation mode of a project.
     Mode {
         /// The project.
         name: ProjectName,
-        /// solo, tight or orchestrator.
+        /// The mode: solo, tight or orchestrator.
         #[arg(value_parser = mode)]
         mode: Mode,
     },
-    /// Retire a project: its orchestrator and all its agents end.
+    /// Retire a project and end its agents.
     Retire {
         /// The project.
         name: ProjectName,
-        /// Retire it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
 }
 
-/// What `project create` is told.
+/// Arguments of `project create`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProjectCreateArgs {
-    /// Its name.
+    /// The project's name.
     name: ProjectName,
-    /// How it delegates: solo, tight or orchestrator; the configured mode unless said.
+    /// The delegation mode: solo, tight or orchestrator [default: limits.mode].
     #[arg(long, value_parser = mode)]
     mode: Option<Mode>,
-    /// Tools its agents may use, with commas; * is all of them.
+    /// The tools its agents may use, separated by commas; * allows all.
     #[arg(long, value_delimiter = ',')]
     tools: Vec<String>,
-    /// What it may spend.
+    /// The budget.
     #[command(flatten)]
     budget: BudgetLimitArgs,
-    /// The host its orchestrator runs on.
+    /// The host for its orchestrator.
     #[arg(long)]
     host: Option<HostName>,
-    /// Levels below GO that it may reach, 1 to 3.
+    /// The deepest level of its agents below GO, 1 to 3.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=3))]
     max_depth: Option<u8>,
 }
 
-/// What may be spent; what is not said is not limited by itself.
+/// A budget; an amount that is not given is not limited.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct BudgetLimitArgs {
     /// Model tokens.
     #[arg(long)]
     tokens: Option<u64>,
-    /// Dollars, such as 2.50.
+    /// US dollars, such as 2.50.
     #[arg(long, value_parser = dollars)]
     cost_usd: Option<MicroUsd>,
-    /// Turns of the agents' loops.
+    /// Turns.
     #[arg(long)]
     turns: Option<u64>,
 }
@@ -112,7 +112,8 @@ pub(crate) fn mode(text: &str) -> Result<Mode, UnknownMode> {
 
 /// Dollars as millionths of one, without a detour through floating point.
 pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
-    let wrong = || format!("{text:?} is no amount; allowed: dollars with at most 6 decimals, 2.50");
+    let wrong =
+        || format!("{text:?} is not an amount; allowed: dollars with at most 6 decimals, 2.50");
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || decimals.len() > 6 || !digits(whole) || !digits(decimals) {

@@ -18,7 +18,7 @@ use crate::snapshot::StateSnapshot;
 
 use super::tree::{self, TreeOptions};
 
-/// What `replay` is told.
+/// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,12 +26,12 @@ Examples:
   tetrarch replay --at 2026-11-22T08:00:00Z
   tetrarch replay --at 4711 -o json | jq '.records | keys'
 
-What is shown was committed by then. Use `tetrarch events` to find a sequence.")]
+Shows the records as committed at that time. `tetrarch events` shows sequences.")]
 pub(crate) struct ReplayArgs {
-    /// So long ago (10m, 2h), at this moment (RFC 3339), or after the entry of this sequence.
+    /// An age (10m, 2h), a time (RFC 3339) or a ledger sequence.
     #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
     at: Since,
-    /// Terminated agents too.
+    /// Include terminated agents.
     #[arg(short, long)]
     all: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) struct ReplayArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// The bus cannot be read; nothing was committed by then, or it is no longer kept.
+/// The bus cannot be read; nothing was committed before that, or it is no longer kept.
 pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
@@ -75,7 +75,7 @@ fn check(through: u64, last: u64) -> Result<(), CliError> {
             .hint("find a sequence or a moment with `tetrarch events`"))
     };
     match through {
-        0 => none("nothing was committed by then".to_owned()),
+        0 => none("nothing was committed before that".to_owned()),
         _ if through > last => none(format!("the ledger ends with entry {last}")),
         _ => Ok(()),
     }

@@ -43,38 +43,38 @@ const PARTING: Duration = Duration::from_secs(5);
 /// The project of a plan that names none.
 pub(super) const PROJECT: &str = "main";
 /// What is said before commands that need a fleet, when the fleet ends with this command.
-const AGAIN: &str = "the fleet ends with this command; bring it up again, then do the rest";
+const AGAIN: &str = "the fleet stops with this command; start it again with `tetrarch up`, then run the other commands";
 /// Between two lines of what to do next.
 const NEXT_LINE: &str = "\n        ";
 
-/// Executes a plan and follows it to its end.
+/// Runs a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about' --profiles profiles.yaml\n  tetrarch run plan.yaml --detach          # on the fleet that is up; then tetrarch attach @last\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nWork that no profile can do is refused before anything starts.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about' --profiles profiles.yaml\n  tetrarch run plan.yaml --detach          # on the running fleet; then tetrarch attach @last\n\nA goal without a plan is planned by the configured planner ([planner]); without a planner it\nbecomes one task. Work that no profile can do is refused before anything starts.\n\nExit codes: 0 goal completed; 1 unfinished work remains that nothing can continue."
 )]
 pub(crate) struct RunArgs {
-    /// The plan, or a goal without one: YAML, TOML or JSON; `-` is standard input, YAML or JSON.
+    /// The plan file: YAML, TOML or JSON; `-` reads YAML or JSON from standard input.
     #[arg(required_unless_present = "goal")]
     plan: Option<PathBuf>,
-    /// A goal in one line, instead of a file.
+    /// A goal in one line instead of a plan file.
     #[arg(long, conflicts_with = "plan")]
     goal: Option<String>,
-    /// Profiles that it comes with besides the plan's own: a mapping from names to profiles.
+    /// A file of profiles to add to the plan's own: a mapping from names to profiles.
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
-    /// The project that works on it; the plan's own, or `main`, unless said.
+    /// The project that works on the goal [default: the plan's project, or `main`].
     #[arg(long)]
     project: Option<String>,
-    /// Keep waiting when nothing can go on by itself.
+    /// Keep waiting when the remaining work needs a person.
     #[arg(long)]
     wait: bool,
-    /// Print the result only.
+    /// Print only the result.
     #[arg(long, short)]
     quiet: bool,
-    /// Give the plan to the fleet that is up, print the goal's id and end.
+    /// Submit the plan to the running fleet, print the goal's id and exit.
     #[arg(short, long, conflicts_with_all = ["wait", "quiet"])]
     detach: bool,
-    /// What the plan's programs get as TETRARCH_ARGS.
+    /// Arguments for the plan's programs, passed as TETRARCH_ARGS.
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -103,7 +103,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError
     outcome
 }
 
-/// What `attach` is told.
+/// Arguments of `attach`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -111,15 +111,14 @@ Examples:
   tetrarch attach @last
   tetrarch attach site --quiet > result.txt
 
-Follows a goal from its beginning, as `tetrarch run` does, and exits like it. Ctrl-C ends the following,
-not the goal.")]
+Shows the goal from its start and exits like `tetrarch run`. Ctrl-C stops the output, not the goal.")]
 pub(crate) struct AttachArgs {
     /// The goal.
     goal: EpicId,
-    /// Keep waiting when nothing can go on by itself.
+    /// Keep waiting when the remaining work needs a person.
     #[arg(long)]
     wait: bool,
-    /// Print the result only.
+    /// Print only the result.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -134,7 +133,7 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
     let key = RecordKey::Goal(goal);
     let snapshot = StateSnapshot::read(&client.bus, &[Select::One(key.clone())]).await?;
     let Some(known) = snapshot.records.goals.get(&goal) else {
-        return Err(CliError::new(Code::NotFound, format!("there is no goal {goal}"))
+        return Err(CliError::new(Code::NotFound, format!("goal {goal} was not found"))
             .hint("`tetrarch goal list --all` lists goals"));
     };
     let from = snapshot.sequence(&key).saturating_sub(1);
@@ -150,10 +149,9 @@ async fn detached(
     project: &ProjectName,
 ) -> Result<(), CliError> {
     let Some(client) = fleet::running(context).await? else {
-        let what = "no fleet is up that could go on when this command has ended";
-        return Err(CliError::new(Code::BusUnreachable, what).hint(
-            "start one with `tetrarch up` in another terminal, then the same command again",
-        ));
+        let what = "no fleet is running that continues after this command";
+        return Err(CliError::new(Code::BusUnreachable, what)
+            .hint("start one with `tetrarch up` in another terminal, then repeat the command"));
     };
     prepared.warn_of_here(&client);
     create_project(&client, &prepared.plan, project).await?;
@@ -263,7 +261,8 @@ async fn follow(
             ("stuck", Err(stuck(context, epic, is_own, &list, &present)))
         }
         FollowOutcome::Interrupted => {
-            let shown = format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`");
+            let shown =
+                format!("a running fleet continues the goal; see `tetrarch plan show {epic}`");
             let interrupted = CliError::new(Code::Interrupted, "interrupted");
             ("interrupted", Err(interrupted.hint(shown)))
         }
@@ -317,7 +316,7 @@ fn stuck(
             next.push(line);
         }
     }
-    CliError::new(Code::Failed, format!("nothing goes on by itself, and this is unsettled:{what}"))
+    CliError::new(Code::Failed, format!("unfinished work cannot continue by itself:{what}"))
         .hint(next.join(NEXT_LINE))
 }
 

@@ -18,7 +18,7 @@ use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
 use crate::snapshot::StateSnapshot;
 
-/// What `schedule` can do.
+/// Subcommands of `schedule`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -28,46 +28,46 @@ Examples:
   tetrarch schedule list
   tetrarch schedule delete sch_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-A time that the clocks skip in spring is due when they have, one that comes twice in autumn the first
-time. What was missed while nothing ran begins once.")]
+A time that daylight saving skips is due right after the skip; a time that occurs twice is due the
+first time. Firings that were missed while nothing ran start once.")]
 pub(crate) enum ScheduleCommand {
-    /// Have a goal or mail begin at set times.
+    /// Create a schedule for a goal or mail.
     Create(Box<ScheduleCreateArgs>),
-    /// List what begins at set times.
+    /// List schedules.
     List,
-    /// Show everything about one of them.
+    /// Show a schedule.
     Show {
-        /// Which.
+        /// The schedule.
         schedule: ScheduleId,
     },
-    /// Have it begin no more.
+    /// Delete a schedule.
     Delete {
-        /// Which.
+        /// The schedule.
         schedule: ScheduleId,
     },
 }
 
-/// What `schedule create` is told.
+/// Arguments of `schedule create`.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("when").required(true).args(["cron", "every"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["plan", "title", "mail_to"]))]
 pub(crate) struct ScheduleCreateArgs {
-    /// Minute, hour, day of month, month, day of week.
+    /// A cron expression: minute, hour, day of month, month, day of week.
     #[arg(long)]
     cron: Option<String>,
     /// The time zone of --cron.
     #[arg(long, default_value = UTC, conflicts_with = "every")]
     zone: String,
-    /// Again and again after this time, as in 90m.
+    /// An interval, such as 90m.
     #[arg(long, value_parser = length)]
     every: Option<Millis>,
-    /// To whom mail is sent: an agent, or human:<name>.
+    /// Send mail to this recipient: an agent or human:<name>.
     #[arg(long, value_name = "WHO", requires = "text")]
     mail_to: Option<Principal>,
-    /// What the mail says.
+    /// The text of the mail.
     #[arg(long, requires = "mail_to")]
     text: Option<String>,
-    /// The goal that begins.
+    /// The goal to start.
     #[command(flatten)]
     goal: WorkArgs,
 }
@@ -109,7 +109,7 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliEr
     let rhythm = match (cron, every) {
         (Some(expression), _) => Rhythm::Cron { expression, zone },
         (None, Some(every)) => Rhythm::Every(every),
-        (None, None) => return Err(CliError::new(Code::Usage, "say when: --cron or --every")),
+        (None, None) => return Err(CliError::new(Code::Usage, "give --cron or --every")),
     };
     let client = context.client().await?;
     let deed = match mail_to {
@@ -180,7 +180,7 @@ async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
     let Some(schedule) = snapshot.records.schedules.get(&id) else {
-        return Err(CliError::new(Code::NotFound, format!("no schedule {id}"))
+        return Err(CliError::new(Code::NotFound, format!("schedule {id} was not found"))
             .hint("list them with `tetrarch schedule list`"));
     };
     let value = json(&snapshot, schedule)?;

@@ -13,9 +13,9 @@ use crate::output;
     after_help = "Examples:\n  tetrarch schema\n  tetrarch schema SpawnRequest\n  tetrarch schema PlanFile > plan.schema.json\n  tetrarch schema --all > schemas.json"
 )]
 pub(crate) struct SchemaArgs {
-    /// A message, or PlanFile; without one the names are listed.
+    /// The name of a message, or PlanFile [default: list the names].
     name: Option<String>,
-    /// Every schema, in one object by name.
+    /// Print all schemas as one object.
     #[arg(long, conflicts_with = "name")]
     all: bool,
 }
@@ -34,8 +34,8 @@ pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> Result<(), CliError>
         None => schema::names().join("\n"),
         Some(name) => {
             let found = schema::schema(name).ok_or_else(|| {
-                let what = format!("no message or file is called {name:?}");
-                CliError::new(Code::NotFound, what).hint("`tetrarch schema` lists them all")
+                let what = format!("no schema named {name:?}");
+                CliError::new(Code::NotFound, what).hint("`tetrarch schema` lists all names")
             })?;
             format!("{found:#}")
         }

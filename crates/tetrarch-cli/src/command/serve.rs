@@ -23,10 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
     after_help = "Examples:\n  tetrarch serve --global\n  tetrarch serve --global --url nats://bus.example:4222 --credentials control.creds"
 )]
 pub(crate) struct ServeArgs {
-    /// Be the owner (GO with governor and plan execution), or stand by for it.
+    /// Run the owner (the control plane), or a standby while another process is the owner.
     #[arg(long)]
     global: bool,
-    /// Stop when standard input ends.
+    /// Stop at the end of standard input.
     #[arg(long, hide = true)]
     with_parent: bool,
 }
@@ -37,8 +37,9 @@ pub(crate) struct ServeArgs {
 /// The owner's.
 pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliError> {
     if !args.global {
-        return Err(CliError::new(Code::Usage, "there is nothing to serve without --global")
-            .hint("tetrarch serve --global"));
+        return Err(
+            CliError::new(Code::Usage, "--global is required").hint("tetrarch serve --global")
+        );
     }
     let bus = context.connect(&CredentialHolder::Control, "owner").await?;
     let kept = Instance::kept(&context.config.bus.data_dir, "global")?;
@@ -98,7 +99,7 @@ fn watch_room(context: &Context) -> watch::Receiver<Option<String>> {
             let low = free_space
                 .filter(|free_space| free_space.is_low() || (was && !free_space.is_enough()));
             if was || low.is_some() {
-                tell.send_replace(low.map(|free_space| format!("no work is taken, {free_space}")));
+                tell.send_replace(low.map(|free_space| format!("no work is accepted, {free_space}")));
             }
             if tell.is_closed() {
                 return;

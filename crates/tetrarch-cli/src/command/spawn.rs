@@ -19,7 +19,7 @@ use crate::context::{Context, new_id};
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, align, is_coloured};
 
-/// What `spawn` is told.
+/// Arguments of `spawn`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,53 +28,54 @@ Examples:
       --node T1.2 --task 'describe the interface'
   tetrarch spawn PO-demo worker --count 3 --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --task 'search'
 
-Exits with 4 when the governor refuses.")]
+Exit codes: 4 the request was denied.")]
 pub(crate) struct SpawnArgs {
-    /// Whose sub-agents they become.
+    /// The parent of the new agents.
     parent: AgentId,
-    /// Their role: specialist, reviewer or worker.
+    /// The role: specialist, reviewer or worker.
     #[arg(value_parser = role)]
     role: Role,
-    /// What they are to do.
+    /// The task, in words.
     #[arg(long)]
     task: String,
-    /// The epic they work on.
+    /// The goal.
     #[arg(long)]
     epic: EpicId,
-    /// The node they work on; none adds one to the plan.
+    /// The node of the plan [default: add a new node].
     #[arg(long)]
     node: Option<NodeId>,
     /// The domain of specialists and reviewers.
     #[arg(long)]
     domain: Option<Domain>,
-    /// The profile that executes them; the project's default unless said.
+    /// The profile [default: the project's `default`].
     #[arg(long)]
     profile: Option<ProfileName>,
-    /// How many.
+    /// The number of agents.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=i64::try_from(SUBAGENTS_PER_REQUEST_MAX).unwrap_or(i64::MAX)))]
     count: u8,
-    /// A name for people.
-    #[arg(long, default_value = "")]
+    /// A label for people.
+    #[arg(long, default_value = "", hide_default_value = true)]
     label: String,
-    /// Tools they may use, with commas; none means the profile's.
+    /// The allowed tools, separated by commas [default: the profile's].
     #[arg(long, value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// The host they run on.
+    /// The host.
     #[arg(long)]
     host: Option<HostName>,
-    /// Longest run, such as 30m.
+    /// The longest run time, such as 30m.
     #[arg(long, value_parser = wall)]
     wall: Option<Millis>,
-    /// What they may spend.
+    /// The budget.
     #[command(flatten)]
     budget: BudgetLimitArgs,
-    /// Why, for the log.
+    /// The reason, for the ledger.
     #[arg(long, default_value = "a human asked")]
     reason: String,
 }
 
 fn role(text: &str) -> Result<Role, String> {
-    let roles = || format!("{text:?} is no role of a sub-agent: specialist, reviewer, worker");
+    let roles =
+        || format!("{text:?} is not a role of sub-agents; allowed: specialist, reviewer, worker");
     Role::parse(text).filter(|role| role.takes_slot()).ok_or_else(roles)
 }
 
@@ -96,10 +97,7 @@ pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliErr
     let subject = Subject::SpawnRequest { epic, node, from: client.human.clone(), via: None };
     let mail = client.request(&subject, id, payload, None).await?;
     let MailBody::SpawnAnswer(answer) = mail else {
-        return Err(CliError::new(
-            Code::Failed,
-            "the governor's answer is none to a spawn request",
-        ));
+        return Err(CliError::new(Code::Failed, "the answer is not an answer to a spawn request"));
     };
     if !answer.spawned.is_empty() {
         output::record(context.output, &value(&answer), || sheet(&answer))?;
@@ -154,7 +152,7 @@ fn verdict(answer: &SpawnAnswer) -> Result<(), CliError> {
             )
         })
         .collect();
-    let head = if answer.accepted() { "some were denied" } else { "denied" };
+    let head = if answer.accepted() { "some requests were denied" } else { "denied" };
     let overall = if answer.reason.is_empty() {
         head.to_owned()
     } else {
@@ -165,8 +163,8 @@ fn verdict(answer: &SpawnAnswer) -> Result<(), CliError> {
     let hint = match (answer.suggestion.as_str(), answer.retry) {
         ("", false) => return Err(error),
         (suggestion, false) => suggestion.to_owned(),
-        ("", true) => "asking again later may help".to_owned(),
-        (suggestion, true) => format!("{suggestion}; asking again later may help"),
+        ("", true) => "try again later".to_owned(),
+        (suggestion, true) => format!("{suggestion}; or try again later"),
     };
     Err(error.hint(hint))
 }

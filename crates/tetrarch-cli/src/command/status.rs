@@ -24,7 +24,7 @@ use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
 
-/// What `status` is told.
+/// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tetrarch status\n  tetrarch status -o json")]
 pub(crate) struct StatusArgs {}
@@ -229,7 +229,7 @@ impl Status {
                 format!("{address}, epoch {epoch}, for {}", age(now, *since)).into()
             }
             None => {
-                Cell::from("none; nothing is decided: start one with `tetrarch serve --global`")
+                Cell::from("none, so nothing is decided; start one with `tetrarch serve --global`")
                     .toned(Tone::Bad)
             }
         }
@@ -238,7 +238,7 @@ impl Status {
     fn ledger_cell(&self) -> Cell {
         match self.last.saturating_sub(self.meta.outbox_through) {
             0 => format!("sequence {}", self.last).into(),
-            behind => Cell::from(format!("sequence {}, {behind} not yet made visible", self.last))
+            behind => Cell::from(format!("sequence {}, {behind} not yet published", self.last))
                 .toned(Tone::Warn),
         }
     }
@@ -256,12 +256,12 @@ impl Status {
         let capacity = self.records.hosts.get(host).map_or(0, |host| host.capacity);
         let lease = match holder {
             Some(holder) => format!("{}, for {}", holder.address, age(now, holder.since)).into(),
-            None => Cell::from("nobody holds its lease").toned(Tone::Bad),
+            None => Cell::from("its lease is not held").toned(Tone::Bad),
         };
         vec![
             host.as_str().into(),
             Cell::state(liveness),
-            format!("{busy} of {capacity} places taken").into(),
+            format!("{busy} of {capacity} places in use").into(),
             lease,
         ]
     }

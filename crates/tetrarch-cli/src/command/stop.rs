@@ -24,23 +24,24 @@ use crate::snapshot::StateSnapshot;
 /// How long the owner may take to say that it is over, besides the kill ladder.
 const TOLD_WITHIN: Millis = Millis::from_secs(25);
 
-/// What `stop` is told.
+/// Arguments of `stop`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch stop W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'wrong branch'
   tetrarch stop PO-demo
 
-A sub-agent has the time of runs.drain, 30 s, to reach a boundary, then its processes are killed;
-what is below it ends first. Exits with 3 when there is no such agent and with 5 when it is
-terminated already.")]
+The agent's descendants stop first. Each agent has the time of runs.drain (default 30s) to reach a
+safe point; then its processes are killed.
+
+Exit codes: 3 agent not found; 5 the agent has already ended.")]
 pub(crate) struct StopArgs {
-    /// Who.
+    /// The agent.
     agent: AgentId,
-    /// Why, for the log.
+    /// The reason, for the ledger.
     #[arg(long, default_value = "a human asked")]
     reason: String,
-    /// How long to wait until it is terminated, such as 90s.
+    /// The longest wait for the end of the agent, such as 90s.
     #[arg(long, value_parser = patience)]
     timeout: Option<Millis>,
 }
@@ -67,7 +68,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
     let ended = tokio::time::timeout(Duration::from_millis(within.0), ended).await;
     let Ok(ended) = ended else {
         let what = format!("{} has not ended within {}", agent.id, duration::print(within));
-        let hint = format!("look at it with `tetrarch describe {}`", agent.id);
+        let hint = format!("see `tetrarch describe {}`", agent.id);
         return Err(CliError::new(Code::Failed, what).hint(hint));
     };
     let value = json!({
@@ -87,11 +88,11 @@ async fn current(client: &HumanClient, id: &AgentId) -> Result<Agent, CliError> 
     let wanted = [Select::One(RecordKey::Agent(id.clone()))];
     let mut snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let Some(agent) = snapshot.records.agents.remove(id) else {
-        return Err(CliError::new(Code::NotFound, format!("there is no agent {id}"))
+        return Err(CliError::new(Code::NotFound, format!("agent {id} was not found"))
             .hint("list agents with `tetrarch get agents`"));
     };
     if agent.liveness == Liveness::Terminated {
-        let what = format!("{id} is terminated already: {}", agent.reason);
+        let what = format!("{id} has already terminated: {}", agent.reason);
         return Err(CliError::new(Code::Conflict, what));
     }
     Ok(agent)
@@ -103,7 +104,7 @@ async fn order(client: &HumanClient, agent: &Agent, reason: &str) -> Result<(), 
         Role::Global | Role::Host => {
             let what = format!("{} ends with its process", agent.id);
             Err(CliError::new(Code::Usage, what)
-                .hint("end that `tetrarch serve --global`, `tetrarch host` or `tetrarch up`"))
+                .hint("stop that `tetrarch serve --global`, `tetrarch host` or `tetrarch up`"))
         }
         Role::Project | Role::Interaction | Role::Specialist | Role::Reviewer | Role::Worker => {
             let (agent, reason) = (agent.id.clone(), reason.to_owned());

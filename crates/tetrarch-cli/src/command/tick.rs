@@ -8,16 +8,16 @@ use super::project::report;
 use crate::context::Context;
 use crate::exit::CliError;
 
-/// What `tick` is told.
+/// Arguments of `tick`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch tick --now
-  tetrarch why W:01JD8Z5W6T4QK3M9X2V7B1N0AC    # what led to it
+  tetrarch why W:01JD8Z5W6T4QK3M9X2V7B1N0AC    # what the tick led to
 
-The overseer looks by itself every `overseer.tick_every`, two minutes unless set otherwise.")]
+The overseer also checks every `overseer.tick_every` (default 2m).")]
 pub(crate) struct TickArgs {
-    /// Look now.
+    /// Check now.
     #[arg(long, required = true)]
     now: bool,
 }

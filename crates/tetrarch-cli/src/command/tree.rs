@@ -20,7 +20,7 @@ use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
 use crate::snapshot::StateSnapshot;
 
-/// What `tree` is told.
+/// Arguments of `tree`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,13 +28,13 @@ Examples:
   tetrarch tree --project demo --all
   tetrarch tree --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json")]
 pub(crate) struct TreeArgs {
-    /// Only this project's agents.
+    /// Filter by project.
     #[arg(long, conflicts_with = "epic")]
     project: Option<ProjectName>,
-    /// Only those that work on this epic.
+    /// Filter by goal.
     #[arg(long)]
     epic: Option<EpicId>,
-    /// Terminated agents too.
+    /// Include terminated agents.
     #[arg(short, long)]
     all: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct TreeOptions {
     pub(crate) project: Option<ProjectName>,
     /// Only those that worked on this epic and those above them.
     pub(crate) epic: Option<EpicId>,
-    /// Terminated agents too.
+    /// Include terminated agents.
     pub(crate) all: bool,
     /// With lines from parent to child, rather than blanks alone.
     pub(crate) drawn: bool,
@@ -85,9 +85,9 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
     let everyone = TreeOptions { all: true, ..options.clone() };
     if narrowed && Forest::of(&agents, &everyone).shown.is_empty() {
         let what = match (&options.project, options.epic) {
-            (Some(project), _) => format!("no agent of project {project} is known"),
-            (None, Some(epic)) => format!("no agent that worked on {epic} is known"),
-            (None, None) => "no agent is known".to_owned(),
+            (Some(project), _) => format!("project {project} has no agents"),
+            (None, Some(epic)) => format!("no agent worked on {epic}"),
+            (None, None) => "no agents".to_owned(),
         };
         return Err(CliError::new(Code::NotFound, what).hint("list agents with `tetrarch tree`"));
     }

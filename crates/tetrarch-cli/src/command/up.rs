@@ -36,45 +36,45 @@ const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// How often it is looked at whether credentials are to be renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(3600);
 
-/// Runs everything on this machine: bus, owner, host.
+/// Runs the bus, the owner and a host on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222\n  tetrarch up --listen 0.0.0.0:4222 --tls-name bus.example.org\n\nHosts and agents on other machines need their credential and the file tls/ca.pem of the data directory:\n`tetrarch host credential --help`. Without --listen the bus is reached from this machine alone, without TLS."
+    after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222\n  tetrarch up --listen 0.0.0.0:4222 --tls-name bus.example.org\n\nWithout --listen, the bus accepts only connections from this machine, without TLS. With --listen,\nhosts and agents on other machines need a credential and the file tls/ca.pem of the data\ndirectory; see `tetrarch host credential --help`."
 )]
 pub(crate) struct UpArgs {
-    /// The loopback port of the bus; any free one unless said.
+    /// The loopback port of the bus [default: a free port].
     #[arg(long, conflicts_with = "listen")]
     port: Option<u16>,
-    /// How others reach the bus.
+    /// Access from other machines.
     #[command(flatten)]
     beyond: BeyondArgs,
-    /// The host's name; the machine's own unless said.
+    /// The host's name [default: the machine's name].
     #[arg(long)]
     name: Option<String>,
-    /// Places for agents with work, which orchestrators need none of; 4 for each core unless said.
+    /// How many agents may work at the same time; orchestrators do not count [default: 4 for each core].
     #[arg(long)]
     capacity: Option<u32>,
-    /// Stop when standard input ends.
+    /// Stop at the end of standard input.
     #[arg(long, hide = true)]
     with_parent: bool,
 }
 
-/// The bus for others than this machine: always with TLS.
+/// Access to the bus from other machines, always with TLS.
 #[derive(Debug, clap::Args)]
 struct BeyondArgs {
-    /// Listen here with TLS, for hosts and agents on other machines; an address of this machine, or 0.0.0.0 for all.
+    /// Accept TLS connections from other machines at this address; 0.0.0.0 is all addresses.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// The name or address by which others reach it, which its certificate is for; may be given several times.
+    /// A name or address for the certificate, by which others reach the bus; repeatable.
     #[arg(long = "tls-name", value_name = "NAME", requires = "listen")]
     tls_names: Vec<String>,
-    /// A certificate of your own, PEM; else one is made by an authority of this data directory.
+    /// The certificate, a PEM file [default: issued by the CA of the data directory].
     #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
     tls_cert: Option<PathBuf>,
-    /// The private key of that certificate.
+    /// The private key of the certificate, a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Take only clients that have a certificate by this authority, PEM, besides their credential.
+    /// Also require client certificates issued by this CA, a PEM file.
     #[arg(long, value_name = "FILE", requires = "listen")]
     client_ca: Option<PathBuf>,
 }
@@ -85,15 +85,15 @@ impl BeyondArgs {
         let Some(address) = self.listen else { return Ok(None) };
         let usage = |what: &str, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
         if address.port() == 0 {
-            let what = "--listen with port 0 would be another port at every start";
-            return usage(what, "name a port that others can be told, such as 4222");
+            let what = "--listen needs a fixed port; port 0 changes at every start";
+            return usage(what, "use a port such as 4222");
         }
         let mut names = self.tls_names.iter().cloned();
         let name = match names.next() {
             Some(name) => name,
             None if address.ip().is_unspecified() => {
-                let what = format!("--listen {address} does not say by which name others reach it");
-                return usage(&what, "add --tls-name with this machine's name or address there");
+                let what = format!("--listen {address} needs a name for the certificate");
+                return usage(&what, "add --tls-name with the name or address of this machine");
             }
             None => address.ip().to_string(),
         };
@@ -107,8 +107,9 @@ impl BeyondArgs {
             (None, _) => None,
             (Some(ca), Some(own)) => Some(Clients { ca: ca.clone(), identity: own.clone() }),
             (Some(_), None) => {
-                let what = "with --client-ca what runs on this machine needs a certificate too";
-                return usage(what, "name one by that authority with bus.tls_cert and bus.tls_key");
+                let what =
+                    "--client-ca requires a certificate for the processes on this machine too";
+                return usage(what, "name one issued by that CA with bus.tls_cert and bus.tls_key");
             }
         };
         Ok(Some(Listen { address, name, more_names: names.collect(), certificate, clients }))
@@ -123,7 +124,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     let started = std::time::Instant::now();
     let data_dir = context.config.bus.data_dir.clone();
     if let Some(url) = &context.config.bus.url {
-        let what = format!("a bus is configured ({url}), so there is nothing to bring up here");
+        let what = format!("a bus is configured ({url}), so `up` does not start one");
         return Err(CliError::new(Code::Usage, what)
             .hint("run `tetrarch serve --global` and `tetrarch host` against it"));
     }
@@ -256,7 +257,7 @@ impl FleetStart<'_> {
 async fn keep_pace(to: &ConnectOptions, authority: &Authority) {
     let mut retry = Retry::new(RESTART.0, RESTART.1, None);
     while let Err(error) = guard_pace(to, authority, Pace::default(), REFUSED_FOR).await {
-        tracing::debug!(%error, "nobody looks at how fast senders publish; trying again");
+        tracing::debug!(%error, "checking the rate of senders failed; trying again");
         retry.pause().await;
     }
 }
@@ -270,8 +271,8 @@ async fn renew(context: &Context) {
         let renewed = context.authority().map(|authority| authority.renew());
         match renewed {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "credentials were not renewed"),
-            Err(error) => tracing::error!(?error, "credentials were not renewed"),
+            Ok(Err(error)) => tracing::error!(%error, "renewing credentials failed"),
+            Err(error) => tracing::error!(?error, "renewing credentials failed"),
         }
     }
 }
@@ -290,14 +291,14 @@ async fn keep_bus(
         let stuck = tokio::select! {
             how = bus.wait() => {
                 let how = how.unwrap_or_else(|error| error.to_string());
-                tracing::error!(how, "the bus ended; starting it again");
+                tracing::error!(how, "the bus exited; restarting it");
                 None
             }
             why = health.until_stuck() => Some(why),
             () = keep_pace(&to, &authority) => None,
         };
         if let Some(why) = stuck {
-            tracing::error!(why, "the bus is stuck; starting it again");
+            tracing::error!(why, "the bus is stuck; restarting it");
             bus.end().await?;
         }
         loop {
@@ -306,7 +307,7 @@ async fn keep_bus(
                     *bus = again;
                     break;
                 }
-                Err(error) => tracing::error!(%error, "the bus did not start"),
+                Err(error) => tracing::error!(%error, "starting the bus failed"),
             }
             retry.pause().await;
         }
@@ -321,7 +322,7 @@ impl FleetLauncher<'_> {
             let since = std::time::Instant::now();
             // However it ended, it is started again.
             let _ended = supervised.child.wait().await;
-            tracing::error!(what = supervised.what, "it ended; starting it again");
+            tracing::error!(what = supervised.what, "it exited; restarting it");
             if since.elapsed() > RESTART.1 {
                 supervised.retry.reset();
             }
@@ -334,7 +335,7 @@ impl FleetLauncher<'_> {
                         break;
                     }
                     Err(error) => {
-                        tracing::error!(what = supervised.what, %error, "it did not start");
+                        tracing::error!(what = supervised.what, %error, "starting it failed");
                     }
                 }
             }
@@ -372,7 +373,7 @@ impl FleetLauncher<'_> {
                 let status = child.wait().await?;
                 Err(CliError::new(
                     Code::Failed,
-                    format!("the {what} ended before it was ready: {status}"),
+                    format!("the {what} exited before it was ready: {status}"),
                 ))
             }
             Err(_) => {

@@ -9,17 +9,17 @@ use crate::vectors;
 /// Checks or runs conformance vectors.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum VectorsCommand {
-    /// Check that every case comes to what it says.
+    /// Compare the outcome of every case with the expected one.
     #[command(after_help = "Examples:\n  tetrarch vectors check vectors/*.jsonl")]
     Check {
-        /// Files with one case on each line.
+        /// Files with one case per line.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Print what every case comes to.
+    /// Print the outcome of every case.
     #[command(after_help = "Examples:\n  tetrarch vectors run vectors/node.jsonl")]
     Run {
-        /// A file with one case on each line.
+        /// A file with one case per line.
         file: PathBuf,
     },
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(_context: &Context, command: VectorsCommand) -> Result<(), Cli
     };
     match passed {
         Ok(true) => Ok(()),
-        Ok(false) => Err(CliError::new(Code::Failed, "some cases do not hold")),
+        Ok(false) => Err(CliError::new(Code::Failed, "some cases failed")),
         // A reader that went away has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(CliError::new(Code::Usage, error.to_string())),

@@ -21,24 +21,24 @@ use crate::context::{Context, HumanClient, new_id};
 use crate::exit::{CliError, Code};
 use crate::output::{self, StdoutReader, stamp};
 
-/// Until when to wait.
+/// How far to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Until {
-    /// The program has it.
+    /// Until the program received it.
     Delivered,
-    /// The program took it, or stands still, or runs again.
+    /// Until it took effect.
     Effective,
-    /// Not at all.
+    /// Do not wait.
     None,
 }
 
-/// How long a verb's receipts are waited for.
+/// How to wait for the receipts of a verb.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerbWaitArgs {
-    /// Until when to wait.
+    /// The receipt to wait for.
     #[arg(long, value_enum, default_value_t = Until::Effective)]
     wait: Until,
-    /// How long at most, such as 90s.
+    /// The longest wait, such as 90s.
     #[arg(long, value_parser = patience, default_value = "30s")]
     timeout: Millis,
 }
@@ -47,41 +47,44 @@ fn patience(text: &str) -> Result<Millis, String> {
     duration::parse(text).map_err(|error| error.to_string())
 }
 
-/// What `steer` is told.
+/// Arguments of `steer`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'use metres, not feet'
   tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'go on with part two' --wait delivered
 
-The text is put before the agent's next step; nothing is interrupted. A line for each receipt: queued
-(committed), delivered (its program has it), effective (its program took it at a boundary). A program
-that does not say that it takes steers refuses it, with why; one that never confirms stays delivered.
-Exits with 3 when there is no such agent, and with 5 when its run cannot hear it.")]
+The text is put before the agent's next step; the current step is not interrupted. One line is
+printed for each receipt: queued (committed), delivered (the program received it), effective (the
+program took it in). A program that does not support steering refuses it. A program that never
+confirms it stays at delivered.
+
+Exit codes: 3 agent not found; 5 the agent has no run that can take it.")]
 pub(crate) struct SteerArgs {
-    /// Who.
+    /// The agent.
     agent: AgentId,
-    /// What its next step is to take in, at most 16 KiB.
+    /// The instruction, at most 16 KiB.
     text: String,
     /// How long to wait for receipts.
     #[command(flatten)]
     waiting: VerbWaitArgs,
 }
 
-/// What `interrupt` is told.
+/// Arguments of `interrupt`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch interrupt W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it is on the wrong branch'
   tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'on main, please'
 
-Its present turn is aborted; session, context and finished work stay. The run then waits for input: a
-steer, or an answer, makes it go on. Exits with 3 when there is no such agent, and with 5 when it is not
-at work.")]
+The current turn is aborted; session, context and finished work are kept. The run then waits for a
+steer or an answer.
+
+Exit codes: 3 agent not found; 5 the agent is not working.")]
 pub(crate) struct InterruptArgs {
-    /// Who.
+    /// The agent.
     agent: AgentId,
-    /// Why, for the log and its program.
+    /// The reason, for the ledger and the program.
     #[arg(long, default_value = "a human asked")]
     reason: String,
     /// How long to wait for receipts.
@@ -89,18 +92,19 @@ pub(crate) struct InterruptArgs {
     waiting: VerbWaitArgs,
 }
 
-/// What `pause` and `resume` are told.
+/// Arguments of `pause` and `resume`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch pause W:01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch resume W:01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-Every process of a paused run is frozen, unless its program says that it holds by itself; its wall clock
-stands still too. What runs below it goes on. A session that takes its place is paused again. Exits with
-3 when there is no such agent, and with 5 when it is not at work, paused already, or not paused.")]
+All processes of a paused run are frozen, unless the program pauses by itself. Its wall clock
+stops too. Its sub-agents go on. A replacement of a paused agent starts paused.
+
+Exit codes: 3 agent not found; 5 the agent is not working, already paused, or not paused.")]
 pub(crate) struct PauseArgs {
-    /// Who.
+    /// The agent.
     agent: AgentId,
     /// How long to wait for receipts.
     #[command(flatten)]
@@ -162,10 +166,13 @@ async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(),
     if let Ok(seen) = seen {
         return seen;
     }
-    let stage = told.last.map_or("not known to be queued", Stage::as_str);
-    let what = format!("it is {stage}, and no more within {}", duration::print(waiting.timeout));
+    let stage = told.last.map_or("no receipt yet", Stage::as_str);
+    let what = format!(
+        "it is {stage}; no further receipt came within {}",
+        duration::print(waiting.timeout)
+    );
     let hint = format!(
-        "a program that never confirms stays delivered; look at it with `tetrarch describe {agent}`"
+        "a program that never confirms stays at delivered; see `tetrarch describe {agent}`"
     );
     Err(CliError::new(Code::Failed, what).hint(hint))
 }
@@ -222,7 +229,7 @@ impl VerbProgress<'_> {
         }
         if receipt.stage == Stage::Refused {
             let what = format!("{} was refused: {}", receipt.verb.as_str(), receipt.why);
-            let hint = "docs/stdio-protocol.md says how a program takes verbs";
+            let hint = "docs/stdio-protocol.md describes how a program supports verbs";
             return Err(CliError::new(Code::Failed, what).hint(hint));
         }
         Ok(match wait {

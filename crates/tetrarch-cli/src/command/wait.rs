@@ -24,7 +24,7 @@ use crate::name::{NodePath, ResourceName};
 use crate::output;
 use crate::snapshot::StateSnapshot;
 
-/// What `wait` is told.
+/// Arguments of `wait`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +34,7 @@ Examples:
   tetrarch wait PO-demo --for active
   tetrarch wait chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --for applied
 
-Exits with 0 when it is in that state, with 1 when it cannot come to it any more or the time is over,
-and with 3 when there is no such thing.")]
+Exit codes: 0 state reached; 1 state cannot be reached any more, or timeout; 3 not found.")]
 pub(crate) struct WaitArgs {
     /// A goal, a run, an agent, a node (T1.2 or <goal>/T1.2) or a change.
     #[arg(value_name = "THING")]
@@ -43,7 +42,7 @@ pub(crate) struct WaitArgs {
     /// The state to wait for, such as completed, done, running, active, applied.
     #[arg(long = "for", value_name = "STATE")]
     state: String,
-    /// How long at most, such as 90s; for ever unless said.
+    /// The longest wait, such as 90s [default: no limit].
     #[arg(long, value_parser = length)]
     timeout: Option<Millis>,
 }
@@ -185,7 +184,7 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
     })?;
     let states = awaited.states();
     if !states.contains(&state.as_str()) {
-        let what = format!("{name} is never {state:?}");
+        let what = format!("{name} cannot have the state {state:?}");
         return Err(
             CliError::new(Code::Usage, what).hint(format!("use one of {}", states.join(", ")))
         );
@@ -201,7 +200,7 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
     let timed_out = || {
         let within = duration::print(timeout.unwrap_or_default());
         CliError::new(Code::Failed, format!("{name} was not {state} within {within}"))
-            .hint(format!("`tetrarch describe {name}` says how it stands"))
+            .hint(format!("see `tetrarch describe {name}`"))
     };
     ended.map_err(|_| timed_out())??;
     let value = json!({"thing": name, "state": state});
@@ -219,16 +218,17 @@ async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> Res
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
     loop {
         let Some(stand) = awaited.stands(&snapshot) else {
-            return Err(CliError::new(Code::NotFound, format!("there is no {name}"))
-                .hint("`tetrarch get goals` lists goals; runs, agents and nodes likewise"));
+            return Err(CliError::new(Code::NotFound, format!("{name} was not found")).hint(
+                "list goals with `tetrarch get goals`, and runs, agents and nodes likewise",
+            ));
         };
         if stand.state == wanted {
             return Ok(());
         }
         if !stand.next.contains(&wanted) {
-            let what = format!("{name} is {} and cannot be {wanted} any more", stand.state);
+            let what = format!("{name} is {} and cannot become {wanted}", stand.state);
             return Err(CliError::new(Code::Failed, what)
-                .hint(format!("`tetrarch describe {name}` says how it came to that")));
+                .hint(format!("see `tetrarch describe {name}` for the cause")));
         }
         let Some(item) = entries.next().await else { return Ok(()) };
         if let Ok(entry) = item.entry {

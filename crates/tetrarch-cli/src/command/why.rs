@@ -25,7 +25,7 @@ use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader, stamp};
 use crate::snapshot::StateSnapshot;
 
-/// What `why` is told.
+/// Arguments of `why`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,13 +34,13 @@ Examples:
   tetrarch why goal_01JD8Z5W6T4QK3M9X2V7B1N0AC/T1.2
   tetrarch why HO@box --last 5 -o json
 
-The last line is the latest cause. Each names the ledger's sequence: `tetrarch events --since SEQ`
-shows what else happened then.")]
+The last line is the latest cause. Each line names its ledger sequence; `tetrarch events --since
+SEQ` shows the events around it.")]
 pub(crate) struct WhyArgs {
     /// An agent, a run, an assignment, or a node as <goal>/<node>.
     #[arg(value_name = "THING")]
     thing: name::ResourceName,
-    /// How many of the last events are shown.
+    /// The number of events to show, the latest ones.
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
 }
@@ -133,8 +133,8 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
     let thing = WhyTarget::read(&args.thing.0).map_err(wrong)?;
     let bus = context.client().await?.bus;
     let unknown = || {
-        CliError::new(Code::NotFound, "the ledger says nothing of it")
-            .hint("list what there is with `tetrarch get agents|runs|goals|nodes`")
+        CliError::new(Code::NotFound, "no events were found for it")
+            .hint("list known names with `tetrarch get agents|runs|goals|nodes`")
     };
     let focus = thing.focus(&bus).await?.ok_or_else(unknown)?;
     let last = bus.stream_last_seq(LEDGER).await?;

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::NodePath;
 
-/// What `work` can do.
+/// Subcommands of `work`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -27,59 +27,59 @@ Examples:
   tetrarch work unblock @last/T1.2 --note 'the key is in the vault'
   tetrarch work priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2=urgent P2=low
 
-Whoever still works on what is called done is ended. Done needs something to show: a summary, or
-files, commands, tests or commits.")]
+`work done` ends the agent that still works on the node. It needs evidence: a summary, or files,
+commands, tests or commits.")]
 pub(crate) enum WorkCommand {
-    /// List the work of a goal.
+    /// List the work items of a goal.
     List {
         /// The goal.
         epic: EpicId,
-        /// Only work in this state.
+        /// Filter by state.
         #[arg(long)]
         state: Option<String>,
     },
-    /// Show everything about one piece of work.
+    /// Show a work item.
     Show(NodeArgs),
-    /// Call work done.
+    /// Mark a work item as done.
     Done(DoneArgs),
-    /// Block work that waits for an agent.
+    /// Block a work item that waits for an agent.
     Block {
-        /// Which.
+        /// The node.
         #[command(flatten)]
         node: NodeArgs,
-        /// Why.
+        /// The reason.
         #[arg(long)]
         reason: String,
-        /// What would resolve it.
-        #[arg(long, default_value = "")]
+        /// What is needed to unblock it.
+        #[arg(long, default_value = "", hide_default_value = true)]
         needs: String,
     },
-    /// Try blocked work again.
+    /// Unblock a work item and try it again.
     Unblock {
-        /// Which.
+        /// The node.
         #[command(flatten)]
         node: NodeArgs,
-        /// What whoever works on it next is told.
-        #[arg(long, default_value = "")]
+        /// A note for the next agent.
+        #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
     },
-    /// Say how urgent work is.
+    /// Set the priority of work items.
     Priority {
         /// The goal.
         epic: EpicId,
-        /// A node and 0 to 100, low, normal, high, urgent, or none: T1.2=high.
+        /// A node and its priority, 0 to 100, low, normal, high, urgent or none, such as T1.2=high.
         #[arg(required = true, value_name = "NODE=PRIORITY", value_parser = pair)]
         priorities: Vec<(NodeId, Option<Priority>)>,
-        /// Why.
-        #[arg(long, default_value = "")]
+        /// The reason.
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
     },
 }
 
-/// One piece of work.
+/// A node of a plan.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeArgs {
-    /// The node: T1.2 of the only open goal, <goal>/T1.2, or the goal and the node as two words.
+    /// The node: T1.2 (in the only open goal), <goal>/T1.2, or the goal and the node as two words.
     #[arg(required = true, num_args = 1..=2, value_name = "GOAL/NODE")]
     node: Vec<NodePath>,
 }
@@ -88,38 +88,38 @@ impl NodeArgs {
     /// Both words stand for the one place.
     fn place(&self) -> Result<NodePath, CliError> {
         let place = self.node.first().copied();
-        place.ok_or_else(|| CliError::new(Code::Usage, "say which node"))
+        place.ok_or_else(|| CliError::new(Code::Usage, "name a node"))
     }
 }
 
-/// What `work done` is told.
+/// Arguments of `work done`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoneArgs {
-    /// Which.
+    /// The node.
     #[command(flatten)]
     node: NodeArgs,
-    /// Why it counts as done.
+    /// The reason why it is done.
     #[arg(long)]
     reason: String,
-    /// What it came to, for whoever goes on from here.
-    #[arg(long, default_value = "")]
+    /// The result, for the agents that continue.
+    #[arg(long, default_value = "", hide_default_value = true)]
     summary: String,
-    /// A file that was written or changed.
+    /// A file that was written or changed; repeatable.
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
-    /// A command that was run.
+    /// A command that was run; repeatable.
     #[arg(long = "command", value_name = "COMMAND")]
     commands: Vec<String>,
-    /// A test that was run, with its outcome.
+    /// A test that was run, with its outcome; repeatable.
     #[arg(long = "test", value_name = "TEST")]
     tests: Vec<String>,
-    /// A commit that was made.
+    /// A commit that was made; repeatable.
     #[arg(long = "commit", value_name = "COMMIT")]
     commits: Vec<String>,
 }
 
 fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
-    let form = || "expected <node>=<priority>, as in T1.2=high".to_owned();
+    let form = || "expected <node>=<priority>, such as T1.2=high".to_owned();
     let (node, said) = text.split_once('=').ok_or_else(form)?;
     let PriorityChange(said) = priority(said)?;
     Ok((node.parse().map_err(|error| format!("{error}"))?, said))

@@ -17,7 +17,7 @@ use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
 use crate::snapshot::StateSnapshot;
 
-/// What `worktree` can do.
+/// Subcommands of `worktree`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -25,34 +25,34 @@ Examples:
   tetrarch worktree show run_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch worktree remove run_01JD8Z5W6T4QK3M9X2V7B1N0AC --force --yes
 
-They lie on the machine whose host made them: look there.")]
+Worktrees are on the machine whose host made them. Run this command there.")]
 pub(crate) enum WorktreeCommand {
-    /// List the worktrees that this host keeps.
+    /// List the worktrees of a host on this machine.
     #[command(alias = "ls")]
     List {
-        /// The host's name; the machine's own unless said.
+        /// The host's name [default: the machine's name].
         #[arg(long)]
         host: Option<String>,
     },
-    /// Show one.
+    /// Show a worktree.
     Show {
-        /// The run it was made for.
+        /// The run that the worktree belongs to.
         run: RunId,
-        /// The host's name; the machine's own unless said.
+        /// The host's name [default: the machine's name].
         #[arg(long)]
         host: Option<String>,
     },
-    /// Remove one with its branch.
+    /// Remove a worktree and its branch.
     Remove {
-        /// The run it was made for.
+        /// The run that the worktree belongs to.
         run: RunId,
-        /// Also when its work is nowhere else, or somebody works in it.
+        /// Remove it even when its work is not stored elsewhere, or when it is in use.
         #[arg(long)]
         force: bool,
-        /// Remove it without asking.
+        /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
-        /// The host's name; the machine's own unless said.
+        /// The host's name [default: the machine's name].
         #[arg(long)]
         host: Option<String>,
     },
@@ -79,7 +79,7 @@ pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(
         WorktreeCommand::List { host } => list(context, host.as_ref()).await,
         WorktreeCommand::Show { run, host } => show(context, &run.to_string(), host.as_ref()).await,
         WorktreeCommand::Remove { run, force, confirm, host } => {
-            confirm.to(&format!("remove the worktree of {run} with its branch"))?;
+            confirm.to(&format!("remove the worktree of {run} and its branch"))?;
             remove(context, &run.to_string(), force, host.as_ref()).await
         }
     }
@@ -128,7 +128,7 @@ async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError>
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "No worktrees are kept on this host. Runs with `worktree: isolated` leave theirs here until their change is decided.",
+            empty: "No worktrees on this host. Runs with `worktree: isolated` keep their worktree here until their change is decided.",
         },
     )?;
     if !output::is_for_programs(context.output) && !all.is_empty() {
@@ -199,7 +199,7 @@ async fn remove(
     }
     let removed = remove_worktree(&dir, run, force).await.map_err(|error| refused(&error))?;
     let lost = match removed.state {
-        WorktreeState::Unapplied => ", with work that was nowhere else",
+        WorktreeState::Unapplied => ", with work that was not stored elsewhere",
         WorktreeState::Applied | WorktreeState::Broken => "",
     };
     let value = json!({"run": removed.run, "branch": removed.branch, "removed": true});
@@ -215,7 +215,7 @@ async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
     let known = snapshot.records.agents.get(&agent);
     if known.is_some_and(|known| known.liveness != Liveness::Terminated) {
         return Err(CliError::new(Code::Conflict, format!("{agent} works in it"))
-            .hint("stop it first, or say --force"));
+            .hint("stop the agent first, or use --force"));
     }
     Ok(())
 }
@@ -225,7 +225,7 @@ fn refused(error: &InventoryError) -> CliError {
         InventoryError::None(_) => CliError::new(Code::NotFound, error.to_string())
             .hint("list them with `tetrarch worktree list`, on the machine of their host"),
         InventoryError::Unapplied { .. } => CliError::new(Code::Conflict, error.to_string())
-            .hint("apply it (`tetrarch inbox`), or say --force to lose it"),
+            .hint("apply its change (`tetrarch inbox`), or use --force to discard it"),
         InventoryError::Refused(_) => CliError::new(Code::Failed, error.to_string()),
     }
 }

@@ -25,7 +25,7 @@ fn approvals(settings: &Settings, faults: &mut ConfigErrors) {
             Some(_) | None => {
                 let shown = shown(settings, of);
                 let allowed = format!("<project>=<1 to {APPROVALS_MAX}>, several with commas");
-                faults.add(format!("{shown}: {project} is none; allowed: {allowed}"));
+                faults.add(format!("{shown}: {project} is not a project; allowed: {allowed}"));
             }
         }
     }
@@ -37,7 +37,7 @@ fn approvals(settings: &Settings, faults: &mut ConfigErrors) {
     }
     let distinct: std::collections::BTreeSet<_> = people.iter().collect();
     if !people.is_empty() && (distinct.len() as u64) < most.0 {
-        let why = "there have to be as many people as approvals are needed";
+        let why = "at least as many people as required approvals are needed";
         faults.add(broken(settings, most.1, "people.approvers", why));
     }
 }
@@ -51,7 +51,12 @@ pub(super) fn check(settings: &Settings, faults: &mut ConfigErrors) {
     ];
     for (least, most) in ordered {
         if settings.span(least) > settings.span(most) {
-            faults.add(broken(settings, least, most, "the first must not be longer"));
+            faults.add(broken(
+                settings,
+                least,
+                most,
+                "the first must not be longer than the second",
+            ));
         }
     }
     if settings.flag("planner.enabled") {
@@ -62,24 +67,23 @@ pub(super) fn check(settings: &Settings, faults: &mut ConfigErrors) {
         }
         let elsewhere = settings.text("planner.base_url").is_some();
         if settings.text("planner.key_from").is_none() && !elsewhere {
-            let why =
-                "the provider's own address wants a key; only a server of one's own needs none";
+            let why = "the provider's address requires a key; only your own server may need none";
             faults.add(broken(settings, "planner.key_from", "planner.base_url", why));
         }
     }
     let managed = settings.flag("bus.managed");
     let own = settings.text("bus.url").is_none();
     if own && !managed {
-        let why = "without a bus of its own this installation needs the address of another";
+        let why = "without a managed bus, the address of another bus is required";
         faults.add(broken(settings, "bus.managed", "bus.url", why));
     }
     if own && settings.whole("bus.replicas") > 1 {
-        let why = "this installation's own bus is one server and can keep one copy";
+        let why = "the managed bus is one server and can keep one replica";
         faults.add(broken(settings, "bus.replicas", "bus.url", why));
     }
     let (cert, key) = ("bus.tls_cert", "bus.tls_key");
     if settings.path(cert).is_some() != settings.path(key).is_some() {
-        faults.add(broken(settings, cert, key, "a certificate is of no use without its key"));
+        faults.add(broken(settings, cert, key, "a certificate requires its key"));
     }
     for name in settings.names("overseer.plan_appliers") {
         if let Err(error) = name.parse::<Principal>() {
@@ -112,9 +116,7 @@ pub(crate) fn check_freezing(settings: &Settings, freeze_time: Duration) -> Resu
         return Ok(());
     }
     let what = format!(
-        "{}: a host freezes its agents {FREEZE_WINDOWS} windows after its last renewal, which takes \
-         about {} ms on this machine, and they are started elsewhere after {OFFLINE_WINDOWS}; two \
-         could run at once",
+        "{}: a host freezes its agents {FREEZE_WINDOWS} windows after its last renewal, which takes about {} ms on this machine, but they are started on another host after {OFFLINE_WINDOWS} windows; two could run at once",
         shown(settings, "liveness.window"),
         freeze_time.as_millis()
     );
@@ -128,8 +130,7 @@ pub(super) fn advice(settings: &Settings) -> Vec<String> {
     let window = settings.span("liveness.window");
     if settings.whole("bus.replicas") > 1 && window.as_secs_f64() * 2.0 <= 10.0 {
         advice.push(
-            "liveness.window: two windows are 10 s or less; a cluster's elections stop writes \
-             for 5 to 9 s, so hosts may freeze for nothing; set it to 6s or more"
+            "liveness.window: two windows are 10 s or less; elections of a cluster stop writes for 5 to 9 s and could freeze hosts needlessly; set it to 6s or more"
                 .to_owned(),
         );
     }
@@ -138,8 +139,7 @@ pub(super) fn advice(settings: &Settings) -> Vec<String> {
     if named != settings.flag(switch) {
         let (on, off) = if named { (listed, switch) } else { (switch, listed) };
         advice.push(format!(
-            "{on}: set, but {off} is not: the overseer supervises agents of somebody else's programs \
-             only when both are"
+            "{on} is set, but {off} is not: the overseer supervises agents of external programs only when both are set"
         ));
     }
     let idle: Vec<&str> = settings

@@ -59,7 +59,7 @@ impl PlannerSection {
             ApiKey::found(source).map_err(|cause| {
                 let what = format!("planner.key_from: {cause}");
                 let hint = format!(
-                    "set it to the key of {provider} where the owner starts, or planner.enabled = false"
+                    "set it to the key of {provider} for the owner, or set planner.enabled = false"
                 );
                 CliError::new(Code::Usage, what).hint(hint)
             })

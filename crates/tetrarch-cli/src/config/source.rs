@@ -102,7 +102,7 @@ impl ConfigErrors {
             }
         };
         Err(CliError::new(Code::Usage, what)
-            .hint("correct each at its place, or remove it to have the default"))
+            .hint("correct each value, or remove it to use the default"))
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn file(
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(None),
         Err(error) => {
-            let what = format!("configuration {} cannot be read: {error}", path.display());
+            let what = format!("cannot read configuration {}: {error}", path.display());
             return Err(CliError::new(Code::Usage, what));
         }
     };
@@ -129,7 +129,7 @@ pub(super) fn file(
         Ok(table) => reading.walk("", table.get_ref(), &mut sets, faults),
         Err(error) => {
             let from = reading.at(error.span().map_or(0, |span| span.start));
-            faults.add(format!("{from}: this is no TOML: {}", error.message()));
+            faults.add(format!("{from}: invalid TOML: {}", error.message()));
         }
     }
     Ok(Some(sets))
@@ -173,8 +173,7 @@ impl File<'_> {
                 self.walk(&name, inner, sets, faults);
             } else {
                 let allowed = below(&name).join(", ");
-                let what =
-                    format!("{from}: {name} is no value but a table with the keys {allowed}");
+                let what = format!("{from}: {name} is a table, not a value; its keys: {allowed}");
                 faults.add(what);
             }
         }
@@ -233,7 +232,7 @@ pub(super) fn variables(
         let from = ValueSource::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
             faults.add(format!(
-                "{from}: there is no such variable; allowed: TETRARCH_<SECTION>_<KEY>, such as {}",
+                "{from}: unknown variable; allowed: TETRARCH_<SECTION>_<KEY>, such as {}",
                 KEYS.first().map(ConfigKey::variable).unwrap_or_default()
             ));
             continue;

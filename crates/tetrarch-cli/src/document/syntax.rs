@@ -9,9 +9,9 @@ pub(super) fn yaml(error: &Error) -> String {
         return format!("the key {key:?} is given twice");
     }
     let ours = if matches!(error, Error::Eof { .. }) {
-        "it ends before a value"
+        "a value is missing at its end"
     } else if matches!(error, Error::MultipleDocuments { .. }) {
-        "a second document begins here (---); a file holds one"
+        "a second document starts here (---); a file must have one"
     } else if matches!(error, Error::UnknownAnchor { .. }) {
         "this alias (*name) has no anchor (&name) above it; quote a text that begins with *"
     } else {
@@ -22,20 +22,17 @@ pub(super) fn yaml(error: &Error) -> String {
 
 /// A quoted text that is not closed where it was meant to be.
 pub(super) const QUOTE: &str =
-    "a quoted text has no end, or something stands behind it; close it with the same quote";
+    "a quoted text is not closed, or text follows it; close it with the same quote";
 
 /// What the scanner's words are about, the more particular first.
 const KINDS: &[(&[&str], &str)] = &[
-    (&["tab"], "a tab is no indentation; use spaces"),
+    (&["tab"], "tabs are not allowed in indentation; use spaces"),
     (
         &["unknown anchor"],
         "this alias (*name) has no anchor (&name) above it; quote a text that begins with *",
     ),
     (&["quoted", "quote"], QUOTE),
-    (
-        &["escape"],
-        "a backslash in a double-quoted text is followed by no known letter; use single quotes",
-    ),
+    (&["escape"], "unknown escape after a backslash in a double-quoted text; use single quotes"),
     (
         &["bracket", "flow", "',' or"],
         "a bracket or brace is not closed, or a comma is missing; quote texts that hold [ ] { } or ,",
@@ -58,7 +55,7 @@ fn by_words(said: &str) -> &'static str {
     let said = said.to_ascii_lowercase();
     let fits = |(words, _): &&(&[&str], &str)| words.iter().any(|word| said.contains(word));
     KINDS.iter().find(fits).map_or(
-        "this is not valid YAML: look at the indentation, quotes and brackets of this line",
+        "invalid YAML: check the indentation, quotes and brackets of this line",
         |(_, ours)| ours,
     )
 }
@@ -68,18 +65,18 @@ pub(super) fn toml(said: &str) -> String {
     if said.contains("duplicate key") {
         return "a key or table is given twice".to_owned();
     }
-    format!("this is not valid TOML: {}", one_line(said))
+    format!("invalid TOML: {}", one_line(said))
 }
 
 /// What is wrong with a JSON text.
 pub(super) fn json(said: &str) -> String {
     let said = said.split(" at line ").next().unwrap_or_default();
     let ours = if said.starts_with("EOF") {
-        "it ends too early; a bracket, brace or quote is not closed"
+        "the file ends too early; a bracket, brace or quote is not closed"
     } else {
         said
     };
-    format!("this is not valid JSON: {ours}")
+    format!("invalid JSON: {ours}")
 }
 
 fn one_line(said: &str) -> String {

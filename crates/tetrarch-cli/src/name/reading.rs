@@ -84,9 +84,9 @@ async fn whole(client: &HumanClient, asked: &NameArgument) -> Result<String, Cli
 
 async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {
     let Some((goal, node)) = split_place(text) else {
-        let what = format!("{text:?} names no node");
+        let what = format!("{text:?} is not a node");
         return Err(CliError::new(Code::Usage, what)
-            .hint("name it as T1.2 (of the only open goal) or <goal>/T1.2"));
+            .hint("use T1.2 (in the only open goal) or <goal>/T1.2"));
     };
     if let Some(epic) = goal.and_then(|goal| goal.parse::<EpicId>().ok()) {
         return Ok(format!("{epic}/{node}"));

@@ -29,7 +29,7 @@ pub(crate) fn stamp(at: BusTime) -> String {
 pub(crate) fn read_stamp(text: &str) -> Result<BusTime, String> {
     let read: Result<Timestamp, _> = text.parse();
     let at = read.ok().and_then(|moment| u64::try_from(moment.as_millisecond()).ok());
-    at.map(BusTime).ok_or_else(|| format!("{text:?} is no moment such as 2026-11-22T08:00:00Z"))
+    at.map(BusTime).ok_or_else(|| format!("{text:?} is not a time such as 2026-11-22T08:00:00Z"))
 }
 
 /// How long ago something was, in at most two units.

@@ -85,7 +85,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn read(line: &str) -> Result<Self, CaseError> {
         let value: Value = serde_json::from_str(line)
-            .map_err(|error| CaseError(format!("is no JSON object on one line: {error}")))?;
+            .map_err(|error| CaseError(format!("is not a JSON object on one line: {error}")))?;
         let input =
             CaseValue::new("case", &value).map(&["id", "machine", "given", "when", "then"])?;
         let machines = Machine::ALL.map(Machine::as_str).join(", ");
@@ -132,7 +132,7 @@ impl Case {
     /// None when the case holds, else what was expected and what came out.
     pub(super) fn compare(&self) -> Result<Option<(Value, Value)>, CaseError> {
         let Some(Value::Object(expected)) = &self.then else {
-            return Err(CaseError("then: is no mapping; a case says what comes out".to_owned()));
+            return Err(CaseError("then: is not a mapping; give the expected outcome".to_owned()));
         };
         let outcome = self.outcome()?;
         let held = outcome.satisfies(expected);

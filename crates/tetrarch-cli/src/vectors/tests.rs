@@ -77,7 +77,7 @@ fn unrunnable_case_fails_with_its_reason() {
     };
     let queued = json!({"to": "queued"});
     for (line, expected) in [
-        ("{".to_owned(), "no JSON object"),
+        ("{".to_owned(), "not a JSON object"),
         ("[]".to_owned(), "case: unknown value []"),
         (r#"{"id":"x","machine":"node","then":{},"than":{}}"#.to_owned(), "case.than: unknown key"),
         (

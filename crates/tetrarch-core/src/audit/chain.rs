@@ -91,7 +91,7 @@ pub fn verify(bytes: &[u8]) -> Result<Verified, Broken> {
         let number = chain.lines + 1;
         let broken = |what: String| Broken { line: number, what };
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-            return Err(broken("it has no end: the file was cut off in it".to_owned()));
+            return Err(broken("it is incomplete: the file was cut off there".to_owned()));
         };
         let (line, after) = (&rest[..end], &rest[end + 1..]);
         let said = Said::read(line).map_err(broken)?;
@@ -102,22 +102,24 @@ pub fn verify(bytes: &[u8]) -> Result<Verified, Broken> {
             (SEAL, true) => {
                 // Nothing follows that would tell of it.
                 if chain.clone().seal().trim_end().as_bytes() != line {
-                    let what = format!("the seal is not the one of {} entries", entries.len());
+                    let what = format!("the seal does not match {} entries", entries.len());
                     return Err(broken(format!("{what}: it was altered")));
                 }
                 if !after.is_empty() {
-                    let what = "something was added behind the seal".to_owned();
+                    let what = "lines were added after the seal".to_owned();
                     return Err(Broken { line: number + 1, what });
                 }
                 let Some(header) = header else { break };
                 return Ok(Verified { header, entries, head: chain.head() });
             }
-            (kind, _) => return Err(broken(format!("a line of kind {kind:?} cannot be here"))),
+            (kind, _) => {
+                return Err(broken(format!("a line of kind {kind:?} is not allowed here")));
+            }
         }
         chain = Chain { lines: number, head: Some(sha256_hex(line)) };
         rest = after;
     }
-    let what = "the seal is missing: the file was cut off, or its export did not end".to_owned();
+    let what = "the seal is missing: the file was cut off, or the export did not finish".to_owned();
     Err(Broken { line: chain.lines + 1, what })
 }
 
@@ -131,9 +133,9 @@ struct Said {
 
 impl Said {
     fn read(line: &[u8]) -> Result<Self, String> {
-        let altered = |what: String| format!("{what}: it was altered, or written by no export");
+        let altered = |what: String| format!("{what}: it was altered, or not written by an export");
         let mut value: Value = serde_json::from_slice(line)
-            .map_err(|error| altered(format!("it is no JSON ({error})")))?;
+            .map_err(|error| altered(format!("it is not JSON ({error})")))?;
         let missing = |name: &str| altered(format!("it has no {name:?}"));
         let number = value.get("line").and_then(Value::as_u64).ok_or_else(|| missing("line"))?;
         let previous = value.get("previous").and_then(Value::as_str);
@@ -147,7 +149,7 @@ impl Said {
         let (number, head) = (before.lines + 1, before.head());
         if self.line != number {
             return Err(format!(
-                "it says that it is line {}: lines were removed, inserted or moved before it",
+                "its number is {}: lines before it were removed, inserted or moved",
                 self.line
             ));
         }

@@ -9,13 +9,13 @@ use super::{Account, Counter, Limits, Spend};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotRaised {
     /// No counter is to grow.
-    #[error("nothing is added; say how much more of tokens, cost or turns")]
+    #[error("nothing to add; give tokens, cost or turns")]
     Nothing,
     /// There is no limit to raise.
-    #[error("{0}: there is no limit to raise; leave it out")]
+    #[error("{0} is not limited; remove it from the raise")]
     Unlimited(Counter),
     /// The sum is more than can be counted.
-    #[error("{counter}: {more} added to {limit} is more than can be counted")]
+    #[error("{counter}: {more} added to {limit} exceeds the maximum")]
     TooMuch {
         /// Which counter.
         counter: Counter,

@@ -61,14 +61,14 @@ pub struct Approval {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotApproved {
     /// Nobody approved it.
-    #[error("nobody has approved it; look at it in `tetrarch inbox` and approve it")]
+    #[error("it has no approval; review it in `tetrarch inbox` and approve it")]
     Missing,
     /// The approval was used.
-    #[error("its approval was used before, and each can be used once")]
+    #[error("its approval was already used; an approval can be used once")]
     Used,
     /// Not as many people as have to.
     #[error(
-        "{given} of the {needed} people that it needs have approved it; `tetrarch inbox` shows it to the others"
+        "it has {given} of {needed} required approvals; `tetrarch inbox` shows it to the other approvers"
     )]
     TooFew {
         /// People whose approval counts.
@@ -77,7 +77,7 @@ pub enum NotApproved {
         needed: u32,
     },
     /// The approval is for something else.
-    #[error("what was approved is {approved}, what would be applied is {present}")]
+    #[error("the approval is for {approved}, but {present} would be applied")]
     OtherDigest {
         /// The digest that was approved.
         approved: String,
@@ -91,7 +91,7 @@ pub enum NotApproved {
         by_ms: u64,
     },
     /// It was not given by a human.
-    #[error("{by} is no human")]
+    #[error("{by} is not a human")]
     NotHuman {
         /// Whose it is.
         by: Principal,

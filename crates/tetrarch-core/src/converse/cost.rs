@@ -65,7 +65,7 @@ impl Prices {
     /// # Errors
     /// What is wrong, with the model and the key.
     pub fn read(file: &Value) -> Result<Self, String> {
-        let top = file.as_object().ok_or("it is no mapping; write `date` and `models`")?;
+        let top = file.as_object().ok_or("it is not a mapping; expected `date` and `models`")?;
         if let Some(key) = top.keys().find(|key| !["date", "models"].contains(&key.as_str())) {
             return Err(format!("unknown key {key}; known: date, models"));
         }
@@ -88,7 +88,7 @@ impl FromIterator<(String, Price)> for Prices {
 }
 
 fn price_of(name: &str, value: &Value) -> Result<Price, String> {
-    let keys = value.as_object().ok_or_else(|| format!("models.{name} is no mapping"))?;
+    let keys = value.as_object().ok_or_else(|| format!("models.{name} is not a mapping"))?;
     if let Some(key) =
         keys.keys().find(|key| !["input", "output", "cached"].contains(&key.as_str()))
     {
@@ -96,9 +96,9 @@ fn price_of(name: &str, value: &Value) -> Result<Price, String> {
     }
     let whole = |key: &str| {
         let given = keys.get(key).map(|value| {
-            value
-                .as_u64()
-                .ok_or_else(|| format!("models.{name}.{key} is no whole number of micro-dollars"))
+            value.as_u64().ok_or_else(|| {
+                format!("models.{name}.{key} is not a whole number of micro-dollars")
+            })
         });
         given.transpose()
     };
@@ -144,12 +144,15 @@ mod tests {
     #[test]
     fn invalid_price_file_is_reported() {
         let rows = [
-            (json!([]), "no mapping"),
+            (json!([]), "not a mapping"),
             (json!({}), "`models` is missing"),
             (json!({"models": {}, "model": 1}), "unknown key model"),
-            (json!({"models": {"m": 1}}), "models.m is no mapping"),
+            (json!({"models": {"m": 1}}), "models.m is not a mapping"),
             (json!({"models": {"m": {"input": 1}}}), "models.m.output is missing"),
-            (json!({"models": {"m": {"input": 1.5, "output": 1}}}), "models.m.input is no whole"),
+            (
+                json!({"models": {"m": {"input": 1.5, "output": 1}}}),
+                "models.m.input is not a whole",
+            ),
             (
                 json!({"models": {"m": {"input": 1, "output": 1, "x": 1}}}),
                 "models.m: unknown key x",

@@ -17,7 +17,7 @@ impl HostedSession {
     ) {
         if self.asking.len() >= QUESTIONS_MAX {
             let text =
-                format!("{QUESTIONS_MAX} questions are open already; this one was not asked");
+                format!("{QUESTIONS_MAX} questions are already open; this one was not asked");
             self.tell("ask.refused", &text, effects);
             return;
         }

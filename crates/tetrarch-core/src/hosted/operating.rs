@@ -78,11 +78,11 @@ impl HostedSession {
         let id = id.unwrap_or_else(|| self.next_id("op"));
         let refused = |code: ErrorCode, detail: String| json!({"op": op, "error": code.to_string(), "detail": detail});
         if !OPERATIONS.contains(&op.as_str()) {
-            let detail = format!("a program may ask for {}", OPERATIONS.join(", "));
+            let detail = format!("a program may request: {}", OPERATIONS.join(", "));
             return self.answer(REPLY, id, &refused(ErrorCode::Unauthorized, detail), effects);
         }
         let Ok(Value::Object(mut body)) = serde_json::from_str(body) else {
-            let detail = "the body is no JSON object".to_owned();
+            let detail = "the body is not a JSON object".to_owned();
             return self.answer(REPLY, id, &refused(ErrorCode::InvalidRequest, detail), effects);
         };
         body.insert("requestId".to_owned(), id.to_string().into());
@@ -107,7 +107,7 @@ impl HostedSession {
         let id = id.unwrap_or_else(|| self.next_id("mail"));
         let refused = match self.reader(to) {
             Ok(_) if text.is_empty() || text.len() > INSTRUCTION_BYTES_MAX => {
-                format!("text: {} bytes; a message has 1 to {INSTRUCTION_BYTES_MAX}", text.len())
+                format!("text: {} bytes; allowed: 1 to {INSTRUCTION_BYTES_MAX}", text.len())
             }
             Ok(to) => {
                 effects.push(SessionEffect::Mail(Box::new(Mail {
@@ -142,7 +142,7 @@ impl HostedSession {
             ("po", Some(project)) => Ok(AgentId::Po(project.clone())),
             ("po", None) => Err("to: this agent belongs to no project".to_owned()),
             (id, _) => id.parse().map_err(|_| {
-                format!("to: {id:?} is no agent; write to `parent`, `po`, or an agent's id")
+                format!("to: {id:?} is not an agent; write to `parent`, `po`, or an agent's id")
             }),
         }
     }

@@ -117,7 +117,7 @@ impl HostedSession {
         let ending = self.exit.is_some() || self.result.is_some() || self.killed || self.rotating;
         match self.phase {
             SessionPhase::Claiming | SessionPhase::Starting => {
-                return Some("its program is not up".to_owned());
+                return Some("its program is not running".to_owned());
             }
             SessionPhase::Ending | SessionPhase::Over => return Some("it is ending".to_owned()),
             SessionPhase::Running if ending => return Some("it is ending".to_owned()),

@@ -3,27 +3,16 @@
 
 use super::{Lane, Mail, MailBody};
 use crate::id::{HostName, Principal};
+use crate::words::words;
 
-/// How far a message came. That it is stored the bus says itself, by its acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Its reader took it from the stream.
-    Delivered,
-    /// Its reader's position, which is kept, has passed it.
-    Consumed,
-}
-
-impl Stage {
-    /// Every stage, the first one first.
-    pub const ALL: [Self; 2] = [Self::Delivered, Self::Consumed];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Consumed => "consumed",
-        }
+words! {
+    /// How far a message came. That it is stored the bus says itself, by its acknowledgement.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Stage {
+        /// Its reader took it from the stream.
+        Delivered = "delivered",
+        /// Its reader's position, which is kept, has passed it.
+        Consumed = "consumed",
     }
 }
 

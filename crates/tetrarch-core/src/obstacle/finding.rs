@@ -114,7 +114,7 @@ impl<'r> Finder<'r> {
         let on = Some((leaf.epic, leaf.state.id));
         let go = || Subject::Agent(AgentId::Go);
         if !self.telemetry.owner {
-            let what = "no owner of the ledger is up: nothing is decided".to_owned();
+            let what = "no owner of the ledger is running: nothing is decided".to_owned();
             return self.note(Kind::OwnerAbsent, go(), None, what, vec![Remedy::StartOwner], on);
         }
         if let Some(why) = &self.telemetry.halted {
@@ -134,7 +134,8 @@ impl<'r> Finder<'r> {
         let Some(orchestrator) =
             self.records.agents.get(&id).filter(|it| it.liveness != Liveness::Terminated)
         else {
-            let what = format!("{id} has ended: nobody staffs the work of {}", leaf.project);
+            let what =
+                format!("{id} has ended: no agent is started for the work of {}", leaf.project);
             let remedies = vec![Remedy::CancelGoal(leaf.epic)];
             return self.note(
                 Kind::OrchestratorEnded,
@@ -161,7 +162,7 @@ impl<'r> Finder<'r> {
         if away && by.hosting == Hosting::External {
             let how = if by.session.is_none() { "has never registered" } else { "is silent" };
             let what = format!(
-                "{} is a program of your own that {how}: start it, nobody else staffs the work of {}",
+                "{} is an external program that {how}: start it; it staffs the work of {}",
                 by.id, leaf.project
             );
             let (subject, remedies) =
@@ -184,8 +185,7 @@ impl<'r> Finder<'r> {
         let mode = self.records.projects.get(leaf.project).map(|project| project.mode);
         let cap = mode.unwrap_or_default().cap();
         if cap == 0 {
-            let what =
-                format!("project {} is in mode solo, in which nobody is started", leaf.project);
+            let what = format!("project {} has mode solo, which starts no agents", leaf.project);
             let subject = Subject::Project(leaf.project.clone());
             let remedies = vec![Remedy::Delegate(leaf.project.clone())];
             return self.note(Kind::NoSlots, subject, None, what, remedies, on);
@@ -224,7 +224,7 @@ impl<'r> Finder<'r> {
     fn short(&mut self, by: &Agent, short: &BudgetExceeded, on: Option<(EpicId, NodeId)>) {
         let BudgetExceeded { counter, requested, free } = short;
         let what = format!(
-            "the budget of {} has {free} {counter} left and {requested} are asked for",
+            "the budget of {} has {free} {counter} left, but {requested} are requested",
             by.id
         );
         let more = requested.saturating_sub(*free);
@@ -238,7 +238,7 @@ impl<'r> Finder<'r> {
             cause => format!("; the last failure: {cause}"),
         };
         let what = format!(
-            "the circuit of {} is open, so nothing is started below it: its agents failed too often{last}",
+            "the circuit of {} is open: its agents failed too often, and no agent is started below it{last}",
             agent.id
         );
         let remedies = vec![Remedy::CloseCircuit(agent.id.clone())];
@@ -258,7 +258,7 @@ impl<'r> Finder<'r> {
 
     fn paused(&mut self, epic: EpicId, on: Option<(EpicId, NodeId)>) {
         let since = self.records.goal_states.get(&epic).map(|state| state.since);
-        let what = "the goal is paused: nothing new is started".to_owned();
+        let what = "the goal is paused: no new work is started".to_owned();
         let remedies = vec![Remedy::ResumeGoal(epic)];
         self.note(Kind::GoalPaused, Subject::Goal(epic), since, what, remedies, on);
     }
@@ -268,7 +268,8 @@ impl<'r> Finder<'r> {
         let Some(agent) = agent else { return };
         let on = Some((leaf.epic, leaf.state.id));
         if let Some(by) = &agent.verbs.paused_by {
-            let what = format!("{} is paused by {by}: {} stands still", agent.id, leaf.state.id);
+            let what =
+                format!("{} is paused by {by}: {} does not continue", agent.id, leaf.state.id);
             let remedies = vec![Remedy::ResumeAgent(agent.id.clone())];
             self.note(
                 Kind::AgentPaused,
@@ -365,26 +366,25 @@ impl<'r> Finder<'r> {
         let (kind, what, remedies) = match change.status {
             ChangeStatus::Proposed | ChangeStatus::Conflicted => (
                 Kind::ChangeWaiting,
-                format!("what {node} changed is not in {target} before somebody approves it"),
+                format!("the change of {node} needs an approval before it is merged into {target}"),
                 vec![Remedy::ShowChange(*id), Remedy::Approve(*id)],
             ),
             ChangeStatus::Approved => (
                 Kind::ChangeWaiting,
-                format!("what {node} changed is approved and not yet in {target}"),
+                format!("the change of {node} is approved but not yet merged into {target}"),
                 vec![Remedy::Apply(*id)],
             ),
             ChangeStatus::Applying if self.records.is_stranded(change) => (
                 Kind::ChangeWaiting,
                 format!(
-                    "{} was ordered to merge what {node} changed into {target}, and is gone; start it \
-                     again, or deny the change and look at the branch yourself",
+                    "{} was ordered to merge the change of {node} into {target} and is offline; start it again, or deny the change and check the branch yourself",
                     change.host
                 ),
                 vec![Remedy::ShowChange(*id)],
             ),
             ChangeStatus::Expired if !self.is_replaced(change) => (
                 Kind::ChangeExpired,
-                format!("what {node} changed is not in {target}: {}", change.reason),
+                format!("the change of {node} was not merged into {target}: {}", change.reason),
                 vec![Remedy::ShowChange(*id)],
             ),
             ChangeStatus::Applying

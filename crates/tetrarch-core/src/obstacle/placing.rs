@@ -14,9 +14,9 @@ impl Finder<'_> {
             let known = self.records.agents.values().filter(|it| matches!(it.id, AgentId::Ho(_)));
             let known = names(known.map(|it| format!("{} is {}", it.id, it.liveness)).collect());
             let what = if known.is_empty() {
-                "no host is up".to_owned()
+                "no host is running".to_owned()
             } else {
-                format!("no host is up: {known}")
+                format!("no host is running: {known}")
             };
             let remedies = vec![Remedy::StartHost(None, Vec::new())];
             return self.note(Kind::NoHost, Subject::Hosts, None, what, remedies, on);
@@ -25,7 +25,7 @@ impl Finder<'_> {
             self.hosts.iter().filter(|host| satisfies(host, wish)).collect();
         if fitting.is_empty() {
             let up = names(self.hosts.iter().map(labelled).collect());
-            let what = format!("no host that is up is {}; up: {up}", wished(wish));
+            let what = format!("no running host is {}; running: {up}", wished(wish));
             let name = wish.host.clone().or_else(|| self.new_name());
             let remedies = vec![Remedy::StartHost(name, wish.labels.clone())];
             return self.note(Kind::NoHostFits, Subject::Hosts, None, what, remedies, on);
@@ -36,7 +36,7 @@ impl Finder<'_> {
         let full = fitting
             .iter()
             .map(|host| format!("{} {} of {}", host.placement.host, host.load, host.capacity));
-        let what = format!("every host that may take it is full: {}", names(full.collect()));
+        let what = format!("all matching hosts are full: {}", names(full.collect()));
         let remedies = vec![Remedy::StartHost(self.new_name(), wish.labels.clone())];
         self.note(Kind::HostsFull, Subject::Hosts, None, what, remedies, on);
     }

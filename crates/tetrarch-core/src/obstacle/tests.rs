@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
         Kind::NoHost,
         "hosts",
         3,
-        "no host is up: HO@h1 is offline",
+        "no host is running: HO@h1 is offline",
         &["host"],
     ),
     (
@@ -152,7 +152,7 @@ const ROWS: &[Row] = &[
         Kind::NoHost,
         "hosts",
         3,
-        "no host is up",
+        "no host is running",
         &["host"],
     ),
     (
@@ -160,7 +160,7 @@ const ROWS: &[Row] = &[
         Kind::NoHostFits,
         "hosts",
         2,
-        "no host that is up is labelled gpu=yes; up: h1 (zone=a)",
+        "no running host is labelled gpu=yes; running: h1 (zone=a)",
         &["host --name host-2 --label gpu=yes"],
     ),
     (
@@ -195,7 +195,7 @@ const ROWS: &[Row] = &[
         Kind::BudgetUsed,
         "PO-demo",
         2,
-        "has 10 tokens left and 25 are asked for",
+        "has 10 tokens left, but 25 are requested",
         &["budget raise PO-demo --tokens 15"],
     ),
     (
@@ -214,7 +214,7 @@ const ROWS: &[Row] = &[
         Kind::AgentPaused,
         "W:",
         2,
-        "is paused by human:Shai: T1.1 stands still",
+        "is paused by human:Shai: T1.1 does not continue",
         &["resume W:"],
     ),
     (
@@ -238,7 +238,7 @@ const ROWS: &[Row] = &[
         Kind::ChangeWaiting,
         "chg",
         2,
-        "what T1.1 changed is not in main before somebody approves it",
+        "the change of T1.1 needs an approval before it is merged into main",
         &["change show chg", "approve chg --apply"],
     ),
     (
@@ -251,7 +251,7 @@ const ROWS: &[Row] = &[
         Kind::ChangeWaiting,
         "chg",
         1,
-        "approved and not yet in main",
+        "approved but not yet merged into main",
         &["apply chg"],
     ),
     (
@@ -266,7 +266,7 @@ const ROWS: &[Row] = &[
         Kind::ChangeExpired,
         "chg",
         1,
-        "what T1.1 changed is not in main",
+        "the change of T1.1 was not merged into main",
         &["change show chg"],
     ),
     (

@@ -1,48 +1,35 @@
 //! What the end of a stalled run's journal says about why it stands still (spec 05, Stall). Only what
 //! an entry is counts, never what its words may mean.
 
-use std::fmt;
-
 use crate::brief::Outcome;
 use crate::converse::Recorded;
 use crate::journal::{BudgetNote, JournalEvent};
 use crate::limits::{DIAGNOSED_ENTRIES, JOURNAL_WORDS_BYTES_MAX};
 use crate::redaction;
+use crate::words::parsed_words;
 
 /// The topic by which a program is handed the answer to what it asked people.
 const ANSWER: &str = "answer";
 /// The topic by which a program is asked how it is.
 const STATUS_REQUEST: &str = "status.request";
 
-/// What the last entries of a stalled run's journal look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Diagnosis {
-    /// Nothing can be told from them, or they could not be read.
-    #[default]
-    Unknown,
-    /// It works, or waits for something that is no person, and takes long.
-    Slow,
-    /// It waits for a human's word.
-    WaitsForHuman,
-    /// It failed and did not say so.
-    Failed,
+parsed_words! {
+    /// What the last entries of a stalled run's journal look like.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Diagnosis {
+        /// Nothing can be told from them, or they could not be read.
+        #[default]
+        Unknown = "unknown",
+        /// It works, or waits for something that is no person, and takes long.
+        Slow = "slow",
+        /// It waits for a human's word.
+        WaitsForHuman = "waits_for_human",
+        /// It failed and did not say so.
+        Failed = "failed",
+    }
 }
 
 impl Diagnosis {
-    /// Every diagnosis.
-    pub const ALL: [Self; 4] = [Self::Unknown, Self::Slow, Self::WaitsForHuman, Self::Failed];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Slow => "slow",
-            Self::WaitsForHuman => "waits_for_human",
-            Self::Failed => "failed",
-        }
-    }
-
     /// What its journal shows, in a few words; none when nothing can be told.
     #[must_use]
     pub fn in_words(self) -> Option<&'static str> {
@@ -52,18 +39,6 @@ impl Diagnosis {
             Self::WaitsForHuman => Some("its journal ends with a question"),
             Self::Failed => Some("its journal ends with a failure"),
         }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|diagnosis| diagnosis.as_str() == text)
-    }
-}
-
-impl fmt::Display for Diagnosis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

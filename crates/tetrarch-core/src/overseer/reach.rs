@@ -1,4 +1,4 @@
-//! Whom the overseer supervises (spec 05, The tick; seed 2, policy): the agents that this
+//! Whom the overseer supervises (spec 05, The tick): the agents that this
 //! installation runs. Programs of somebody else's, and what works below them, have a supervisor of
 //! their own; it says nothing to them unless people allow it (docs/decisions/0031).
 

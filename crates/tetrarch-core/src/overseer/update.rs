@@ -1,4 +1,4 @@
-//! Status updates: the `overseerUpdate` that an agent answers a status request with (seed 2; spec 05,
+//! Status updates: the `overseerUpdate` that an agent answers a status request with (spec 05,
 //! Status updates). Reading only: strict about what is there, silent about what is not, and nothing
 //! is ever guessed from prose.
 
@@ -10,33 +10,21 @@ use crate::brief::Evidence;
 use crate::crystallization::References;
 use crate::id::{EpicId, NodeId};
 use crate::limits::{LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::words::words;
 
 /// The key of the object.
 const KEY: &str = "overseerUpdate";
 
-/// What an agent says of its own work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
-    /// It goes on.
-    InProgress,
-    /// It cannot go on.
-    Blocked,
-    /// It has finished.
-    Done,
-}
-
-impl Said {
-    /// Every word.
-    pub const ALL: [Self; 3] = [Self::InProgress, Self::Blocked, Self::Done];
-
-    /// The word, as a node's status is called.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Blocked => "blocked",
-            Self::Done => "done",
-        }
+words! {
+    /// What an agent says of its own work.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Said {
+        /// It goes on.
+        InProgress = "in_progress",
+        /// It cannot go on.
+        Blocked = "blocked",
+        /// It has finished.
+        Done = "done",
     }
 }
 
@@ -69,7 +57,7 @@ pub struct Update {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     /// The block is no JSON object.
-    #[error("the block with {KEY} is no JSON object: {0}")]
+    #[error("the block with {KEY} is not a JSON object: {0}")]
     NoObject(String),
     /// A key that is not known.
     #[error("{KEY}: unknown key {0}; known: {known}", known = Known)]
@@ -83,7 +71,9 @@ pub enum UpdateError {
         what: String,
     },
     /// A text or list beyond its bound (spec 05, Bounds).
-    #[error("{KEY}.{field}: {size} is more than {max}; say less, and keep the rest in an artifact")]
+    #[error(
+        "{KEY}.{field}: {size} exceeds the limit of {max}; shorten it, and store the rest as an artifact"
+    )]
     TooLarge {
         /// Which.
         field: &'static str,
@@ -93,7 +83,7 @@ pub enum UpdateError {
         max: usize,
     },
     /// It does not say what it is about, and more than one thing was asked.
-    #[error("{KEY}: workNodeId is missing, and {0} assignments were asked about: name the node")]
+    #[error("{KEY}: workNodeId is missing; {0} assignments were asked about, so name the node")]
     Ambiguous(usize),
 }
 
@@ -196,13 +186,13 @@ fn said(value: &Value) -> Result<Said, UpdateError> {
     let word = text("status", value, TEXT_BYTES_MAX)?;
     Said::ALL.into_iter().find(|said| said.as_str() == word).ok_or_else(|| UpdateError::Field {
         field: "status",
-        what: format!("{word:?} is none of in_progress, blocked, done"),
+        what: format!("{word:?} is unknown; allowed: in_progress, blocked, done"),
     })
 }
 
 fn text(field: &'static str, value: &Value, max: usize) -> Result<String, UpdateError> {
     let Some(text) = value.as_str() else {
-        return Err(UpdateError::Field { field, what: format!("{value} is no text") });
+        return Err(UpdateError::Field { field, what: format!("{value} is not a string") });
     };
     if text.len() > max {
         return Err(UpdateError::TooLarge { field, size: text.len(), max });
@@ -212,7 +202,10 @@ fn text(field: &'static str, value: &Value, max: usize) -> Result<String, Update
 
 fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError> {
     let Some(list) = value.as_array() else {
-        return Err(UpdateError::Field { field, what: format!("{value} is no list of texts") });
+        return Err(UpdateError::Field {
+            field,
+            what: format!("{value} is not a list of strings"),
+        });
     };
     if list.len() > LIST_MAX {
         return Err(UpdateError::TooLarge { field, size: list.len(), max: LIST_MAX });
@@ -222,7 +215,7 @@ fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError>
 
 fn evidence(value: &Value) -> Result<(Evidence, References), UpdateError> {
     let Value::Object(object) = value else {
-        let what = format!("{value} is no object");
+        let what = format!("{value} is not an object");
         return Err(UpdateError::Field { field: "evidence", what });
     };
     let (mut evidence, mut references) = (Evidence::default(), References::default());

@@ -40,11 +40,11 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
         }
     };
     if goal.trim().is_empty() {
-        return Err(format!("{}: it is empty; say what is to be reached", field("task")));
+        return Err(format!("{}: it is empty; describe the goal", field("task")));
     }
     if goal.len() > INSTRUCTION_BYTES_MAX {
         return Err(format!(
-            "{}: {} bytes, at most {INSTRUCTION_BYTES_MAX} are allowed",
+            "{}: {} bytes; the limit is {INSTRUCTION_BYTES_MAX}",
             field("task"),
             goal.len()
         ));

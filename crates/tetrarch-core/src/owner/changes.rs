@@ -38,7 +38,7 @@ pub(super) fn propose(
         return Err(Refusal::new(ErrorCode::InvalidRequest, flaw));
     }
     let Some(run) = draft.run(run).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("run {run} was not found")));
     };
     let reviewed = draft.assignment(run.assignment).map(|it| it.purpose) == Some(Purpose::Review);
     let known = |change: &Change| change.run == run.id && change.made == *made;
@@ -88,7 +88,7 @@ pub(super) fn propose(
         return Ok(());
     }
     let text = format!(
-        "{id} of {agent} waits for a decision: {}; look at it with `tetrarch change show {id}`",
+        "{id} of {agent} waits for a decision: {}; review it with `tetrarch change show {id}`",
         what(&change)
     );
     tell(draft, &change, text);
@@ -142,7 +142,7 @@ pub(super) fn operate(
 ) -> Result<OpReply, Refusal> {
     let (GateOp::Decide { change: id, .. } | GateOp::Apply { change: id }) = op;
     let Some(change) = draft.base().changes.get(id).cloned() else {
-        let detail = format!("no change {id}; `tetrarch inbox` lists those that wait");
+        let detail = format!("change {id} was not found; `tetrarch inbox` lists open changes");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     let reply = OpReply { epic: Some(change.epic), agent: Some(change.agent.clone()), ..reply };
@@ -150,8 +150,7 @@ pub(super) fn operate(
     let detail = match op {
         GateOp::Decide { verdict: GateVerdict::Approve { digest }, reason, .. } => {
             if !policy.approvals.may(by) {
-                let detail =
-                    format!("{by} is none of those whose approval counts (people.approvers)");
+                let detail = format!("{by} is not an approver (people.approvers)");
                 return Err(Refusal::new(ErrorCode::Unauthorized, detail));
             }
             approve(draft, change, by, digest, reason)?
@@ -184,12 +183,8 @@ fn over(draft: &Draft<'_>, change: &Change) -> Option<Refusal> {
         return Some(conflict(format!("{id} is {status}: {reason}")));
     }
     let late = draft.now >= change.until && !status.is_terminal();
-    let waited = || {
-        format!(
-            "{id} expired: it could be approved and applied until its time was over; {}",
-            stays(change)
-        )
-    };
+    let waited =
+        || format!("{id} has expired and cannot be approved or applied; {}", stays(change));
     (late && *status != ChangeStatus::Applying).then(|| conflict(waited()))
 }
 
@@ -213,21 +208,20 @@ fn approve(
         | ChangeStatus::Refused
         | ChangeStatus::Expired
         | ChangeStatus::Superseded => {
-            return Err(conflict(format!("{id} is {} already: {}", change.status, change.reason)));
+            return Err(conflict(format!("{id} is already {}: {}", change.status, change.reason)));
         }
     }
     let present = change.made.action.digest();
     if digest != present {
         return Err(conflict(format!(
-            "{id} is {present}, and {digest} was approved; look at it again with `tetrarch change \
-             show {id}`"
+            "{id} is now {present}, not {digest}; review it again with `tetrarch change show {id}`"
         )));
     }
     said(reason)?;
     let earlier: Vec<Approval> = change.given().cloned().collect();
     if earlier.iter().any(|it| it.by == *by) {
         let given = NotApproved::TooFew { given: earlier.len(), needed: change.needed };
-        return Err(conflict(format!("{by} has approved {id} already: {given}")));
+        return Err(conflict(format!("{by} has already approved {id}: {given}")));
     }
     let approval = Approval {
         by: by.clone(),
@@ -276,7 +270,7 @@ fn said(reason: &str) -> Result<(), Refusal> {
     if reason.len() <= TEXT_BYTES_MAX {
         return Ok(());
     }
-    let detail = format!("reason: {} bytes; at most {TEXT_BYTES_MAX} are allowed", reason.len());
+    let detail = format!("reason: {} bytes; the limit is {TEXT_BYTES_MAX}", reason.len());
     Err(Refusal::new(ErrorCode::InvalidRequest, detail))
 }
 
@@ -293,7 +287,7 @@ fn deny(
     }
     said(reason)?;
     if reason.is_empty() {
-        let detail = "reason: it is empty; say why, the agent's project reads it";
+        let detail = "reason: it is empty; give a reason, the agent's project reads it";
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let why = format!("denied by {by}: {reason}");
@@ -328,10 +322,8 @@ pub(super) fn expire_due(draft: &mut Draft<'_>) {
     let due: Vec<Change> = due.take(EXPIRED_MAX).cloned().collect();
     for change in due {
         let why = match change.status {
-            ChangeStatus::Approved => "it was approved and not applied in time",
-            ChangeStatus::Applying => {
-                "its host was ordered to merge it and did not come back in time"
-            }
+            ChangeStatus::Approved => "it was approved but not applied in time",
+            ChangeStatus::Applying => "its host was ordered to merge it but did not report in time",
             ChangeStatus::Proposed | ChangeStatus::Conflicted
                 if change.given().next().is_some() =>
             {

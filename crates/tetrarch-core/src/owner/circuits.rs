@@ -77,7 +77,7 @@ pub(super) fn close(draft: &mut Draft<'_>, id: &AgentId) -> Result<(), Refusal> 
     let Some(mut agent) = draft.agent(id).cloned() else {
         return Err(Refusal::new(
             ErrorCode::NotFound,
-            format!("no agent {id}; `tetrarch agent list` lists them"),
+            format!("agent {id} was not found; `tetrarch agent list` lists all"),
         ));
     };
     if !agent.circuit.is_open() {

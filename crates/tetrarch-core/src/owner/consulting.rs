@@ -58,7 +58,7 @@ pub(super) fn give(
 ) -> Result<Begun, Refusal> {
     // The id is the request's: whoever takes that of another goal would take the goal.
     if is_taken(draft, epic) {
-        let detail = format!("there is a goal {epic}; send it with another requestId");
+        let detail = format!("goal {epic} already exists; use another requestId");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     let planner = judging::planner_for(draft.base(), policy, project, wish);

@@ -1,4 +1,4 @@
-//! Handoffs (seed 2, Persistence; spec 05, Records): kept with a run's result, with a status update, when
+//! Handoffs (spec 05, Records): kept with a run's result, with a status update, when
 //! somebody else calls work done, and when a task, a phase or a goal is settled. Each place keeps its
 //! latest, within bounds and without credentials. They change no plan.
 

@@ -48,7 +48,7 @@ pub(super) fn operate(
                 Refusal::new(
                     ErrorCode::NotFound,
                     format!(
-                        "no reservation {reservation}; `tetrarch file list` lists those there are"
+                        "reservation {reservation} was not found; `tetrarch file list` lists all"
                     ),
                 )
             })?;
@@ -70,7 +70,11 @@ pub(super) fn operate(
             let (data, kept) = within_answer(wanted.iter().take(most).map(|it| shown(it)));
             let detail = match wanted.get(..kept) {
                 Some([.., last]) if kept < wanted.len() => {
-                    format!("{} more are not listed; go on after {}", wanted.len() - kept, last.id)
+                    format!(
+                        "{} more are not listed; continue with after {}",
+                        wanted.len() - kept,
+                        last.id
+                    )
                 }
                 Some(_) | None => String::new(),
             };
@@ -91,7 +95,7 @@ fn listed_project(
     let own = own_project(draft, request)?;
     match named {
         Some(named) if *named != own => {
-            let detail = format!("{} has no part in {named}", request.sender.from);
+            let detail = format!("{} does not work on project {named}", request.sender.from);
             Err(Refusal::new(ErrorCode::Unauthorized, detail))
         }
         Some(_) | None => Ok(own),
@@ -101,7 +105,7 @@ fn listed_project(
 fn own_project(draft: &Draft<'_>, request: &Request) -> Result<ProjectName, Refusal> {
     let agent = super::current(draft, &request.sender)?;
     agent.project.clone().ok_or_else(|| {
-        let detail = format!("{} belongs to no project; name one", agent.id);
+        let detail = format!("{} belongs to no project; give the project", agent.id);
         Refusal::new(ErrorCode::InvalidRequest, detail)
     })
 }
@@ -109,7 +113,7 @@ fn own_project(draft: &Draft<'_>, request: &Request) -> Result<ProjectName, Refu
 fn bounded(paths: &[String], ttl: Millis, reason: &str) -> Result<(), Refusal> {
     let wrong = |detail: String| Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     if !(1..=LIST_MAX).contains(&paths.len()) {
-        return wrong(format!("paths: {} of them; 1 to {LIST_MAX} are allowed", paths.len()));
+        return wrong(format!("paths: {} entries; allowed: 1 to {LIST_MAX}", paths.len()));
     }
     for (place, path) in paths.iter().enumerate() {
         let outside = path.starts_with('/') || path.split('/').any(|segment| segment == "..");
@@ -121,11 +125,11 @@ fn bounded(paths: &[String], ttl: Millis, reason: &str) -> Result<(), Refusal> {
         }
     }
     if ttl.0 == 0 || ttl > RESERVED_FOR_MAX {
-        return wrong(format!("ttl: {ttl}; at most {RESERVED_FOR_MAX}, and some time"));
+        return wrong(format!("ttl: {ttl}; allowed: more than 0, at most {RESERVED_FOR_MAX}"));
     }
     if reason.len() > TEXT_BYTES_MAX {
         let size = reason.len();
-        return wrong(format!("reason: {size} bytes; at most {TEXT_BYTES_MAX} are allowed"));
+        return wrong(format!("reason: {size} bytes; the limit is {TEXT_BYTES_MAX}"));
     }
     Ok(())
 }
@@ -140,7 +144,7 @@ fn give(
     let (agent, epoch, session) = (holder.id.clone(), holder.epoch, holder.session);
     let (records, now) = (draft.base(), draft.now);
     let (Some(session), Some(project)) = (session, records.projects.get(&name)) else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no project {name}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("project {name} was not found")));
     };
     let standing: Vec<&Reservation> = records.reserved_in(&name, now).collect();
     if standing.len() >= RESERVATIONS_MAX {
@@ -203,7 +207,7 @@ pub(super) fn forget_over(draft: &mut Draft<'_>) {
     let (records, now) = (draft.base(), draft.now);
     let over = records.reservations.values().filter(|it| !records.is_standing(it, now));
     for held in over.take(FORGOTTEN_MAX) {
-        let why = if held.until <= now { "its time is over" } else { "its session is over" };
+        let why = if held.until <= now { "it expired" } else { "its session ended" };
         end(draft, held, why);
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn operate(
 pub(super) fn known<'d>(draft: &Draft<'d>, epic: EpicId) -> Result<&'d Goal, Refusal> {
     let goal = draft.base().goals.get(&epic);
     goal.ok_or_else(|| {
-        let detail = format!("no epic {epic}; `tetrarch goal list` lists those there are");
+        let detail = format!("goal {epic} was not found; `tetrarch goal list` lists all");
         Refusal::new(ErrorCode::NotFound, detail)
     })
 }
@@ -74,7 +74,7 @@ pub(super) fn fits(field: &str, text: &str, most: usize) -> Result<(), Refusal> 
     if text.len() <= most {
         return Ok(());
     }
-    let detail = format!("{field}: {} bytes, at most {most} are allowed", text.len());
+    let detail = format!("{field}: {} bytes; the limit is {most}", text.len());
     Err(Refusal::new(ErrorCode::InvalidRequest, detail))
 }
 
@@ -111,7 +111,7 @@ fn move_goal(
     let mut state = state_of(draft, epic)?;
     let from = state.status;
     if from.to(to).is_err() {
-        let detail = format!("{epic} is {from}; from there it cannot be {to}");
+        let detail = format!("{epic} is {from} and cannot become {to}");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     state.status = to;
@@ -176,7 +176,7 @@ fn prioritise(
 ) -> Result<(), Refusal> {
     let mut state = state_of(draft, epic)?;
     if state.status.is_closed() {
-        let detail = format!("{epic} is {}; nothing more is done for it", state.status);
+        let detail = format!("{epic} is {}; its work is over", state.status);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     let said = state.priorities.with(voice, priority);

@@ -41,15 +41,15 @@ pub(super) fn drain(
     let HostDrain { host: name, undo, reason } = wanted;
     let undo = *undo;
     let Some(host) = draft.hosts().get(name).map(|host| (*host).clone()) else {
-        let detail = format!("no host {name}; `tetrarch host list` lists them");
+        let detail = format!("host {name} was not found; `tetrarch host list` lists all");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     if host.drained != undo {
-        let is = if undo { "takes agents already" } else { "is drained already" };
+        let is = if undo { "already accepts agents" } else { "is already drained" };
         return Err(Refusal::new(ErrorCode::Conflict, format!("{name} {is}")));
     }
     draft.put(Record::Host(Host { drained: !undo, ..host }));
-    let what = if undo { "takes agents again" } else { "takes no more agents" };
+    let what = if undo { "accepts agents again" } else { "accepts no more agents" };
     let reason = fit::Room::of(TEXT_BYTES_MAX).text(reason, usize::MAX);
     let why = if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") };
     let event = draft.event(EventKind::HostDrained, "04 Hosts", why.clone());
@@ -67,7 +67,7 @@ pub(super) fn drain(
             &format!("{name} {why}"),
         );
     }
-    let detail = format!("{name} {what}; {} of its agents go on elsewhere", moved.len());
+    let detail = format!("{name} {what}; {} of its agents move to other hosts", moved.len());
     Ok(OpReply { detail, ..reply })
 }
 
@@ -80,17 +80,19 @@ pub(super) fn forget(draft: &mut Draft<'_>, id: &AgentId, why: &str) -> Result<(
     let AgentId::Ho(name) = id else { return Ok(()) };
     let refused = |code, detail| Err(Refusal::new(code, detail));
     if !draft.base().hosts.contains_key(name) {
-        let detail = format!("no host {name}; `tetrarch host list` lists them");
+        let detail = format!("host {name} was not found; `tetrarch host list` lists all");
         return refused(ErrorCode::NotFound, detail);
     }
     let liveness = draft.agent(id).map(|agent| agent.liveness);
     if let Some(liveness @ (Liveness::Register | Liveness::Active | Liveness::Stale)) = liveness {
-        let detail = format!("{name} is {liveness}: a host ends with its process; stop that");
+        let detail = format!("{name} is {liveness}; stop its `tetrarch host` process first");
         return refused(ErrorCode::Conflict, detail);
     }
     if let Some(agent) = draft.base().placed_on(name).next() {
         let count = draft.base().placed_on(name).count();
-        let detail = format!("{count} agents are placed on {name}, such as {agent}");
+        let detail = format!(
+            "agents are placed on {name} ({count}), such as {agent}; wait until they moved, or retire them"
+        );
         return refused(ErrorCode::Conflict, detail);
     }
     sessions::move_session(draft, id, Liveness::Terminated, why);

@@ -135,7 +135,7 @@ fn known_agent(draft: &Draft<'_>, agent: &AgentId) -> Result<(), Refusal> {
     let none = || {
         Refusal::new(
             ErrorCode::NotFound,
-            format!("no agent {agent}; `tetrarch agent list` lists them"),
+            format!("agent {agent} was not found; `tetrarch agent list` lists all"),
         )
     };
     draft.agent(agent).map(drop).ok_or_else(none)
@@ -183,7 +183,7 @@ fn authorize(draft: &Draft<'_>, request: &Request) -> Result<(), Refusal> {
         Principal::Human(_) => Ok(()),
         Principal::Agent(id) => {
             super::current(draft, &request.sender)?;
-            let detail = format!("{id} is an agent; a human must ask for this");
+            let detail = format!("{id} is an agent; only a human may request this");
             Err(Refusal::new(ErrorCode::Unauthorized, detail))
         }
     }
@@ -193,13 +193,13 @@ fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refus
     if draft.agent(id).is_none() {
         return Err(Refusal::new(
             ErrorCode::NotFound,
-            format!("no agent {id}; `tetrarch agent list` lists them"),
+            format!("agent {id} was not found; `tetrarch agent list` lists all"),
         ));
     }
     let why = if reason.is_empty() { "retired" } else { reason };
     match Role::of(id) {
         Role::Global => {
-            let detail = format!("{id} ends with its process; stop that");
+            let detail = format!("{id} ends with its process; stop that process");
             return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
         }
         Role::Host => hosts::forget(draft, id, why)?,

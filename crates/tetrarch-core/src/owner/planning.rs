@@ -87,7 +87,7 @@ fn whole(plan: &PlanFile, project: &str) -> Result<Change, String> {
     }
     if let Some(profile) = plan.profiles.first() {
         return Err(format!(
-            "profiles: {} is no part of a plan that changes; set it with op `profile.apply`",
+            "profiles: {} cannot be changed with a plan; set it with operation `profile.apply`",
             profile.name
         ));
     }
@@ -105,13 +105,13 @@ struct Desk<'d, 'r> {
 impl<'r> Desk<'_, 'r> {
     fn goal(&self, epic: EpicId) -> Result<&'r Goal, Refusal> {
         let goal = self.draft.base().goals.get(&epic);
-        goal.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no epic {epic}")))
+        goal.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("goal {epic} was not found")))
     }
 
     /// The plan as it is now. Nothing of this decision has changed it yet.
     fn present(&self, epic: EpicId) -> Result<Present<'r>, Refusal> {
         let records = self.draft.base();
-        let none = || Refusal::new(ErrorCode::NotFound, format!("no plan of {epic}"));
+        let none = || Refusal::new(ErrorCode::NotFound, format!("{epic} has no plan"));
         let plan = records.plans.get(&epic).ok_or_else(none)?;
         Ok(Present {
             version: plan.version,
@@ -163,7 +163,7 @@ impl<'r> Desk<'_, 'r> {
         let reply = OpReply { epic: Some(epic), ..self.reply.clone() };
         possible(self.draft, epic, &changed, present.version)?;
         if changed.is_nothing(&present) {
-            let detail = "the plan is like that already".to_owned();
+            let detail = "the plan does not change".to_owned();
             return Ok(OpReply { version: Some(present.version), detail, ..reply });
         }
         let version = self.draft.next_version(epic);
@@ -176,7 +176,7 @@ impl<'r> Desk<'_, 'r> {
         let status = self.draft.goal_state(epic).map(|state| state.status);
         match status.filter(|status| status.is_closed()) {
             Some(status) => {
-                let detail = format!("{epic} is {status}; a plan that is over stays as it is");
+                let detail = format!("{epic} is {status}; its plan cannot change any more");
                 Err(Refusal::new(ErrorCode::Conflict, detail))
             }
             None => Ok(()),
@@ -192,7 +192,7 @@ impl<'r> Desk<'_, 'r> {
         if may_apply(from, &self.policy.plan_appliers) {
             return Ok(());
         }
-        let detail = format!("{from} may not change a plan; propose it with mode draft");
+        let detail = format!("{from} may not change a plan; propose the change with mode draft");
         Err(Refusal::new(ErrorCode::Unauthorized, detail))
     }
 
@@ -208,7 +208,7 @@ impl<'r> Desk<'_, 'r> {
         if own || works || self.policy.plan_appliers.contains(from) {
             return Ok(());
         }
-        let detail = format!("{from} has no part in {}", goal.id);
+        let detail = format!("{from} does not work on {}", goal.id);
         Err(Refusal::new(ErrorCode::Unauthorized, detail))
     }
 }

@@ -107,7 +107,8 @@ pub(super) fn block_ready(
     blocker: &Blocker,
 ) -> Result<(), Refusal> {
     let goal = draft.base().goals.get(&epic);
-    let goal = goal.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no epic {epic}")))?;
+    let goal = goal
+        .ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("goal {epic} was not found")))?;
     if request.sender.from.agent().is_some() {
         let sender = super::current(draft, &request.sender)?;
         if sender.id != AgentId::Po(goal.project.clone()) {
@@ -117,7 +118,7 @@ pub(super) fn block_ready(
     }
     if blocker.kind == CREDENTIAL_MISSING && blocker.needs.is_empty() {
         let detail =
-            "blocker.needs is empty; say which kind of credential and where it is configured";
+            "blocker.needs is empty; name the kind of credential and where it is configured";
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let state = draft.node_state(epic, id);
@@ -129,7 +130,7 @@ pub(super) fn block_ready(
     };
     if !waits || state.assignment.is_some() {
         let detail =
-            format!("{id} is {}, only what waits for an agent is blocked so", state.status);
+            format!("{id} is {}; only a node that waits for an agent can be blocked", state.status);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     move_node(draft, epic, id, NodeStatus::Blocked, &blocker.kind, |state| {

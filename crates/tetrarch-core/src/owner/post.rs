@@ -19,8 +19,7 @@ use super::{fit, go, questions};
 
 const RULE: &str = "02 Mail";
 /// What GO does not read.
-const OTHERWISE: &str = "GO takes plan.review_needed, info and receipts by mail; ask for anything else \
-     with an operation (op.<name>), and report with report.<you>";
+const OTHERWISE: &str = "GO accepts plan.review_needed, info and receipts as mail; send anything else as an operation (op.<name>) or a report (report.<you>)";
 
 /// A message to GO.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +43,7 @@ pub fn refusal(records: &Records, posted: &Posted) -> Option<String> {
         Err(error) => return Some(error.clone()),
     };
     if posted.lane == Lane::Ctl {
-        return Some(format!("GO takes no control messages; {OTHERWISE}"));
+        return Some(format!("GO accepts no control messages; {OTHERWISE}"));
     }
     match &sender.from {
         Principal::Human(_) => {}

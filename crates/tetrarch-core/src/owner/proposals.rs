@@ -27,7 +27,7 @@ pub(super) fn proposed(
         return step;
     }
     let mut problems = proposal.problems.clone();
-    problems.push(format!("about {weight} bytes would be written; the bound is {STEP_BYTES_MAX}"));
+    problems.push(format!("about {weight} bytes would be written; the limit is {STEP_BYTES_MAX}"));
     decide(&Proposal { answer: None, problems, ..proposal.clone() })
 }
 

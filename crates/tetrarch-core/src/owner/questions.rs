@@ -32,7 +32,7 @@ pub(super) fn ask(
     let derived = || QuestionId::derive(draft.now, &draft.seed("ask"), &run.to_string(), 0);
     let id = given.unwrap_or_else(derived);
     let Some(run) = draft.run(run).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("run {run} was not found")));
     };
     if draft.question(id).is_some() {
         // It came twice.
@@ -142,14 +142,14 @@ pub(super) fn answer(
     text: &str,
 ) -> Result<Question, Refusal> {
     let Some(question) = draft.question(id).cloned() else {
-        let detail = format!("no question {id}; `tetrarch inbox` lists those that are open");
+        let detail = format!("question {id} was not found; `tetrarch inbox` lists open questions");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     let from = &request.sender.from;
     if from.agent().is_some() {
         super::current(draft, &request.sender)?;
         if *from != question.to {
-            let detail = format!("{id} was put to {}; {from} cannot answer it", question.to);
+            let detail = format!("{id} was asked to {}; {from} cannot answer it", question.to);
             return Err(Refusal::new(ErrorCode::Unauthorized, detail));
         }
     }
@@ -166,7 +166,7 @@ pub(super) fn answer(
     }
     if text.is_empty() || text.len() > INSTRUCTION_BYTES_MAX {
         let size = text.len();
-        let detail = format!("text: {size} bytes; an answer has 1 to {INSTRUCTION_BYTES_MAX}");
+        let detail = format!("text: {size} bytes; allowed: 1 to {INSTRUCTION_BYTES_MAX}");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     settle(draft, question.clone(), from, text);

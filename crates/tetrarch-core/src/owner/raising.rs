@@ -65,10 +65,7 @@ fn goes_on(draft: &Draft<'_>, agent: &Agent) -> Result<(), Refusal> {
     let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
     let Some(run) = run else { return Ok(()) };
     if run.cancel_kept || run.state == RunState::Cancelling {
-        let detail = format!(
-            "the run of {} is ending and cannot be held up; what follows it gets a grant of its own",
-            agent.id
-        );
+        let detail = format!("the run of {} is ending; a raise comes too late", agent.id);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     Ok(())
@@ -97,7 +94,7 @@ fn fits(draft: &Draft<'_>, id: &AgentId, more: Spend) -> Result<(), Refusal> {
         Counter::CostMicro => "millionths of a dollar",
     };
     let detail = format!(
-        "{} {unit} more were asked for {id}, {} are free: {} has limit {limit}, current {current} \
+        "{} more {unit} were requested for {id}, but {} are free: {} has limit {limit}, current {current} \
          ({} reserved for its children, {} spent); raise {}",
         more.of(counter),
         meter.free().unwrap_or(0),

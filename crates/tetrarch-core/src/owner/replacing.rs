@@ -29,7 +29,9 @@ pub(super) fn replace(
         if agent.epoch > 1 {
             return Ok(so_far(draft, id));
         }
-        let detail = format!("{session} is no session of {id}; `tetrarch describe {id}` shows it");
+        let detail = format!(
+            "{session} is not a session of {id}; `tetrarch describe {id}` shows its session"
+        );
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     if agent.liveness == Liveness::Terminated {
@@ -62,13 +64,12 @@ pub(super) fn rotate(
         Liveness::Active | Liveness::Stale => {}
         Liveness::Terminated => return Err(ended(&agent)),
         Liveness::Register => {
-            let detail = format!("{id} is just being started; rotate it when it is active");
+            let detail = format!("{id} is starting; rotate it when it is active");
             return Err(Refusal::new(ErrorCode::Conflict, detail));
         }
         Liveness::Offline => {
             let detail = format!(
-                "{id} is offline, so nothing can come to a boundary; it goes on when a host can \
-                 take it"
+                "{id} is offline and cannot write a checkpoint; it continues when a host has room"
             );
             return Err(Refusal::new(ErrorCode::Conflict, detail));
         }
@@ -91,7 +92,8 @@ pub(super) fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> R
         }
         next = above(ancestor);
     }
-    let detail = format!("{sender} is not above {id}; its parent or a human must ask for this");
+    let detail =
+        format!("{sender} is not an ancestor of {id}; only its parent or a human may request this");
     Err(Refusal::new(ErrorCode::Unauthorized, detail))
 }
 
@@ -99,9 +101,9 @@ pub(super) fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> R
 fn so_far(draft: &Draft<'_>, id: &AgentId) -> String {
     let Some(agent) = draft.agent(id) else { return String::new() };
     match (&agent.ending, agent.liveness) {
-        (Some(_), _) => "its process is to end first; then its next session starts".to_owned(),
+        (Some(_), _) => "its process ends first; then its next session starts".to_owned(),
         (None, Liveness::Offline) => {
-            "no host can take it now; its next session starts when one can".to_owned()
+            "no host has room now; its next session starts when one has".to_owned()
         }
         (None, _) => agent.reason.clone(),
     }
@@ -117,7 +119,7 @@ pub(super) fn known(draft: &Draft<'_>, id: &AgentId) -> Result<Agent, Refusal> {
     known.ok_or_else(|| {
         Refusal::new(
             ErrorCode::NotFound,
-            format!("no agent {id}; `tetrarch agent list` lists them"),
+            format!("agent {id} was not found; `tetrarch agent list` lists all"),
         )
     })
 }
@@ -132,10 +134,10 @@ fn hosted(agent: &Agent) -> Result<(), Refusal> {
     let id = &agent.id;
     let detail = match (agent.hosting, id) {
         (Hosting::Owner, _) | (_, AgentId::Ho(_)) => {
-            format!("{id} ends with its process; start that again")
+            format!("{id} ends with its process; restart that process")
         }
         (Hosting::External, _) => {
-            format!("{id} is a program of its own, which begins its next session by registering")
+            format!("{id} is an external agent; it starts its next session by registering")
         }
         (Hosting::Hosted, _) => return Ok(()),
     };
@@ -147,7 +149,7 @@ fn not_stopping(draft: &Draft<'_>, agent: &Agent) -> Result<(), Refusal> {
     if !agent.work.as_ref().is_some_and(|work| stopping::is_asked_for(draft, work.run)) {
         return Ok(());
     }
-    let detail = format!("{} is being stopped; to end it at once, give it up", agent.id);
+    let detail = format!("{} is being stopped; to end it at once, use --give-up", agent.id);
     Err(Refusal::new(ErrorCode::Conflict, detail))
 }
 

@@ -99,10 +99,9 @@ fn apply(
         Report::Result { run: None, epic: Some(epic), result } => {
             plans::book_goal_result(draft, *epic, id, &fit::result(result))
         }
-        Report::Result { run: None, epic: None, .. } => Err(Refusal::new(
-            ErrorCode::InvalidRequest,
-            "a result names the run it is of, or the epic",
-        )),
+        Report::Result { run: None, epic: None, .. } => {
+            Err(Refusal::new(ErrorCode::InvalidRequest, "a result must name its run or its goal"))
+        }
         Report::Ask { run, id: question, question: text, options } => {
             own_run(draft, id, *run)?;
             questions::ask(draft, id, *run, *question, text, options)
@@ -198,7 +197,8 @@ fn moved(
         | RunEvent::Completed
         | RunEvent::Failed
         | RunEvent::HeartbeatLost => {
-            let detail = format!("{event} is not reported as a move; report `ready` or `result`");
+            let detail =
+                format!("{event} cannot be reported as a state change; report `ready` or `result`");
             return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
         }
     }
@@ -246,7 +246,7 @@ pub(super) fn end(
     result: &RunResult,
 ) -> Result<(), Refusal> {
     let Some(run) = draft.run(run).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("run {run} was not found")));
     };
     let succeeded = result.outcome == Outcome::Success;
     let status = draft.run_status(run.id);

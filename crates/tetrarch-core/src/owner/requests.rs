@@ -30,12 +30,10 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
     let from = &request.sender.from;
     let detail = match why {
         Excess::Rate(rate) => format!(
-            "{from} asks for more than its share, which is {rate} a second \
-             (limits.requests_per_second); send the same again later"
+            "{from} exceeds its rate of {rate} requests a second (limits.requests_per_second); send the same request again later"
         ),
         Excess::Unread(Backlog { reader, count, .. }) => format!(
-            "{reader} has {count} messages of {from} unread, and at most {UNREAD_MAX} are allowed; \
-             send the same again when they are read"
+            "{reader} has {count} unread messages of {from}; the limit is {UNREAD_MAX}; send the same request again when they are read"
         ),
     };
     refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
@@ -85,7 +83,9 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
         return draft.finish();
     }
     if records.decisions.len() >= DECISIONS_MAX {
-        let detail = format!("{DECISIONS_MAX} decisions are remembered; ask again later");
+        let detail = format!(
+            "the limit of {DECISIONS_MAX} remembered decisions is reached; try again later"
+        );
         refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
         return draft.finish();
     }
@@ -167,8 +167,7 @@ fn too_large(
     draft.request = request.given_id();
     draft.trace.clone_from(&request.trace);
     let detail = format!(
-        "about {weight} bytes would be written, at most {STEP_BYTES_MAX} are allowed; ask for less \
-         at once, and keep long texts in artifacts"
+        "about {weight} bytes would be written; the limit is {STEP_BYTES_MAX}; request less at once, and store long texts as artifacts"
     );
     if let RequestBody::Report(report) = &request.body {
         draft.event(EventKind::Alert, "02 Bounds", detail.clone()).agent =

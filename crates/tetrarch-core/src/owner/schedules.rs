@@ -82,11 +82,11 @@ fn create(
     deed: &Deed,
 ) -> Result<String, Refusal> {
     if draft.base().schedules.len() >= SCHEDULES_MAX {
-        let detail = format!("there are {SCHEDULES_MAX} schedules; delete one first");
+        let detail = format!("the limit of {SCHEDULES_MAX} schedules is reached; delete one first");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     if draft.base().schedules.contains_key(&id) {
-        let detail = format!("there is a schedule {id}; send it with another requestId");
+        let detail = format!("schedule {id} already exists; use another requestId");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     match deed {
@@ -131,7 +131,8 @@ const EXPRESSION_BYTES_MAX: usize = 256;
 
 fn may_give(draft: &Draft<'_>, from: &Principal, project: &ProjectName) -> Result<(), Refusal> {
     if draft.base().projects.get(project).is_none_or(|known| known.retired) {
-        let detail = format!("no project {project}; create it with op `project.create`");
+        let detail =
+            format!("project {project} was not found; create it with operation `project.create`");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     let own = |agent: &AgentId| *agent == AgentId::Go || *agent == AgentId::Po(project.clone());
@@ -147,16 +148,16 @@ fn may_give(draft: &Draft<'_>, from: &Principal, project: &ProjectName) -> Resul
 /// Mail at set times is people's, to people.
 fn may_write(draft: &Draft<'_>, from: &Principal, to: &Principal) -> Result<(), Refusal> {
     if let Some(agent) = from.agent().filter(|agent| **agent != AgentId::Go) {
-        let detail = format!("{agent} is an agent; a human must ask for mail at set times");
+        let detail = format!("{agent} is an agent; only a human may schedule mail");
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
     match to.agent() {
         Some(agent) if draft.agent(agent).is_none() => {
-            Err(Refusal::new(ErrorCode::NotFound, format!("no agent {agent}")))
+            Err(Refusal::new(ErrorCode::NotFound, format!("agent {agent} was not found")))
         }
         // It is GO that writes then, and whoever may not write to agents may make schedules.
         Some(agent) if from.agent().is_none() => {
-            let detail = format!("{agent} is an agent; mail at set times goes to people");
+            let detail = format!("{agent} is an agent; scheduled mail goes to people");
             Err(Refusal::new(ErrorCode::Unauthorized, detail))
         }
         Some(_) | None => Ok(()),
@@ -174,7 +175,7 @@ fn read_plan(plan: &str) -> Result<PlanFile, Refusal> {
 
 fn delete(draft: &mut Draft<'_>, from: &Principal, id: ScheduleId) -> Result<(), Refusal> {
     let Some(schedule) = draft.base().schedules.get(&id) else {
-        let detail = format!("no schedule {id}; `tetrarch schedule list` lists those there are");
+        let detail = format!("schedule {id} was not found; `tetrarch schedule list` lists all");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     if from.agent().is_some_and(|agent| *agent != AgentId::Go) && *from != schedule.owner {

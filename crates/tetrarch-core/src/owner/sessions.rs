@@ -64,7 +64,7 @@ pub(super) fn move_run(
     why: &str,
 ) -> Result<RunState, Refusal> {
     let Some(mut status) = draft.run_status(id).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {id}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("run {id} was not found")));
     };
     let from = status.state;
     status

@@ -103,7 +103,7 @@ pub(super) fn heard(
     let fits = session.is_none_or(|session| agent.session == Some(session));
     if agent.epoch != epoch || !fits {
         let reason = if fits {
-            format!("epoch {epoch} is not the current one, which is {}", agent.epoch)
+            format!("epoch {epoch} is not current; the current epoch is {}", agent.epoch)
         } else {
             format!("epoch {epoch} is another session's")
         };

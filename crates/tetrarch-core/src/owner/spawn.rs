@@ -123,12 +123,12 @@ fn check(draft: &Draft<'_>, request: &Request, wanted: &SpawnRequest) -> Result<
     let count = wanted.subagents.len();
     if count == 0 || count > SUBAGENTS_PER_REQUEST_MAX {
         return Err(invalid(format!(
-            "requested_subagents: {count} given, 1 to {SUBAGENTS_PER_REQUEST_MAX} are allowed"
+            "requested_subagents: {count} given; allowed: 1 to {SUBAGENTS_PER_REQUEST_MAX}"
         )));
     }
     if wanted.reason.len() > SPAWN_REASON_BYTES_MAX {
         return Err(invalid(format!(
-            "spawn_reason: {} bytes, at most {SPAWN_REASON_BYTES_MAX} are allowed",
+            "spawn_reason: {} bytes; the limit is {SPAWN_REASON_BYTES_MAX}",
             wanted.reason.len()
         )));
     }
@@ -144,10 +144,10 @@ fn check(draft: &Draft<'_>, request: &Request, wanted: &SpawnRequest) -> Result<
     };
     let parent = draft
         .agent(id)
-        .ok_or_else(|| (DenialReason::UnknownParent, format!("no agent {id} was ever admitted")))?;
+        .ok_or_else(|| (DenialReason::UnknownParent, format!("agent {id} was not found")))?;
     let goal = draft.base().goals.get(&wanted.epic);
     if goal.is_none_or(|goal| Some(&goal.project) != parent.project.as_ref()) {
-        let detail = format!("{} is no epic of {id}'s project", wanted.epic);
+        let detail = format!("{} is not a goal of {id}'s project", wanted.epic);
         return Err((DenialReason::UnknownEpic, detail));
     }
     if !plans::is_open(draft, wanted.epic) {

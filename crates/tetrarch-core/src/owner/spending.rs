@@ -21,7 +21,8 @@ pub(crate) const DRAW: &str = "budget.draw";
 /// Its role never has children: all of its grant is drawn.
 pub(super) fn draw(draft: &mut Draft<'_>, id: &AgentId, total: Spend) -> Result<(), Refusal> {
     if !Role::of(id).draws() {
-        let detail = format!("a {} has no children; its grant is drawn at launch", Role::of(id));
+        let detail =
+            format!("a {} cannot have children; its whole grant is drawn at launch", Role::of(id));
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let Some(mut agent) = draft.agent(id).cloned() else { return Ok(()) };

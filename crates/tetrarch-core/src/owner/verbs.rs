@@ -66,15 +66,15 @@ fn words(wanted: &Wanted) -> Result<(), Refusal> {
     let refused = |detail| Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     match wanted {
         Wanted::Steer { text } if text.trim().is_empty() => {
-            refused("text: it is empty; say what its next step is to take in".to_owned())
+            refused("text: it is empty; give an instruction".to_owned())
         }
         Wanted::Steer { text } if text.len() > INSTRUCTION_BYTES_MAX => {
             let size = text.len();
-            refused(format!("text: {size} bytes; a steer has at most {INSTRUCTION_BYTES_MAX}"))
+            refused(format!("text: {size} bytes; the limit is {INSTRUCTION_BYTES_MAX}"))
         }
         Wanted::Interrupt { reason } if reason.len() > TEXT_BYTES_MAX => {
             let size = reason.len();
-            refused(format!("reason: {size} bytes; it has at most {TEXT_BYTES_MAX}"))
+            refused(format!("reason: {size} bytes; the limit is {TEXT_BYTES_MAX}"))
         }
         Wanted::Steer { .. } | Wanted::Interrupt { .. } | Wanted::Pause | Wanted::Resume => Ok(()),
     }
@@ -86,10 +86,9 @@ fn run_of(draft: &Draft<'_>, agent: &Agent) -> Result<(RunId, RunState), Refusal
     let status = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
     let Some(status) = status else {
         let detail = match agent.hosting {
-            Hosting::Owner => format!("{id} is the owner itself; it makes no run"),
+            Hosting::Owner => format!("{id} is the control plane and has no run"),
             Hosting::Hosted | Hosting::External => format!(
-                "{id} makes no run; verbs are for agents at work, a goal is paused with \
-                 `tetrarch goal pause <goal>`"
+                "{id} has no run; verbs are for agents with a run, `tetrarch goal pause <goal>` pauses a goal"
             ),
         };
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
@@ -118,18 +117,22 @@ fn standing(agent: &Agent, verb: Verb, state: RunState) -> Result<(), Refusal> {
             if !has_session(agent) {
                 let detail = match &agent.ending {
                     Some(ending) => format!("its session is to end: {}", ending.reason),
-                    None => "no host has it now".to_owned(),
+                    None => "no host runs it now".to_owned(),
                 };
-                return conflict(format!("{id} cannot be told: {detail}; ask again when it runs"));
+                return conflict(format!(
+                    "{id} cannot be reached: {detail}; try again when it runs"
+                ));
             }
             if !verb.fits(state) {
                 let word = verb.as_str();
-                return conflict(format!("the run of {id} is {state}; {word} is not for that"));
+                return conflict(format!(
+                    "the run of {id} is {state}; {word} is not possible in this state"
+                ));
             }
         }
     }
     if agent.verbs.queued().count() >= VERBS_KEPT {
-        let detail = format!("{VERBS_KEPT} verbs wait for the host of {id}; ask again later");
+        let detail = format!("{VERBS_KEPT} verbs wait for the host of {id}; try again later");
         return Err(Refusal::new(ErrorCode::Unavailable, detail));
     }
     Ok(())

@@ -73,7 +73,7 @@ impl Sender {
         match self {
             Self::Decides(who) => Ok(who),
             Self::Works(agent) => {
-                let detail = format!("{agent} may not {what}; its project's orchestrator may");
+                let detail = format!("{agent} may not {what}; only its project's orchestrator may");
                 Err(Refusal::new(ErrorCode::Unauthorized, detail))
             }
         }
@@ -90,7 +90,7 @@ fn sender_of(draft: &Draft<'_>, request: &Request, goal: &Goal) -> Result<Sender
     if agent.project.as_ref() == Some(&goal.project) {
         return Ok(Sender::Works(id.clone()));
     }
-    let detail = format!("{id} has no part in {}", goal.project);
+    let detail = format!("{id} does not work on {}", goal.project);
     Err(Refusal::new(ErrorCode::Unauthorized, detail))
 }
 
@@ -100,8 +100,8 @@ fn leaf(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> Result<NodeState, Refusa
         return Ok(state.clone());
     }
     let (code, detail) = if draft.node(epic, id).is_some() {
-        let why = "others stand below it, from which its status follows";
-        (ErrorCode::Conflict, format!("{id} is no leaf: {why}"))
+        let why = "its status follows from its children";
+        (ErrorCode::Conflict, format!("{id} is not a leaf: {why}"))
     } else {
         (ErrorCode::NotFound, format!("{epic} has no node {id}"))
     };
@@ -132,11 +132,11 @@ fn unblock(
     still_open(draft, epic)?;
     let state = leaf(draft, epic, id)?;
     let Some(blocker) = state.blocker.filter(|_| state.status == NodeStatus::Blocked) else {
-        let detail = format!("{id} is {}, only what is blocked is unblocked", state.status);
+        let detail = format!("{id} is {}; only a blocked node can be unblocked", state.status);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     };
     if blocker.kind == DEPENDS {
-        let detail = format!("{id} waits for what it depends on; change its plan to go without");
+        let detail = format!("{id} waits for its dependencies; change the plan to remove them");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     if blocker.kind == ESCALATED && by.agent().is_some() {
@@ -158,11 +158,11 @@ fn reprioritise(
     priorities: &[(NodeId, Option<Priority>)],
     reason: &str,
 ) -> Result<usize, Refusal> {
-    let by = sender.deciding("say how urgent work is")?.clone();
+    let by = sender.deciding("set the priority of work")?.clone();
     fits("reason", reason, TEXT_BYTES_MAX)?;
     still_open(draft, epic)?;
     if priorities.is_empty() || priorities.len() > LIST_MAX {
-        let detail = format!("priorities: {}, 1 to {LIST_MAX} are allowed", priorities.len());
+        let detail = format!("priorities: {} entries; allowed: 1 to {LIST_MAX}", priorities.len());
         return Err(Refusal::new(ErrorCode::InvalidPlan, detail));
     }
     let mut meant = Vec::new();
@@ -193,7 +193,7 @@ fn open_below(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> Result<Vec<NodeId>
     };
     let open: Vec<NodeId> = below.filter(open).collect();
     if open.is_empty() {
-        let detail = format!("{id} is settled; how urgent it is matters no more");
+        let detail = format!("{id} is settled; its priority cannot change");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     Ok(open)

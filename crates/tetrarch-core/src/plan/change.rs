@@ -148,8 +148,9 @@ impl ChangeError {
     pub fn refusal(&self, version: u32) -> Refusal {
         let (code, detail) = match self {
             Self::Conflict(_) => {
-                let now =
-                    format!("{self}; the plan has version {version}, make the change for that");
+                let now = format!(
+                    "{self}; the plan has version {version}; make the change for that version"
+                );
                 (ErrorCode::Conflict, now)
             }
             Self::NotFound(_) => (ErrorCode::NotFound, self.to_string()),

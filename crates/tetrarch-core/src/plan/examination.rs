@@ -105,7 +105,7 @@ impl<'a> Examination<'a> {
             let (path, value) = self.places.get(&node.id)?;
             Some(PlanProblem {
                 path: format!("{path}.{}", given(value, "outputSchema")),
-                problem: format!("is no JSON Schema: {fault}"),
+                problem: format!("is not a valid JSON Schema: {fault}"),
                 allowed: "a JSON Schema, as a mapping or as JSON text, or the word text".to_owned(),
             })
         });
@@ -202,7 +202,7 @@ impl<'a> Examination<'a> {
 fn fault_of_tool(entry: &str, tools: &[&str], is_closed: bool) -> Option<String> {
     let program = entry.strip_prefix(RUN_PREFIX);
     if program.is_some_and(str::is_empty) {
-        return Some("names no program".to_owned());
+        return Some("has no program".to_owned());
     }
     if destination::is_entry(entry) {
         return entry.parse::<Destination>().err().map(|fault| fault.to_string());
@@ -212,8 +212,8 @@ fn fault_of_tool(entry: &str, tools: &[&str], is_closed: bool) -> Option<String>
         return None;
     }
     match meant(entry, tools) {
-        Some(tool) => Some(format!("{entry:?} is no tool; did you mean {tool}?")),
-        None => is_closed.then(|| format!("{entry:?} is no tool of a model")),
+        Some(tool) => Some(format!("unknown tool {entry:?}; did you mean {tool}?")),
+        None => is_closed.then(|| format!("{entry:?} is not a tool of models")),
     }
 }
 

@@ -34,9 +34,9 @@ impl Missing {
         let needed: Vec<String> = needed.collect();
         let known = match self.known.as_slice() {
             [] => "there are no profiles".to_owned(),
-            known => format!("there are only: {}", known.join(", ")),
+            known => format!("available: {}", known.join(", ")),
         };
-        format!("no profile says how to do this work: {}; {known}", needed.join("; "))
+        format!("no profile for this work: {}; {known}", needed.join("; "))
     }
 
     /// A profile that is missing: `default` rather than another.

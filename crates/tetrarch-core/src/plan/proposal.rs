@@ -3,49 +3,29 @@
 //! change is in `change`; who may do what is the owner's.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use crate::id::{AgentId, DraftId, EpicId, PlanId, Principal, ProjectName};
 use crate::plan::PlanReason;
 use crate::plan::change::Edit;
 use crate::time::BusTime;
+use crate::words::parsed_words;
 
-/// Where a draft stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DraftStatus {
-    /// Nobody has decided.
-    Open,
-    /// It was applied.
-    Approved,
-    /// It is not wanted.
-    Rejected,
-    /// Another one took its place.
-    Superseded,
-}
-
-impl DraftStatus {
-    /// Every status.
-    pub const ALL: [Self; 4] = [Self::Open, Self::Approved, Self::Rejected, Self::Superseded];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Superseded => "superseded",
-        }
+parsed_words! {
+    /// Where a draft stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DraftStatus {
+        /// Nobody has decided.
+        Open = "open",
+        /// It was applied.
+        Approved = "approved",
+        /// It is not wanted.
+        Rejected = "rejected",
+        /// Another one took its place.
+        Superseded = "superseded",
     }
 }
 
 impl DraftStatus {
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// What a verdict makes of it; none when it was decided on before (spec 05, Plan events).
     #[must_use]
     pub fn after(self, verdict: DraftVerdict) -> Option<Self> {
@@ -74,41 +54,16 @@ pub fn may_decide(from: &Principal) -> bool {
     }
 }
 
-impl fmt::Display for DraftStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// What somebody says to a draft.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DraftVerdict {
-    /// Apply it.
-    Approve,
-    /// It stays open, and its author is told what to change.
-    Refine,
-    /// It is not wanted.
-    Reject,
-}
-
-impl DraftVerdict {
-    /// Every verdict.
-    pub const ALL: [Self; 3] = [Self::Approve, Self::Refine, Self::Reject];
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verdict| verdict.as_str() == text)
-    }
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Refine => "refine",
-            Self::Reject => "reject",
-        }
+parsed_words! {
+    /// What somebody says to a draft.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum DraftVerdict {
+        /// Apply it.
+        Approve = "approve",
+        /// It stays open, and its author is told what to change.
+        Refine = "refine",
+        /// It is not wanted.
+        Reject = "reject",
     }
 }
 

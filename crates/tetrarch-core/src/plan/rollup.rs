@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::goal::GoalStatus;
 use crate::id::NodeId;
 use crate::plan::NodeStatus;
+use crate::words::words;
 
 /// What an epic comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,47 +19,26 @@ pub struct Rollup {
     pub percent: u8,
 }
 
-/// What a goal comes to: the same rule as for tasks and phases, with `completed` for done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GoalRollup {
-    /// Every phase is cancelled.
-    Cancelled,
-    /// Every phase is settled and at least one is done.
-    Completed,
-    /// Every phase that is not settled is blocked.
-    Blocked,
-    /// Work has begun.
-    InProgress,
-    /// Work is ready.
-    Queued,
-    /// Nothing is ready.
-    Todo,
+words! {
+    /// What a goal comes to: the same rule as for tasks and phases, with `completed` for done.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum GoalRollup {
+        /// Every phase is cancelled.
+        Cancelled = "cancelled",
+        /// Every phase is settled and at least one is done.
+        Completed = "completed",
+        /// Every phase that is not settled is blocked.
+        Blocked = "blocked",
+        /// Work has begun.
+        InProgress = "in_progress",
+        /// Work is ready.
+        Queued = "queued",
+        /// Nothing is ready.
+        Todo = "todo",
+    }
 }
 
 impl GoalRollup {
-    /// Every outcome.
-    pub const ALL: [Self; 6] = [
-        Self::Cancelled,
-        Self::Completed,
-        Self::Blocked,
-        Self::InProgress,
-        Self::Queued,
-        Self::Todo,
-    ];
-
-    /// The word of spec 05.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancelled => "cancelled",
-            Self::Completed => "completed",
-            Self::Blocked => "blocked",
-            Self::InProgress => "in_progress",
-            Self::Queued => "queued",
-            Self::Todo => "todo",
-        }
-    }
-
     /// Where a goal that is worked on stands by it: `active` until everything is settled.
     #[must_use]
     pub fn status(self) -> GoalStatus {

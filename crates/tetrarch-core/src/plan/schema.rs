@@ -112,7 +112,7 @@ pub fn parse(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
         Entry::root(value, &problems).map(PLAN_KEYS).map(|top| read_plan(value, &top, &problems));
     let size = value.to_string().len();
     if size > COMMIT_BYTES_MAX {
-        let text = format!("has {size} bytes; the bound is {COMMIT_BYTES_MAX} bytes");
+        let text = format!("has {size} bytes; the limit is {COMMIT_BYTES_MAX} bytes");
         problems.add("plan", text, "shorter texts; long ones are artifacts");
     }
     match (read, problems.into_found()) {

@@ -30,13 +30,13 @@ pub fn json_of(text: &str) -> Result<Value, Vec<String>> {
     if text.len() > PLANNER_ANSWER_BYTES_MAX {
         let size = text.len();
         let bound = PLANNER_ANSWER_BYTES_MAX;
-        return Err(vec![format!("the answer has {size} bytes; the bound is {bound} bytes")]);
+        return Err(vec![format!("the answer has {size} bytes; the limit is {bound} bytes")]);
     }
     let text = fenced(text).unwrap_or(text).trim();
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(vec!["the answer is no JSON object".to_owned()]),
-        Err(error) => Err(vec![format!("the answer is no JSON: {error}")]),
+        Ok(_) => Err(vec!["the answer is not a JSON object".to_owned()]),
+        Err(error) => Err(vec![format!("the answer is not JSON: {error}")]),
     }
 }
 
@@ -53,7 +53,7 @@ fn fenced(text: &str) -> Option<&str> {
 /// Everything that is wrong with it, each with its place and what is allowed.
 pub fn read(planning: &Planning, bounds: Bounds, value: &Value) -> Result<Answer, Vec<String>> {
     if !value.is_object() {
-        return Err(vec!["the answer is no JSON object".to_owned()]);
+        return Err(vec!["the answer is not a JSON object".to_owned()]);
     }
     match (&planning.goal, planning.node) {
         (Some(goal), _) => read_plan(value, goal, bounds).map(|plan| Answer::Plan(Box::new(plan))),

@@ -166,7 +166,7 @@ fn every_error_of_a_plan_is_named_with_its_position() {
         ("/profiles", Some(json!({"x": {"argv": ["rm"]}})), "has the key \"profiles\""),
         ("/output", Some(json!("T9.9")), "output: T9.9 is outside the epic"),
         ("/output", Some(json!("P1")), "output: P1 has no deliverable of its own"),
-        ("/phases/0/id", Some(json!("T1.1")), "phases[0].id: T1.1 is no id for a phase"),
+        ("/phases/0/id", Some(json!("T1.1")), "phases[0].id: T1.1 is not a valid id for a phase"),
         ("/phases/0/budget", Some(json!({})), "phases[0]: has the key \"budget\""),
         ("/phases/0/tasks", Some(json!([])), "phases[0].tasks: is empty"),
         ("/phases/0/tasks", Some(tasks(8)), "phases[0].tasks: has 8 entries"),
@@ -174,7 +174,7 @@ fn every_error_of_a_plan_is_named_with_its_position() {
         (
             "/phases/0/tasks/1/id",
             Some(json!("T2.1")),
-            "tasks[1].id: T2.1 is no id for a node of P1",
+            "tasks[1].id: T2.1 is not a valid id for a node of P1",
         ),
         ("/phases/0/tasks/1/name", None, "tasks[1].name: is missing"),
         ("/phases/0/tasks/1/name", Some(json!(7)), "tasks[1].name: is a number"),
@@ -261,7 +261,7 @@ fn answer_is_one_json_object_alone_or_in_the_last_fence() {
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(PLANNER_ANSWER_BYTES_MAX - 8));
     assert_eq!(fits.len(), PLANNER_ANSWER_BYTES_MAX);
     assert!(answer::json_of(&fits).is_ok());
-    assert!(answer::json_of(&format!("{fits} ")).unwrap_err()[0].contains("the bound is"));
+    assert!(answer::json_of(&format!("{fits} ")).unwrap_err()[0].contains("the limit is"));
 }
 
 /// Answers with these until the dialogue ends.
@@ -284,7 +284,7 @@ fn invalid_answer_is_returned_at_most_twice() {
     assert_eq!(first.answer, Some(valid.clone()));
     let (third, _) = talk(Purpose::Plan, &["no", "{}", &valid]);
     assert_eq!((third.attempts, third.answer.clone()), (3, Some(valid.clone())));
-    assert!(third.problems[0].starts_with("answer 1: the answer is no JSON"), "{third:?}");
+    assert!(third.problems[0].starts_with("answer 1: the answer is not JSON"), "{third:?}");
     assert!(third.problems[1].starts_with("answer 2: "), "{third:?}");
     let (none, asked) = talk(Purpose::Plan, &["no", "no", "no", &valid]);
     assert_eq!((none.attempts, asked, none.answer), (3, 3, None));
@@ -302,7 +302,7 @@ fn returned_answer_lists_errors_within_a_bound() {
     let Next::Ask(second) = dialogue.answered((&long, UNCOUNTED), |_| Vec::new()) else { panic!() };
     assert_eq!(by(&second), [Speaker::System, Speaker::User, Speaker::Model, Speaker::User]);
     assert!(second.turns()[2].text.len() <= PLANNER_REPEAT_BYTES_MAX);
-    assert!(second.turns()[3].text.contains("the answer is no JSON"));
+    assert!(second.turns()[3].text.contains("the answer is not JSON"));
     let Next::Ask(third) = second.answered(("{}", UNCOUNTED), |_| Vec::new()) else { panic!() };
     assert_eq!(third.turns().len(), 4, "the last answer only");
     assert!(third.turns()[3].text.contains("phases: is missing"));

@@ -5,28 +5,17 @@ use crate::id::{DraftId, EpicId, NodeId};
 use crate::plan::change::NewNode;
 use crate::plan::proposal::DraftVerdict;
 use crate::plan::schema::PlanFile;
+use crate::words::words;
 
-/// What is to be done with a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PlanMode {
-    /// Make it.
-    #[default]
-    Apply,
-    /// Keep it until somebody who may make it decides.
-    Draft,
-}
-
-impl PlanMode {
-    /// Every mode.
-    pub const ALL: [Self; 2] = [Self::Apply, Self::Draft];
-
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Apply => "apply",
-            Self::Draft => "draft",
-        }
+words! {
+    /// What is to be done with a change.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum PlanMode {
+        /// Make it.
+        #[default]
+        Apply = "apply",
+        /// Keep it until somebody who may make it decides.
+        Draft = "draft",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::time::{Millis, Moment};
 /// A window that is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a liveness window of {}ms is not possible; allowed: {}ms to {}ms",
+    "the liveness window of {}ms is out of range; allowed: {}ms to {}ms",
     .window.0, WINDOW_MIN.0, WINDOW_MAX.0
 )]
 pub struct WindowError {

@@ -17,13 +17,13 @@ const ALL_BYTES_MAX: u64 = 8 * 1024 * 1024;
 enum StaysShort {
     #[error("{0}")]
     Artifact(#[from] ArtifactError),
-    #[error("there is no artifact {0}")]
+    #[error("artifact {0} was not found")]
     Missing(String),
-    #[error("it has {size} bytes, at most {room} are given")]
+    #[error("it has {size} bytes; the limit is {room}")]
     TooLong { size: u64, room: u64 },
-    #[error("it is no UTF-8 text")]
+    #[error("it is not UTF-8 text")]
     NoText,
-    #[error("the artifact of that name does not begin as the deliverable does")]
+    #[error("the artifact of that name is not the deliverable")]
     Other,
 }
 
@@ -82,7 +82,7 @@ fn shortened(deliverable: &str) -> Option<&str> {
 }
 
 fn stays_short(node: NodeId, reason: &StaysShort) -> String {
-    format!("[the program gets only the beginning of the deliverable of {node}: {reason}]")
+    format!("[the program gets only the start of the deliverable of {node}: {reason}]")
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl LedgerSurvey {
         let memories = memories(bus, loaded.meta.as_ref(), known).await?;
         for (keeper, memory) in &memories {
             if let Err(lost) = memory.judge(&created, last) {
-                because = Some(format!("{lost}, says {keeper}"));
+                because = Some(format!("{lost} (remembered by {keeper})"));
             }
         }
         let written = loaded.records.iter().map(|(_, seq)| *seq).max().unwrap_or(0);
@@ -144,7 +144,7 @@ impl LedgerSurvey {
             match restore::rebuild(bus, None, last, None).await {
                 // Then what STATE has is all there is.
                 Err(EngineError::Snapshot(error)) if !loaded.records.is_empty() => {
-                    tracing::error!(%error, "the ledger's beginning is lost");
+                    tracing::error!(%error, "the start of the ledger is lost");
                     Rebuilt::default()
                 }
                 rebuilt => rebuilt?,

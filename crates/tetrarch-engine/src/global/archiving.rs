@@ -77,7 +77,7 @@ async fn kept(bus: &Bus, of: Unarchived) -> Option<Archived> {
     match archive::keep(bus, &writer, overdue, ARTIFACT_BYTES_MAX).await {
         Ok(sha256) => sha256.map(|sha256| Archived { run, sha256 }),
         Err(error) => {
-            tracing::warn!(%run, %error, "a journal is kept later");
+            tracing::warn!(%run, %error, "archiving a journal failed; trying again later");
             None
         }
     }

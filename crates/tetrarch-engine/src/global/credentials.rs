@@ -33,7 +33,7 @@ pub(super) fn start(data_dir: PathBuf, to: &ActorRef<OwnerMsg>) -> Pump {
                 Ok(acts) if acts.is_empty() => continue,
                 Ok(acts) => acts,
                 Err(error) => {
-                    tracing::error!(%error, "what was done with credentials is not on the ledger");
+                    tracing::error!(%error, "recording acts on credentials failed; trying again later");
                     continue;
                 }
             };
@@ -43,7 +43,7 @@ pub(super) fn start(data_dir: PathBuf, to: &ActorRef<OwnerMsg>) -> Pump {
             }
             let Ok(known) = known.await else { return };
             if let Err(error) = forget(&data_dir, known) {
-                tracing::error!(%error, "what the ledger has of credentials is kept twice");
+                tracing::error!(%error, "recorded acts on credentials could not be removed from the file");
             }
         }
     })

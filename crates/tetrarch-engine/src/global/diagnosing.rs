@@ -82,7 +82,7 @@ impl Diagnosing {
 async fn whatever_comes(reading: impl Future<Output = Diagnosed>) -> Diagnosed {
     // What it has half done is its own and goes with it.
     AssertUnwindSafe(reading).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("reading journals of stalled runs panicked; they are judged without");
+        tracing::error!("reading the journals of stalled runs panicked; classifying without them");
         Diagnosed::default()
     })
 }
@@ -99,12 +99,14 @@ async fn read(bus: &Bus, journals: Vec<JournalName>) -> Diagnosed {
                     known.diagnoses.insert(run, diagnose(&events));
                     known.words.insert(run, last_words(&events));
                 }
-                Err(error) => tracing::warn!(%run, %error, "a stall is judged without its journal"),
+                Err(error) => {
+                    tracing::warn!(%run, %error, "reading the journal of a stalled run failed; classifying without it")
+                }
             }
         }
     };
     if tokio::time::timeout(READ_WITHIN, all).await.is_err() {
-        tracing::warn!("journals of stalled runs were not read in time");
+        tracing::warn!("reading the journals of stalled runs timed out");
     }
     known
 }

@@ -37,7 +37,7 @@ pub(super) fn start(bus: &Bus, age: Duration, clock: Clock, to: &ActorRef<OwnerM
             let found = match unread.before(moment).await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(%error, "mail that nobody reads is looked for later");
+                    tracing::warn!(%error, "looking for unread mail failed; trying again later");
                     continue;
                 }
             };
@@ -52,7 +52,7 @@ pub(super) fn start(bus: &Bus, age: Duration, clock: Clock, to: &ActorRef<OwnerM
 
 /// Has the owner tell the writer, and keeps the message; says whether the owner listens.
 async fn set_aside(bus: &Bus, reader: AgentId, message: Incoming, to: &ActorRef<OwnerMsg>) -> bool {
-    let reason = format!("{reader} has not read it, and mail is not kept for longer");
+    let reason = format!("{reader} did not read it before it expired");
     let (of, writer) = (message.about(), message.writer());
     if let Some((from, via)) = writer {
         let letter = Box::new(SetAside { of, from, via, reason: reason.clone() });
@@ -64,7 +64,7 @@ async fn set_aside(bus: &Bus, reader: AgentId, message: Incoming, to: &ActorRef<
     let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
     note_dead(&letter);
     if let Err(error) = dead_letter(bus, &letter).await {
-        tracing::error!(%error, "a dead letter could not be kept");
+        tracing::error!(%error, "storing a dead letter failed");
     }
     true
 }

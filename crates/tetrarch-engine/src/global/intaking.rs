@@ -57,7 +57,7 @@ fn kept(bus: &Bus, taken: &Intaken) -> Option<impl Future<Output = ()>> {
 pub(super) async fn keep(bus: &Bus, letter: &DeadLetter) {
     note_dead(letter);
     if let Err(error) = dead_letter(bus, letter).await {
-        tracing::error!(%error, "a dead letter could not be kept");
+        tracing::error!(%error, "storing a dead letter failed");
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
                 let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(shrunk))));
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, "inboxes could not be compared with MAIL"),
+            Err(error) => tracing::error!(%error, "comparing inboxes with MAIL failed"),
         }
     })
 }
@@ -87,7 +87,7 @@ pub(super) fn journals(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) ->
             match journal::is_whole(&bus, &journal).await {
                 Ok(true) => {}
                 Ok(false) => lost.push(journal.run),
-                Err(error) => return tracing::error!(%error, "journals could not be looked for"),
+                Err(error) => return tracing::error!(%error, "looking for journals failed"),
             }
         }
         let runs = u64::try_from(lost.len()).unwrap_or(u64::MAX);

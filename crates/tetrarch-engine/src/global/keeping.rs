@@ -128,10 +128,10 @@ impl SnapshotKeeper {
             }
             self.looked = through;
             if let Err(error) = self.look().await {
-                tracing::error!(%error, "the ledger is not kept short; trying again");
+                tracing::error!(%error, "taking a snapshot or trimming the ledger failed; trying again");
             }
             if on_time && let Err(error) = self.sweep().await {
-                tracing::error!(%error, "artifacts that nothing names are not removed; trying again");
+                tracing::error!(%error, "removing unreferenced artifacts failed; trying again");
             }
         }
     }
@@ -167,7 +167,7 @@ impl SnapshotKeeper {
         let SweptArtifacts { artifacts, uploads } =
             artifacts::sweep(&self.with.bus, now, kept).await?;
         if artifacts + uploads > 0 {
-            tracing::info!(artifacts, uploads, "removed what nothing names");
+            tracing::info!(artifacts, uploads, "removed unreferenced artifacts");
         }
         self.swept = Some(now);
         Ok(())

@@ -100,10 +100,10 @@ impl StoredMemory {
         let value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let text = |field: &str| {
             let found = value.get(field).and_then(Value::as_str);
-            found.ok_or_else(|| format!("{field} is missing or no text"))
+            found.ok_or_else(|| format!("{field} is missing or not a string"))
         };
         let number = |field: &str| {
-            text(field)?.parse::<u64>().map_err(|error| format!("{field} is no number: {error}"))
+            text(field)?.parse::<u64>().map_err(|error| format!("{field} is not a number: {error}"))
         };
         let ledger =
             Memory { created: text("ledgerCreated")?.to_owned(), high: number("ledgerHigh")? };
@@ -181,7 +181,7 @@ impl MemoryWriter {
         // It ends by itself only when nothing is to be kept.
         let _ended = self.end.send(());
         if let Err(error) = self.task.await {
-            tracing::error!(%error, "what is remembered of the ledger may not be kept");
+            tracing::error!(%error, "storing the memory of the ledger failed");
         }
     }
 }
@@ -203,14 +203,14 @@ async fn keep(
             continue;
         }
         if let Err(error) = kept.write(&data_dir).await {
-            tracing::error!(%error, "the amnesia guard has STATE alone");
+            tracing::error!(%error, "the amnesia guard uses only STATE");
         }
         if !ending {
             ending = tokio::time::timeout(WRITE_EVERY, &mut ended).await.is_ok();
             if ending && changes.has_changed().unwrap_or(false) {
                 let last = changes.borrow_and_update().clone();
                 if let Err(error) = last.write(&data_dir).await {
-                    tracing::error!(%error, "the amnesia guard has STATE alone");
+                    tracing::error!(%error, "the amnesia guard uses only STATE");
                 }
             }
         }

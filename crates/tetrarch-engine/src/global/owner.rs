@@ -424,7 +424,7 @@ impl OwnerState {
                 && let Err(error) =
                     self.sweeper_handle.sweeper.try_send(SweeperMsg::Revoke(host.clone(), epoch))
             {
-                tracing::error!(%host, %error, "the sweeper was not told to take a lease");
+                tracing::error!(%host, %error, "an order to the sweeper was dropped");
                 // It is told at the next input.
                 self.revoked.remove(&(host.clone(), epoch));
                 return;

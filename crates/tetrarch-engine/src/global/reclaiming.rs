@@ -36,7 +36,9 @@ pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
                         return;
                     }
                 }
-                Err(error) => tracing::warn!(%error, "streams are looked at later"),
+                Err(error) => {
+                    tracing::warn!(%error, "reading the streams failed; trying again later")
+                }
             }
         }
     })
@@ -88,7 +90,7 @@ pub(super) fn carry_out(bus: &Bus, reclaim: Reclaim) {
             gone = bus.purge(MAIL, Some(subject), None).await;
         }
         if let Err(error) = gone {
-            tracing::warn!(%error, "room is made later");
+            tracing::warn!(%error, "making room in a stream failed; trying again later");
         }
     }));
 }

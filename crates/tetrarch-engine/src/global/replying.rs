@@ -32,13 +32,16 @@ impl Replying {
             return;
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            tracing::warn!(count = answers.len(), "answers are dropped: the bus takes none");
+            tracing::warn!(
+                count = answers.len(),
+                "answers are dropped: the bus does not accept them"
+            );
             return;
         };
         let (bus, epoch) = (self.bus.clone(), self.epoch);
         drop(tokio::spawn(async move {
             if let Err(error) = outbox::reply(&bus, &answers, epoch).await {
-                tracing::error!(%error, "an answer was not sent");
+                tracing::error!(%error, "sending an answer failed");
             }
             drop(place);
         }));

@@ -222,7 +222,7 @@ async fn remembered(
         match judged {
             Ok(()) => return Ok((created, extent)),
             Err((_, lost)) if alone.is_none() && lost.may_be_lag() && lagging.pause().await => {
-                tracing::warn!(%lost, "the ledger seems to have lost its memory; asking again");
+                tracing::warn!(%lost, "the ledger looks like another one; checking again");
             }
             Err((keeper, lost)) => return Err(EngineError::Amnesia { keeper, lost }),
         }
@@ -245,7 +245,7 @@ fn occasion(
     since: Option<&str>,
 ) -> Option<RebuildReason> {
     if let Some(broken) = loaded.unreadable.iter().find(|it| it.newer().is_none()) {
-        let reason = format!("{} could not be read: {}", broken.subject, broken.error);
+        let reason = format!("cannot read {}: {}", broken.subject, broken.error);
         return Some(RebuildReason::Damaged(reason));
     }
     let written =
@@ -257,9 +257,7 @@ fn occasion(
         Some(since) => {
             (lost || told.is_some_and(|told| told != since)).then_some(RebuildReason::Restarted)
         }
-        None => {
-            lost.then(|| RebuildReason::Damaged("it does not say how far it is written".to_owned()))
-        }
+        None => lost.then(|| RebuildReason::Damaged("the written position is missing".to_owned())),
     }
 }
 
@@ -349,7 +347,7 @@ async fn repair(
     let lost = plans.len();
     let troubles = match occasion {
         RebuildReason::Damaged(reason) => {
-            tracing::error!(reason, written, dropped, lost, "STATE was mended from the ledger");
+            tracing::error!(reason, written, dropped, lost, "STATE was repaired from the ledger");
             vec![Trouble::StateMended { written, dropped, reason }]
         }
         RebuildReason::Restarted => {
@@ -357,7 +355,7 @@ async fn repair(
                 written,
                 dropped,
                 lost,
-                "the server was started anew: STATE and plan events were compared with the ledger"
+                "the server was restarted: STATE and plan events were compared with the ledger"
             );
             Vec::new()
         }

@@ -75,7 +75,9 @@ async fn read(bus: &Bus, runs: Vec<(AgentId, JournalName)>) -> Vec<Settlement> {
                 let (charge, ended) = (left.tally.own_charge(), left.ended);
                 settled.push(Settlement { holder, run, charge, ended });
             }
-            Err(error) => tracing::warn!(%run, %error, "a lost run is settled later"),
+            Err(error) => {
+                tracing::warn!(%run, %error, "settling a lost run failed; trying again later")
+            }
         }
     }
     settled

@@ -42,7 +42,7 @@ impl SweeperHandle {
                 if told.is_err() {
                     tracing::warn!(
                         left = self.untold.len(),
-                        "the sweeper is told of changes later"
+                        "the sweeper is busy; it gets the changes later"
                     );
                     return;
                 }

@@ -271,7 +271,12 @@ impl Sweeping {
                     self.found(who, epoch, Silence::Long { missed });
                 }
                 Proposal::MassSilence { silent, active, hosts } => {
-                    tracing::error!(silent, active, hosts, "mass silence: nobody is declared");
+                    tracing::error!(
+                        silent,
+                        active,
+                        hosts,
+                        "mass silence: no agent is declared offline"
+                    );
                     self.tell_owner(Input::MassSilence { silent, active });
                 }
             }
@@ -302,7 +307,7 @@ impl Sweeping {
                 self.found(AgentId::Ho(host), epoch, Silence::Long { missed });
             }
             Taking::Alive { epoch } => {
-                tracing::info!(%host, "its lease was not taken: it has another three windows");
+                tracing::info!(%host, "revoking the lease was refused: the host is alive");
                 let now = self.now();
                 let who = AgentId::Ho(host.clone());
                 let watch = Watch { who, host, epoch, state: Liveness::Stale, agents: 1 };
@@ -318,7 +323,7 @@ impl Sweeping {
             tokio::time::sleep(after).await;
             let found = Lease::look(&bus, &LeaseKey::Host(host.clone())).await;
             if let Err(error) = &found {
-                tracing::warn!(%host, %error, "a silent host's lease was not read");
+                tracing::warn!(%host, %error, "reading the lease of a silent host failed");
             }
             // A sweeper that ended has no use for it.
             let _ended = tell.send(SweeperMsg::Looked(host, found.ok())).await;
@@ -342,7 +347,7 @@ impl Sweeping {
             let key = LeaseKey::Host(host.clone());
             let taken = Lease::revoke(&bus, &key, found.as_ref()).await;
             if let Err(error) = &taken {
-                tracing::warn!(%host, %error, "a silent host's lease was not taken");
+                tracing::warn!(%host, %error, "revoking the lease of a silent host failed");
             }
             reach_if(Failpoint::LeaseTaken, || taken.is_ok());
             // A sweeper that ended has no use for it.
@@ -358,12 +363,12 @@ impl Sweeping {
         if self.sweeper.epoch(&who) != Some(epoch) {
             return;
         }
-        tracing::error!(%host, epoch, "it did not end a session in time: its lease is taken");
+        tracing::error!(%host, epoch, "a host did not end a session in time: revoking its lease");
         let (bus, window) = (self.bus.clone(), self.window);
         drop(tokio::spawn(async move {
             let mut first = None;
             while let Err(error) = revoked(&bus, &host, &mut first).await {
-                tracing::warn!(%host, %error, "a host's lease could not be taken yet");
+                tracing::warn!(%host, %error, "revoking the lease of a host failed; trying again");
                 tokio::time::sleep(window).await;
             }
         }));

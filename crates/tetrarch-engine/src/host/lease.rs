@@ -63,7 +63,7 @@ impl LeaseRenewer {
     pub(super) async fn lost(&mut self) -> EngineError {
         match (&mut self.task).await {
             Ok((_, Some(lost))) => lost,
-            Ok((_, None)) => EngineError::LeaseLost("its renewals were stopped".to_owned()),
+            Ok((_, None)) => EngineError::LeaseLost("the renewals were stopped".to_owned()),
             Err(broken) => EngineError::ActorDied("lease".to_owned(), broken.to_string()),
         }
     }
@@ -111,11 +111,11 @@ async fn keep(
             Ok(Err(error @ RenewError::Lost { .. })) => {
                 return EngineError::LeaseLost(error.to_string());
             }
-            Ok(Err(error)) => tracing::warn!(%error, "the host's lease was not renewed this time"),
+            Ok(Err(error)) => tracing::warn!(%error, "a renewal of the host's lease failed"),
             Err(_) => tracing::warn!(?patience, "a renewal of the host's lease was not answered"),
         }
     }
-    EngineError::LeaseLost("its renewals came to an end".to_owned())
+    EngineError::LeaseLost("the renewals ended".to_owned())
 }
 
 /// Whether a program runs among these sessions.

@@ -270,7 +270,7 @@ impl Roster {
             return self.report(&lost, &Report::Gone { cause }).await;
         }
         let Some(failure) = ended.failure else { return Ok(()) };
-        tracing::error!(agent = %lost.agent, %failure, "a session's actor died");
+        tracing::error!(agent = %lost.agent, %failure, "the actor of a session failed");
         if let SessionActor::Agent(_, run) = entry.actor {
             // Its next session may start only when its program is gone.
             self.dying.insert(run, (lost, failure));

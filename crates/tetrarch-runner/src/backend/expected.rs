@@ -28,7 +28,7 @@ const CHECK_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a brief cannot be executed as it is.
 #[derive(Debug, thiserror::Error)]
-#[error("the brief's expected output is no usable JSON Schema: {reason}; correct the schema")]
+#[error("the brief's expected output is not a valid JSON Schema: {reason}; correct the schema")]
 pub(crate) struct BadSchema {
     reason: String,
 }
@@ -51,7 +51,7 @@ impl Expected {
             ExpectedOutput::Text => return Ok(Self { schema: None }),
             ExpectedOutput::Schema(text) => text.clone(),
         };
-        let late = || Err(format!("it could not be read within {CHECK_WITHIN:?}"));
+        let late = || Err(format!("reading it took longer than {CHECK_WITHIN:?}"));
         let built = aside(move || build(&text)).await.unwrap_or_else(late);
         let schema = built.map_err(|reason| BadSchema { reason })?;
         Ok(Self { schema: Some(Arc::new(schema)) })
@@ -64,7 +64,7 @@ impl Expected {
             return Ok(());
         };
         let faults = aside(move || faults_of(&schema, &deliverable)).await.unwrap_or_else(|| {
-            let message = format!("it could not be checked within {CHECK_WITHIN:?}");
+            let message = format!("checking it took longer than {CHECK_WITHIN:?}");
             vec![SchemaViolation { path: String::new(), message }]
         });
         if faults.is_empty() { Ok(()) } else { Err(SchemaViolations(faults)) }
@@ -120,7 +120,7 @@ pub fn schema_fault(text: &str) -> Option<String> {
     let fault = build(text).err()?;
     // The checker's words about alternatives name those of the schema of schemas.
     Some(match fault.split_once(" is not valid under any of ") {
-        Some((value, _)) => format!("{value} cannot stand there"),
+        Some((value, _)) => format!("{value} is not allowed there"),
         None => fault,
     })
 }
@@ -183,7 +183,7 @@ mod tests {
     fn invalid_schema_is_reported_with_position_and_value() {
         for (schema, fault) in [
             (json!({"type": "object", "properties": {"a": {"type": "string"}}}), None),
-            (json!({"type": "nmber"}), Some("/type: \"nmber\" cannot stand there")),
+            (json!({"type": "nmber"}), Some("/type: \"nmber\" is not allowed there")),
             (json!({"required": "a"}), Some("/required: \"a\" is not of type \"array\"")),
         ] {
             assert_eq!(schema_fault(&schema.to_string()).as_deref(), fault, "{schema}");

@@ -259,7 +259,7 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<ProgramEvent>,
         "takes" => return takes(parse(fields)?).map(Some),
         "taken" => {
             let TakenFields { id } = parse(fields)?;
-            let id = id.parse().map_err(|_| "`id` is no verb's id".to_owned())?;
+            let id = id.parse().map_err(|_| "`id` is not the id of a verb".to_owned())?;
             return Ok(Some(ProgramEvent::Taken(id)));
         }
         "step_started" => return Ok(Some(ProgramEvent::Turn { begins: true })),
@@ -284,7 +284,7 @@ fn parse<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
 }
 
 fn given_id(text: Option<String>) -> Result<Option<RequestId>, String> {
-    let wrong = |_| "`requestId` is no request id".to_owned();
+    let wrong = |_| "`requestId` is not a request id".to_owned();
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
@@ -292,7 +292,7 @@ fn takes(fields: TakesFields) -> Result<ProgramEvent, String> {
     let verbs = fields.verbs.iter().map(|word| match Verb::parse(word) {
         Some(Verb::Resume) | None => {
             let word = start_of(word, 64);
-            Err(format!("`{word}` is none of steer, interrupt, pause"))
+            Err(format!("`{word}` is unknown; allowed: steer, interrupt, pause"))
         }
         Some(verb @ (Verb::Steer | Verb::Interrupt | Verb::Pause)) => Ok(verb),
     });
@@ -319,7 +319,10 @@ fn usage(fields: &UsageFields) -> Result<Usage, String> {
 fn call(fields: CallFields) -> Result<(String, Spend), String> {
     let CallFields { call, tokens, cost_usd, turns } = fields;
     if call.is_empty() || call.len() > CALL_NAME_BYTES_MAX {
-        return Err(format!("`call` has {} bytes, give 1 to {CALL_NAME_BYTES_MAX}", call.len()));
+        return Err(format!(
+            "`call` has {} bytes; allowed: 1 to {CALL_NAME_BYTES_MAX}",
+            call.len()
+        ));
     }
     // A part of a millionth is a millionth: what is set aside is never less than it may cost.
     let cost_micro = (micro(cost_usd)? - 1e-3).ceil() as u64;
@@ -339,7 +342,7 @@ fn micro(dollars: Option<f64>) -> Result<f64, String> {
 fn result(fields: ResultFields) -> Result<ProgramEvent, String> {
     let outcome = Outcome::parse(&snake_case(&fields.outcome)).ok_or_else(|| {
         let known = Outcome::ALL.map(Outcome::as_str).join(", ");
-        format!("outcome `{}` is none of {known}", start_of(&fields.outcome, 64))
+        format!("unknown outcome `{}`; allowed: {known}", start_of(&fields.outcome, 64))
     })?;
     let mut result =
         RunResult::ended(outcome, cut(fields.error.unwrap_or_default(), TEXT_BYTES_MAX));
@@ -371,7 +374,7 @@ fn evidence(fields: EvidenceFields) -> Evidence {
 fn verdict(fields: VerdictFields) -> Result<Verdict, String> {
     let judgement = Judgement::parse(&snake_case(&fields.verdict)).ok_or_else(|| {
         let known = Judgement::ALL.map(Judgement::as_str).join(", ");
-        format!("verdict `{}` is none of {known}", start_of(&fields.verdict, 64))
+        format!("unknown verdict `{}`; allowed: {known}", start_of(&fields.verdict, 64))
     })?;
     let findings = fields.findings.unwrap_or_default().into_iter().take(LIST_MAX);
     let findings = findings

@@ -17,7 +17,7 @@ const SHELLS: [&str; 13] = [
 
 /// A list of tools that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the tool `{entry}` is no pattern for a program: {cause}; correct it in the brief")]
+#[error("the tool `{entry}` is not a valid program pattern: {cause}; correct it in the brief")]
 pub(super) struct BadEntry {
     entry: String,
     cause: globset::Error,
@@ -30,12 +30,11 @@ pub(super) enum ProgramRefused {
     #[error("argv is empty; name a program")]
     Nothing,
     /// The list does not name it.
-    #[error("`{program}` is not allowed; allowed are: {allowed}")]
+    #[error("`{program}` is not allowed; allowed: {allowed}")]
     NotAllowed { program: String, allowed: String },
     /// It is a shell, and the list allows all programs but names no shell.
     #[error(
-        "`{program}` is a shell, which has to be allowed by its name (`run:{program}`); call the \
-         program itself"
+        "`{program}` is a shell and must be allowed by name (`run:{program}`); call the program directly"
     )]
     Shell { program: String },
 }

@@ -130,7 +130,7 @@ impl Commands {
                 outcome
             }
             Err(cause) => ToolOutcome::error(format!(
-                "`{}` could not be started in {}: {cause}",
+                "cannot start `{}` in {}: {cause}",
                 wanted.argv[0],
                 words(&place)
             )),

@@ -26,19 +26,18 @@ const GIT: &str = ".git";
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PathRefused {
     /// It is no path of a file.
-    #[error("{path:?} is no path: {why}")]
+    #[error("{path:?} is not a valid path: {why}")]
     NoPath { path: String, why: &'static str },
     /// It leads out.
     #[error(
-        "{path:?} leads out of the workspace; name it relative to the workspace, without `..` and \
-         without links that lead out of it or are absolute"
+        "{path:?} is outside the workspace; use a path relative to the workspace, without `..` and without absolute or outward links"
     )]
     Outside { path: String },
     /// The work does not reach so far.
-    #[error("{path:?} is not among the paths this work may change: {scope}")]
+    #[error("{path:?} is not among the paths that this work may change: {scope}")]
     OutOfScope { path: String, scope: String },
     /// It is git's.
-    #[error("{path:?} is git's own; it is not for writing")]
+    #[error("{path:?} belongs to git and cannot be written")]
     Git { path: String },
     /// It is a directory, a link, a pipe, a device or the like.
     #[error("{path:?} is {what}, not a regular file")]
@@ -52,13 +51,15 @@ pub(super) enum PathRefused {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoWorkspace {
     /// It cannot be opened.
-    #[error("the workspace {path} cannot be opened: {cause}; create it for the host's user")]
+    #[error("cannot open the workspace {path}: {cause}; create it for the host's user")]
     Unopened { path: PathBuf, cause: io::Error },
     /// The kernel is too old.
-    #[error("this kernel cannot keep tools inside a workspace (no openat2); it needs Linux 5.6")]
+    #[error(
+        "the kernel has no openat2, which keeps tools inside the workspace; use Linux 5.6 or later"
+    )]
     Kernel,
     /// A scope path is no pattern.
-    #[error("the scope path `{entry}` is no pattern: {cause}; correct it in the brief")]
+    #[error("the scope path `{entry}` is not a valid pattern: {cause}; correct it in the brief")]
     Scope { entry: String, cause: globset::Error },
 }
 

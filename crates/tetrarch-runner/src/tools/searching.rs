@@ -52,7 +52,7 @@ pub(super) fn search(
         .case_insensitive(wanted.ignore_case)
         .size_limit(REGEX_BYTES_MAX)
         .build()
-        .map_err(|cause| format!("`pattern` is no regular expression: {cause}"))?;
+        .map_err(|cause| format!("`pattern` is not a valid regular expression: {cause}"))?;
     let end = Instant::now() + SEARCHING_MAX;
     let mut search = Search { workspace, pattern, text: String::new(), found: 0, end, given_up };
     if workspace.directory(&from).is_err() {

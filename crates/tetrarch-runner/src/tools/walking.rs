@@ -55,7 +55,7 @@ impl FilePattern {
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()
-            .map_err(|cause| format!("{pattern:?} is no glob: {cause}"))?;
+            .map_err(|cause| format!("{pattern:?} is not a valid glob: {cause}"))?;
         Ok(Self { glob: glob.compile_matcher(), by_name: !pattern.contains('/') })
     }
 

@@ -51,16 +51,16 @@ impl Worktrees {
     async fn merge(&self, order: &ApplyOrder) -> Result<ApplyOutcome, GitError> {
         let (action, common) = (&order.action, Path::new(&order.action.repository));
         if action.digest() != order.digest {
-            return Ok(not_that("what is ordered is not what was approved"));
+            return Ok(not_that("the order does not match what was approved"));
         }
         if !common.is_dir() {
-            return Ok(not_that(&format!("there is no repository at {}", common.display())));
+            return Ok(not_that(&format!("no repository was found at {}", common.display())));
         }
         let git = self.git(common);
         let landing = self.dir.join(format!("{}.landing", order.change));
         for round in 0..ROUNDS {
             let Some(old) = git.commit(&action.target).await? else {
-                return Ok(not_that(&format!("there is no branch {}", action.target)));
+                return Ok(not_that(&format!("branch {} was not found", action.target)));
             };
             if git.commit(&action.head).await?.is_some()
                 && git.is_before(&action.head, &old).await?
@@ -77,7 +77,7 @@ impl Worktrees {
             let new = match merge_commit(&git, order, &old).await? {
                 Ok(new) => new,
                 Err(files) => {
-                    let reason = format!("{} changed since in the same places", action.target);
+                    let reason = format!("{} has conflicting changes since", action.target);
                     return Ok(conflicted(files, reason));
                 }
             };
@@ -94,7 +94,7 @@ impl Worktrees {
             tracing::info!(change = %order.change, said = moved.error, "the branch moved on");
             self.take_back(&git, &action.target, &landing, (&old, &new)).await?;
         }
-        Ok(conflicted(Vec::new(), format!("{} moves on all the time", action.target)))
+        Ok(conflicted(Vec::new(), format!("{} keeps moving; try again later", action.target)))
     }
 
     /// Why what is there is not what was approved; none when it is.
@@ -141,7 +141,7 @@ impl Worktrees {
             let files = dirty.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
             let files = files.map(|entry| String::from_utf8_lossy(&entry[3..]).into_owned());
             let reason = format!(
-                "{target} is checked out in {} with changes that are not committed; commit or stash them",
+                "{target} is checked out in {} with uncommitted changes; commit or stash them",
                 top.display()
             );
             return Ok(Err(conflicted(files.collect(), reason)));
@@ -154,7 +154,8 @@ impl Worktrees {
         let moved = there.says(&["read-tree", "-m", "-u", old, new]).await?;
         if moved.code != 0 {
             unlock(landing);
-            let reason = format!("the files in {} cannot follow: {}", top.display(), moved.error);
+            let reason =
+                format!("the files in {} cannot be updated: {}", top.display(), moved.error);
             return Ok(Err(conflicted(Vec::new(), reason)));
         }
         Ok(Ok(()))

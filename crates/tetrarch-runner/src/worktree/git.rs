@@ -44,10 +44,10 @@ pub(super) const EMAIL: &str = "tetrarch@localhost";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
     /// It is not there, or does not start.
-    #[error("git does not start: {0}; install git 2.38 or later on this host")]
+    #[error("cannot start git: {0}; install git 2.38 or later on this host")]
     Start(io::Error),
     /// It refused.
-    #[error("git {what}: {said}")]
+    #[error("git {what} failed: {said}")]
     Refused {
         /// What it was asked.
         what: String,
@@ -55,7 +55,7 @@ pub(crate) enum GitError {
         said: String,
     },
     /// It went on for too long.
-    #[error("git {what} took longer than 10 minutes; look at the file system of the repository")]
+    #[error("git {what} took longer than 10 minutes; check the file system of the repository")]
     TooLong {
         /// What it was asked.
         what: String,
@@ -69,7 +69,7 @@ pub(crate) enum GitError {
         cause: io::Error,
     },
     /// A path is not text, which a record needs.
-    #[error("{} is no UTF-8; rename it", .0.display())]
+    #[error("{} is not UTF-8; rename it", .0.display())]
     NotText(PathBuf),
 }
 

@@ -56,10 +56,10 @@ pub struct KeptWorktree {
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
     /// There is none.
-    #[error("this host keeps no worktree of {0}")]
+    #[error("this host has no worktree of {0}")]
     None(String),
     /// It holds work that is nowhere else.
-    #[error("the worktree of {run} has work that {target} has not")]
+    #[error("the worktree of {run} has commits that are not in {target}")]
     Unapplied {
         /// The run.
         run: String,

@@ -13,17 +13,16 @@ use super::{TREE, WorktreeLocation, WorktreeRecord, Worktrees, places, removed, 
 pub(crate) enum NoWorktree {
     /// Its workspace is in no repository.
     #[error(
-        "a worktree needs a `workspace` in a git repository, and {} is in none; name one, or set \
+        "a worktree needs a `workspace` in a git repository, but {} is not in one; name one, or set \
          `worktree` to none", .0.display()
     )]
     NoRepository(PathBuf),
     /// No branch is checked out there.
-    #[error("{} has no branch with a commit checked out, and changes are for a branch; check one out", .0.display())]
+    #[error("{} has no branch with a commit checked out; check out the branch that changes are for", .0.display())]
     NoBranch(PathBuf),
     /// There are too many.
     #[error(
-        "this host keeps {count} worktrees and may keep {max}; look at them with `tetrarch worktree \
-         ls`, remove some, or raise host.worktrees_max"
+        "this host has {count} worktrees and the limit is {max}; list them with `tetrarch worktree list` and remove some, or raise host.worktrees_max"
     )]
     TooMany {
         /// How many there are.

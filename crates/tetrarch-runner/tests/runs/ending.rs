@@ -141,7 +141,7 @@ async fn program_that_never_reads_delays_nothing() {
     stage.stop(run, 0, 60_000).await;
     let seen = stage.see_the_end().await;
     assert_eq!(seen.exit, Exit::Signal(15));
-    assert!(!seen.log().contains("already wait"), "{}", seen.log());
+    assert!(!seen.log().contains("too many lines wait"), "{}", seen.log());
 }
 
 #[tokio::test]

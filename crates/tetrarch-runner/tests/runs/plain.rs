@@ -152,7 +152,7 @@ async fn unstartable_program_is_reported_with_a_remedy() {
     let mut escaping = shell("true");
     escaping.brief.workspace = "a/../../b".to_owned();
     let error = stage.refused(escaping).await;
-    assert!(error.contains("leads out"), "{error}");
+    assert!(error.contains("is outside"), "{error}");
     let mut external = shell("true");
     external.brief.runner.kind = RunnerKind::External;
     let error = stage.refused(external).await;

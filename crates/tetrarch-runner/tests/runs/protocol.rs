@@ -172,7 +172,7 @@ async fn unparsable_result_is_no_plain_success() {
     let seen = stage.run(shell(r#"echo '{"type":"result","outcome":"ok"}'"#)).await;
     let made = seen.made();
     assert_eq!(made.outcome, Outcome::Failure);
-    assert!(made.error.contains("outcome `ok` is none of success"), "{}", made.error);
+    assert!(made.error.contains("unknown outcome `ok`; allowed: success"), "{}", made.error);
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ async fn unconfirmed_verb_is_delivered_and_undeclared_verb_is_not_sent() {
     let run = runner.start(shell("sleep 1000")).await;
     let id = runner.verb(run, steer("left")).await;
     let events = runner.receipt(id, Stage::Refused).await;
-    assert!(why(&events).contains("does not say"), "{events:?}");
+    assert!(why(&events).contains("does not announce"), "{events:?}");
     runner.order(Order::Kill { run }).await;
     runner.see_the_end().await;
 }

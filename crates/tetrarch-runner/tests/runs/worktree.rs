@@ -157,7 +157,7 @@ async fn worktree_use_follows_from_brief_and_workspace() {
     assert!(error.contains("in a git repository") && error.contains("outside"), "{error}");
     repository.git(&["checkout", "--quiet", "--detach"]);
     let error = stage.refused(place(Worktree::Isolated, &repository.0)).await;
-    assert!(error.contains("check one out"), "{error}");
+    assert!(error.contains("check out the branch"), "{error}");
     for (tools, expected) in [
         (&["read", "list"][..], Worktree::None),
         (&[], Worktree::None),
@@ -301,7 +301,7 @@ async fn unapproved_content_is_refused() {
     let mut gone = good.clone();
     gone.action.target = "refs/heads/none".to_owned();
     gone.digest = gone.action.digest();
-    for (order, word) in [(other, "approved"), (foreign, "diff is"), (gone, "no branch")] {
+    for (order, word) in [(other, "approved"), (foreign, "diff is"), (gone, "was not found")] {
         let outcome = apply(&mut stage, order).await;
         let ApplyOutcome::Refused { reason } = &outcome else { panic!("{outcome:?}") };
         assert!(reason.contains(word), "{word}: {reason}");
@@ -390,7 +390,7 @@ async fn worktree_with_unapplied_work_is_removed_only_by_force() {
     let (one, first) = work(&mut stage, &repository, "echo 1 > one").await;
     let (two, _) = work(&mut stage, &repository, "echo 2 > two").await;
     let error = stage.refused(repository.apart("true")).await;
-    assert!(error.contains("keeps 2 worktrees and may keep 2"), "{error}");
+    assert!(error.contains("has 2 worktrees and the limit is 2"), "{error}");
     let dir = kept_in(&stage);
     let kept = worktrees(&dir).await;
     assert!(kept.iter().all(|it| it.state == WorktreeState::Unapplied && it.bytes > 0), "{kept:?}");

@@ -38,7 +38,7 @@ fn invalid_plan_in_a_change_is_left_to_the_owner() {
         (json!({"baseVersion": null}), "baseVersion is missing"),
         (json!({"plan": null}), "plan is missing"),
         (json!({"mode": "perhaps"}), "mode: unknown word"),
-        (json!({"draft": format!("drf_{U}")}), "draft: only a draft takes"),
+        (json!({"draft": format!("drf_{U}")}), "draft: only a draft can replace"),
     ] {
         let error = complaint(subject, &body(fields));
         assert!(error.starts_with(words), "{error}");

@@ -292,11 +292,11 @@ fn invalid_field_is_named_by_path() {
     let cases = [
         (
             json!({"role": "worker", "task": "t", "budgt": {}}),
-            "requestedSubagents[0].budgt is unknown",
+            "unknown field requestedSubagents[0].budgt",
         ),
         (
             json!({"role": "worker", "task": "t", "budget": {"coins": 1}}),
-            "requestedSubagents[0].budget.coins is unknown",
+            "unknown field requestedSubagents[0].budget.coins",
         ),
         (
             json!({"role": "coder", "task": "t"}),
@@ -335,7 +335,7 @@ fn invalid_field_is_named_by_path() {
         ),
         (
             json!({"role": "worker", "task": "t", "brief": {}}),
-            "requestedSubagents[0].task: a brief is given too",
+            "requestedSubagents[0].task: a brief is also given",
         ),
     ];
     for (wish, expected) in cases {
@@ -345,7 +345,7 @@ fn invalid_field_is_named_by_path() {
     let list = json!({"requestId": U, "requestedSubagents": {}});
     assert!(complaint(SPAWN, &list).starts_with("requestedSubagents: expected a list"));
     let other = json!({"requestId": U, "node": "T1.1", "requestedSubagents": []});
-    assert!(complaint(SPAWN, &other).starts_with("node: the subject says S1.2.3"));
+    assert!(complaint(SPAWN, &other).starts_with("node: the subject names S1.2.3"));
     let kind = json!({"requestId": U, "kind": "rumour"});
     assert!(complaint("report.GO", &kind).contains("sponsor_silent"));
     let unknown = complaint("op.brand.new.GO", &json!({"requestId": U}));
@@ -363,7 +363,7 @@ fn request_needs_one_id_and_one_sender() {
     assert!(matches!(bad.body, RequestBody::Malformed { kind: MalformedKind::Spawn, .. }));
     let claim = |sender: &str| json!({"requestId": U, "sender": sender, "kind": "ready"});
     assert!(
-        complaint("report.PO-demo", &claim("GO")).starts_with("sender: the subject says PO-demo")
+        complaint("report.PO-demo", &claim("GO")).starts_with("sender: the subject names PO-demo")
     );
     let own = decode_json("report.PO-demo", &claim("PO-demo"));
     assert_eq!(own.body, RequestBody::Report(Report::Ready));
@@ -376,7 +376,7 @@ fn foreign_message_differs_from_a_bad_request() {
     assert!(matches!(got, Err(CodecError::WrongSubject { .. })), "{got:?}");
     let large = decode(SPAWN, &vec![b' '; REQUEST_BYTES_MAX + 1]);
     let RequestBody::Malformed { error, .. } = large.body else { panic!("accepted") };
-    assert!(error.contains("at most"), "{error}");
+    assert!(error.contains("the limit is"), "{error}");
     let mut headers = HeaderMap::new();
     headers.insert(crate::envelope::EPOCH, "x");
     let body = json!({"requestId": U, "kind": "ready"}).to_string();

@@ -14,21 +14,21 @@ use crate::context::{Context, new_id};
 use crate::exit::{CliError, Code};
 use crate::output;
 
-/// What `budget raise` is told.
+/// Arguments of `budget raise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Amounts are added to the grant: two people who raise it by 50k give 100k. What is added to a child
-is taken out of what its parent has free; a project has its grant from nobody. A raise is heard
-before the run is used up, or not at all: a run that is ending cannot be held up.
+Amounts are added to the grant: two raises by 50k add 100k. A raise of a child is taken from the
+free amount of its parent; a project's grant comes from nowhere else. A raise must arrive before
+the grant is used up. It cannot hold up a run that is ending.
 
 Examples:
   tetrarch budget raise W:01JD8Z5W6T4QK3M9X2V7B1N0AC --tokens +50k --cost-usd +1.50
   tetrarch budget raise PO-demo --tokens 2M --turns 100 --reason 'the second half'
 
-Exits with 3 when there is no such agent, and with 5 when it has ended, its run is ending, or the
-agents above it have not so much free; the error says whom to raise first.")]
+Exit codes: 3 agent not found; 5 the agent or its run is ending, or an agent above it has not
+enough free (the error names the agent to raise first).")]
 pub(crate) struct RaiseArgs {
-    /// Whose grant.
+    /// The agent.
     agent: AgentId,
     /// Model tokens to add, such as 50k, 2M or 1500.
     #[arg(long, value_parser = amount)]
@@ -39,17 +39,18 @@ pub(crate) struct RaiseArgs {
     /// Turns to add.
     #[arg(long, value_parser = amount)]
     turns: Option<u64>,
-    /// Why, for the log and the agent.
-    #[arg(long, default_value = "")]
+    /// The reason, for the ledger and the agent.
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
-    /// Ask again under the id of a raise whose answer was lost: it is done once.
+    /// Retry a raise whose answer was lost, under the same id. It is applied once.
     #[arg(long)]
     request_id: Option<RequestId>,
 }
 
 /// A number, with k or M for thousands or millions, with or without a plus before it.
 fn amount(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no amount; allowed: 1500, 50k, 2M, with or without a +");
+    let wrong =
+        || format!("{text:?} is not an amount; allowed: 1500, 50k, 2M, with or without a +");
     let digits = text.strip_prefix('+').unwrap_or(text);
     let (digits, unit) = match digits.as_bytes().last() {
         Some(b'k') => (digits.strip_suffix('k').unwrap_or(digits), 1_000),
@@ -93,7 +94,7 @@ pub(super) async fn run(context: &Context, args: RaiseArgs) -> Result<(), CliErr
 fn unanswered(error: CliError, id: RequestId) -> CliError {
     match error.code {
         Code::Failed | Code::BusUnreachable if error.hint.is_none() => {
-            error.hint(format!("ask again with --request-id {id}: it is done once"))
+            error.hint(format!("retry with --request-id {id}; the raise is applied once"))
         }
         Code::Failed
         | Code::BusUnreachable

@@ -66,7 +66,7 @@ pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> Re
     });
     let shown = || match &because {
         None => {
-            format!("the ledger is the one that is remembered, through {last}: nothing was done")
+            format!("the ledger is the remembered one, through {last}: nothing to do")
         }
         Some(because) => format!(
             "accepted the ledger through {seq}, though {because}\n\

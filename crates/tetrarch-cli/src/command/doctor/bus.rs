@@ -38,7 +38,7 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, DoctorCheck), Doc
     let name = "bus";
     let data_dir = &context.config.bus.data_dir;
     if context.config.bus.url.is_none() && server::endpoint(data_dir).is_none() {
-        let what = format!("no bus was ever started in {}", data_dir.display());
+        let what = format!("no bus was started in {}", data_dir.display());
         return Err(DoctorCheck::warn(name, what, "start one with `tetrarch up`"));
     }
     let who = holder(context)
@@ -56,7 +56,7 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, DoctorCheck), Doc
             Err(DoctorCheck::fail(name, error.what, error.hint.unwrap_or_default()))
         }
         Err(error) => {
-            let next = "the credential or the server has to be put right first";
+            let next = "fix the credential or the server first";
             Err(DoctorCheck::fail(name, error.what, error.hint.unwrap_or_else(|| next.to_owned())))
         }
     }
@@ -83,24 +83,26 @@ pub(super) fn tls_check(urls: &[String], speaks: bool, ca: Option<&Path>) -> Doc
     let demanded = ca.is_some() || urls.iter().all(|url| url.starts_with("tls://"));
     let here = urls.iter().all(|url| is_loopback(url));
     let by = ca.map_or_else(
-        || "an authority that this machine knows".to_owned(),
-        |ca| format!("the authority in {}", ca.display()),
+        || "a CA that this machine trusts".to_owned(),
+        |ca| format!("the CA in {}", ca.display()),
     );
     match (demanded, speaks, here) {
-        (true, _, _) => DoctorCheck::ok(name, format!("the server has a certificate by {by}")),
+        (true, _, _) => {
+            DoctorCheck::ok(name, format!("the server has a certificate issued by {by}"))
+        }
         (false, true, _) => DoctorCheck::warn(
             name,
-            "the server has TLS, and the address does not ask for it: whoever stands between can turn it off",
+            "the server has TLS, but the address does not require it: an attacker on the network can turn it off",
             "write tls:// instead of nats:// in bus.url",
         ),
         (false, false, true) => DoctorCheck::ok(
             name,
-            "none, which loopback does not need; for others, `tetrarch up` has --listen",
+            "none, which loopback does not need; for other machines, `tetrarch up` has --listen",
         ),
         (false, false, false) => DoctorCheck::warn(
             name,
-            "the bus is on another machine and without TLS: whoever is on the way reads all and can change it",
-            "start `tetrarch up` with --listen, or give your own servers certificates (deploy/README.md)",
+            "the bus is on another machine without TLS: an attacker on the network can read and change everything",
+            "start `tetrarch up` with --listen, or configure TLS on your own servers (deploy/README.md)",
         ),
     }
 }
@@ -137,7 +139,11 @@ async fn circuits(context: &Context, bus: &Bus) -> Vec<DoctorCheck> {
     let snapshot = match StateSnapshot::read(bus, &[Select::Kind(KeyKind::Agent)]).await {
         Ok(snapshot) => snapshot,
         Err(error) => {
-            return vec![DoctorCheck::fail(name, error.what, "the bus has to answer first")];
+            return vec![DoctorCheck::fail(
+                name,
+                error.what,
+                "fix the connection to the bus first",
+            )];
         }
     };
     let telemetry = Telemetry { owner: true, halted: None };
@@ -161,10 +167,7 @@ async fn streams(bus: &Bus, shape: StreamSettings) -> Vec<DoctorCheck> {
     let found = futures::future::join_all(looks).await;
     let wrong: Vec<DoctorCheck> = found.into_iter().flatten().collect();
     if wrong.is_empty() {
-        return vec![DoctorCheck::ok(
-            "streams",
-            format!("all {total} are as the bus contract says"),
-        )];
+        return vec![DoctorCheck::ok("streams", format!("all {total} match the bus contract"))];
     }
     wrong
 }
@@ -176,11 +179,12 @@ async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<DoctorCheck> {
     match bus.stream_created(name).await {
         Ok(_) => {}
         Err(ReadError::Refused { code: 403, .. }) => {
-            let next = "run doctor where the installation's keys are, or give its --credentials";
-            return Some(DoctorCheck::warn(&check, "your credential may not look at it", next));
+            let next =
+                "run doctor on the machine with the installation's keys, or name its --credentials";
+            return Some(DoctorCheck::warn(&check, "your credential may not read it", next));
         }
         Err(error) => {
-            let next = "the owner makes missing streams at its start: `tetrarch serve --global`";
+            let next = "the owner creates missing streams at its start: `tetrarch serve --global`";
             return Some(DoctorCheck::fail(&check, error.to_string(), next));
         }
     }
@@ -190,14 +194,13 @@ async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<DoctorCheck> {
             return Some(DoctorCheck::fail(
                 &check,
                 error.to_string(),
-                "try again; see the server's log",
+                "try again; check the server log",
             ));
         }
     };
     let differences = differences(wanted, &found);
     (!differences.is_empty()).then(|| {
-        let next =
-            "the owner changes at its start what a server can change; see `serve` and its log";
+        let next = "the owner updates settings at its start; check the log of `tetrarch serve`";
         DoctorCheck::warn(&check, differences.join("; "), next)
     })
 }
@@ -238,7 +241,7 @@ fn is_nothing(value: Option<&Value>) -> bool {
 
 async fn owner(context: &Context, bus: &Bus) -> DoctorCheck {
     let silent = Duration::from_secs(u64::from(context.config.retention.go_ttl_secs));
-    let none = "nobody owns the ledger, so nothing is decided";
+    let none = "no owner is running, so nothing is decided";
     lease(bus, &LeaseKey::Go, "owner", none, "start one with `tetrarch serve --global`", silent)
         .await
 }
@@ -259,14 +262,14 @@ async fn hosts(context: &Context, bus: &Bus) -> Vec<DoctorCheck> {
         .collect();
     if names.is_empty() {
         let next = "start one with `tetrarch host`";
-        return vec![DoctorCheck::warn("hosts", "no host ever joined, so nothing can run", next)];
+        return vec![DoctorCheck::warn("hosts", "no host has joined, so nothing can run", next)];
     }
     let silent = context.config.liveness.window * WINDOWS;
     let looks = names.into_iter().map(async |host| {
         let (name, next) =
             (format!("host {host}"), format!("start it there: `tetrarch host --name {host}`"));
         let key = LeaseKey::Host(host);
-        lease(bus, &key, &name, "nobody holds its lease", &next, silent).await
+        lease(bus, &key, &name, "its lease is not held", &next, silent).await
     });
     futures::future::join_all(looks).await
 }
@@ -304,7 +307,7 @@ async fn lease(
         age(now(), renewed)
     );
     if u128::from((now() - renewed).0) > silent.as_millis() {
-        return DoctorCheck::warn(name, what, "it is silent: look whether that process still runs");
+        return DoctorCheck::warn(name, what, "it is silent: check whether the process still runs");
     }
     DoctorCheck::ok(name, what)
 }
@@ -332,7 +335,7 @@ async fn ledger(context: &Context, bus: &Bus) -> DoctorCheck {
             }
         }
         Err(error @ MetaError::Unreadable(_)) => {
-            DoctorCheck::fail("ledger", error.to_string(), "the owner mends it when it starts")
+            DoctorCheck::fail("ledger", error.to_string(), "the owner repairs it at its start")
         }
         Err(error @ MetaError::Read(_)) => {
             DoctorCheck::fail("ledger", error.to_string(), "see the bus above")
@@ -343,8 +346,7 @@ async fn ledger(context: &Context, bus: &Bus) -> DoctorCheck {
 /// What to do about a ledger that is not recognized.
 fn accepting(last: u64) -> String {
     format!(
-        "the owner does not start on it; restore the stream from a backup, or accept it as it is: \
-         tetrarch doctor --accept-ledger {last}"
+        "the owner does not start with it; restore the stream LEDGER from a backup, or accept it: tetrarch doctor --accept-ledger {last}"
     )
 }
 
@@ -361,8 +363,7 @@ async fn dead(bus: &Bus) -> DoctorCheck {
     let what = counted.iter().map(|(origin, count)| format!("{count} of {}", origin.as_str()));
     let what = what.collect::<Vec<_>>().join(", ");
     if counted.contains_key(&Origin::Ledger) {
-        let next = "somebody else writes the ledger: find out who has the control plane's credential, \
-                    and look with `tetrarch doctor --check-ledger`";
+        let next = "another process writes the ledger: find out who has the control plane's credential, and run `tetrarch doctor --check-ledger`";
         return DoctorCheck::warn(name, what, next);
     }
     DoctorCheck::ok(name, what)
@@ -377,14 +378,18 @@ pub(super) fn ledger_check(
     let name = "ledger";
     for (keeper, memory) in known {
         if let Err(lost) = memory.judge(created, last) {
-            return DoctorCheck::fail(name, format!("{lost}, says {keeper}"), accepting(last));
+            return DoctorCheck::fail(
+                name,
+                format!("{lost} (remembered by {keeper})"),
+                accepting(last),
+            );
         }
     }
     match last - meta.outbox_through.min(last) {
-        0 => DoctorCheck::ok(name, format!("{last} entries, all of them visible")),
+        0 => DoctorCheck::ok(name, format!("{last} entries, all published")),
         behind => {
-            let what = format!("{last} entries, {behind} of them not yet visible");
-            DoctorCheck::warn(name, what, "look again: a running owner catches up within moments")
+            let what = format!("{last} entries, {behind} not yet published");
+            DoctorCheck::warn(name, what, "check again: a running owner catches up within seconds")
         }
     }
 }

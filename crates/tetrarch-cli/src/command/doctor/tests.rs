@@ -95,13 +95,9 @@ fn state_contradicting_the_ledger_is_reported() {
             3,
             "STATE differs from the entry it names (ledger sequence 2, commit",
         ),
-        (
-            vec![(project("a", Mode::Tight), 3)],
-            3,
-            "STATE has it from entry 3, which does not write it",
-        ),
-        (vec![a(), (project("c", Mode::Solo), 1)], 3, "STATE has it from entry 1, which does not"),
-        (vec![a(), (project("b", Mode::Solo), 1)], 3, "STATE still has it, but entry 3 dropped it"),
+        (vec![(project("a", Mode::Tight), 3)], 3, "STATE names entry 3, which does not write it"),
+        (vec![a(), (project("c", Mode::Solo), 1)], 3, "STATE names entry 1, which does not"),
+        (vec![a(), (project("b", Mode::Solo), 1)], 3, "STATE has it, but entry 3 removed it"),
         (Vec::new(), 2, "STATE has nothing of it, entry 2 is its last and published"),
         (vec![(project("a", Mode::Solo), 1)], 2, "STATE has entry 1 of it, entry 2 is its last"),
     ] {
@@ -134,10 +130,7 @@ fn trimmed_ledger_is_checked_from_its_snapshot() {
     assert_eq!((report.from, report.entries, report.records), (2, 1, 1));
     for (state, expected) in [
         (vec![(project("a", Mode::Solo), 2)], "STATE differs from the entry it names"),
-        (
-            vec![(project("a", Mode::Tight), 1)],
-            "STATE has it from entry 1, which does not write it",
-        ),
+        (vec![(project("a", Mode::Tight), 1)], "STATE names entry 1, which does not write it"),
         (Vec::new(), "STATE has nothing of it, entry 2 is its last and published"),
     ] {
         let said = said(&audited_after(base(Mode::Tight, 2), state));
@@ -283,12 +276,12 @@ fn isolation_layer_line_shows_state_effect_and_remedy() {
 fn holder_of_a_data_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let look = || super::machine::data_dir(dir.path());
-    assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
+    assert!(look().what.ends_with("not in use"), "{:?}", look());
     let held = tetrarch_bus::server::DataDirLock::acquire(dir.path()).unwrap();
     let own = format!("in use by process {}", std::process::id());
     assert!(look().what.ends_with(&own), "{:?}", look());
     drop(held);
-    assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
+    assert!(look().what.ends_with("not in use"), "{:?}", look());
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert_eq!(super::machine::data_dir(&file).verdict, CheckStatus::Fail);
@@ -310,7 +303,7 @@ fn bus_without_encryption_is_a_warning() {
     let ca = Some(Path::new("/d/tls/ca.pem"));
     let cases = [
         ("tls://bus:4222", true, ca, CheckStatus::Ok, "/d/tls/ca.pem"),
-        ("tls://bus:4222", true, None, CheckStatus::Ok, "this machine knows"),
+        ("tls://bus:4222", true, None, CheckStatus::Ok, "this machine trusts"),
         ("nats://bus:4222", true, ca, CheckStatus::Ok, "/d/tls/ca.pem"),
         ("nats://bus:4222", true, None, CheckStatus::Warn, "turn it off"),
         ("nats://bus:4222", false, None, CheckStatus::Warn, "without TLS"),

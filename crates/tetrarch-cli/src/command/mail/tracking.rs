@@ -64,7 +64,7 @@ impl MailStatus {
             return Ok(());
         };
         if let Some(reason) = &self.dead {
-            let what = format!("nobody will handle message {seq}: {reason}");
+            let what = format!("message {seq} will not be handled: {reason}");
             return Err(CliError::new(Code::Denied, what)
                 .hint("`tetrarch mail dead` shows it on the machine that runs `tetrarch up`"));
         }

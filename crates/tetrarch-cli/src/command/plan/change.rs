@@ -20,87 +20,87 @@ use crate::document::{Document, read_document};
 use crate::exit::{CliError, Code};
 use crate::snapshot::{StateSnapshot, no_plan_of};
 
-/// What every change says besides what it is.
+/// Arguments of every change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanChangeArgs {
-    /// The version of the plan that it is made for; the one it has, unless said.
+    /// The plan version that the change is made for [default: current version].
     #[arg(long)]
     base: Option<u32>,
-    /// Why.
+    /// The reason.
     #[arg(long)]
     reason: String,
 }
 
-/// Whether a change is only proposed.
+/// Whether a change is only a draft.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProposeArgs {
-    /// Propose it only.
+    /// Create a draft for review instead of applying the change.
     #[arg(long)]
     draft: bool,
 }
 
-/// What `plan apply` is told.
+/// Arguments of `plan apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Of the file its phases and its output count; profiles are set with `tetrarch profile apply`. What the
-file has not is given up, except what is done.
+Only the phases and the output of the file are used; set profiles with `tetrarch profile apply`.
+Nodes that are not in the file are cancelled, except those that are done.
 
 Examples:
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --base 4 --reason 'as we agreed'")]
 pub(crate) struct PlanApplyArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
-    /// The whole plan as it should be: YAML, TOML or JSON.
+    /// The whole new plan: YAML, TOML or JSON.
     file: PathBuf,
     #[command(flatten)]
     change_args: PlanChangeArgs,
 }
 
-/// What `plan draft` is told.
+/// Arguments of `plan draft`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch plan draft goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'what do you think?'")]
 pub(crate) struct PlanDraftArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
-    /// The whole plan as it should be: YAML, TOML or JSON.
+    /// The whole new plan: YAML, TOML or JSON.
     file: PathBuf,
     #[command(flatten)]
     change_args: PlanChangeArgs,
-    /// The open draft whose place it takes.
+    /// The open draft to replace.
     #[arg(long)]
     replaces: Option<DraftId>,
 }
 
-/// What `plan add` is told.
+/// Arguments of `plan add`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch plan add goal_01JD8Z5W6T4QK3M9X2V7B1N0AC P1 --name 'write the manual' \\
       --accept 'it names every flag' --after T1.2 --reason 'it was forgotten'")]
 pub(crate) struct PlanAddArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
-    /// The phase or task below which it is to stand.
+    /// The phase or task to add to.
     parent: NodeId,
-    /// Its id; the next one that was never used there, unless said.
+    /// The new id [default: next unused id].
     #[arg(long)]
     id: Option<NodeId>,
-    /// What it is, in one line.
+    /// The name, in one line.
     #[arg(long)]
     name: String,
-    /// What is to be reached; its name, unless said.
+    /// The objective [default: the name].
     #[arg(long)]
     objective: Option<String>,
-    /// A criterion by which one can tell; may be repeated.
+    /// An acceptance criterion; repeatable.
     #[arg(long = "accept", required = true)]
     acceptance: Vec<String>,
-    /// A node that has to be done first; may be repeated.
+    /// A node that must be done first; repeatable.
     #[arg(long = "after")]
     deps: Vec<NodeId>,
-    /// The profile that executes it.
+    /// The profile that runs it.
     #[arg(long)]
     profile: Option<String>,
     #[command(flatten)]
@@ -109,20 +109,20 @@ pub(crate) struct PlanAddArgs {
     proposed: ProposeArgs,
 }
 
-/// What `plan split` is told.
+/// Arguments of `plan split`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file is a list of subtasks as a plan file has them; those without an id get the next ones. A task
-that is worked on cannot be split: stop it first.
+The file is a list of subtasks in the format of a plan file. Subtasks without an id get the next
+ones. A task in progress cannot be split; stop its agent first.
 
 Examples:
   tetrarch plan split goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 parts.yaml --reason 'too much for one'")]
 pub(crate) struct PlanSplitArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
     /// The task.
     node: NodeId,
-    /// Its subtasks: YAML, TOML (`[[subtasks]]`) or JSON.
+    /// The subtasks: YAML, TOML (`[[subtasks]]`) or JSON.
     file: PathBuf,
     #[command(flatten)]
     change_args: PlanChangeArgs,
@@ -130,26 +130,26 @@ pub(crate) struct PlanSplitArgs {
     proposed: ProposeArgs,
 }
 
-/// What `plan merge` is told.
+/// Arguments of `plan merge`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The first keeps its id and gets what all of them were to reach; the others are cancelled, and what
-waited for them waits for the first.
+The first leaf keeps its id and gets the objectives of all. The others are cancelled; nodes that
+depended on them depend on the first.
 
 Examples:
   tetrarch plan merge goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 T1.3 --name 'both parsers' \\
       --reason 'too small to be apart'")]
 pub(crate) struct PlanMergeArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
-    /// Two leaves of one parent, or more.
+    /// Two or more leaves of one parent.
     #[arg(required = true, num_args = 2..)]
     nodes: Vec<NodeId>,
-    /// What they are called together; as the first, unless said.
-    #[arg(long, default_value = "")]
+    /// The new name [default: name of the first].
+    #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
-    /// What they are to reach together; what each was to, unless said.
-    #[arg(long, default_value = "")]
+    /// The new objective [default: the objectives of all].
+    #[arg(long, default_value = "", hide_default_value = true)]
     objective: String,
     #[command(flatten)]
     change_args: PlanChangeArgs,

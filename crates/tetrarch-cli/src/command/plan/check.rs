@@ -11,13 +11,13 @@ use crate::exit::{CliError, Code};
 use crate::options::quoted;
 use crate::output;
 
-/// What `plan check` is told.
+/// Arguments of `plan check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanCheckArgs {
     /// Plan files: YAML, TOML or JSON; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Count the profiles of this project too, as `tetrarch run` does.
+    /// Also use the profiles of this project, as `tetrarch run` does.
     #[arg(long, value_name = "NAME")]
     project: Option<ProjectName>,
 }
@@ -64,7 +64,7 @@ fn checked(file: &Path, known: Option<&[ProfileName]>) -> Result<String, CliErro
         let project = plan.project.as_ref().map_or(PROJECT, ProjectName::as_str);
         let file = quoted(&file.to_string_lossy());
         error.hint(format!(
-            "add it under `profiles:`; or `tetrarch plan check {file} --project {project}` counts those of the project"
+            "add it under `profiles:`, or use the profiles of the project with `tetrarch plan check {file} --project {project}`"
         ))
     })?;
     prepared.warn(&[]);

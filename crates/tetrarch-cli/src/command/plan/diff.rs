@@ -19,18 +19,18 @@ use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, TableRow};
 use crate::snapshot::no_plan_of;
 
-/// What `plan diff` is told.
+/// Arguments of `plan diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 3 5
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 1 -o json")]
 pub(crate) struct PlanDiffArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
     /// The earlier version.
     from: u32,
-    /// The later version; the latest, unless said.
+    /// The later version [default: current version].
     to: Option<u32>,
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn run(
     let to = args.to.unwrap_or(last.version);
     for version in [args.from, to] {
         if version < first.version || version > last.version {
-            let what = format!("there is no version {version} of the plan");
+            let what = format!("version {version} of the plan was not found");
             return Err(CliError::new(Code::NotFound, what)
                 .hint(format!("versions {} to {} are kept", first.version, last.version)));
         }
@@ -195,7 +195,7 @@ pub(super) async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, 
     while let Some((seq, event)) = events.next().await {
         match event {
             Ok(event) => versions.push(event),
-            Err(error) => tracing::warn!(seq, %error, "a plan event cannot be read"),
+            Err(error) => tracing::warn!(seq, %error, "cannot read a plan event"),
         }
         if seq >= last {
             break;

@@ -14,45 +14,45 @@ use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
-/// What `plan drafts` is told.
+/// Arguments of `plan drafts`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch plan drafts goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch plan drafts goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --closed -o json")]
 pub(crate) struct DraftsArgs {
-    /// The epic.
+    /// The goal.
     epic: EpicId,
-    /// Also what was decided on.
+    /// Include decided drafts.
     #[arg(long)]
     closed: bool,
 }
 
-/// What `plan approve` is told.
+/// Arguments of `plan approve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch plan approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
-Exits with 5 when the plan has changed where the draft meets it; it stays open then.")]
+Exit codes: 5 the plan has a conflicting change since; the draft stays open.")]
 pub(crate) struct DraftApproveArgs {
-    /// The draft, as `tetrarch plan drafts` shows it.
+    /// The draft's id, as shown by `tetrarch plan drafts`.
     draft: DraftId,
-    /// What to say to its author.
-    #[arg(long, default_value = "")]
+    /// A note for the author.
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 
-/// What `plan refine` and `plan reject` are told.
+/// Arguments of `plan refine` and `plan reject`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tetrarch plan refine drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'keep T1.2 as it is'
   tetrarch plan reject drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
 pub(crate) struct DraftDecideArgs {
-    /// The draft, as `tetrarch plan drafts` shows it.
+    /// The draft's id, as shown by `tetrarch plan drafts`.
     draft: DraftId,
-    /// What to say to its author.
+    /// A note for the author.
     #[arg(long)]
     reason: String,
 }
@@ -92,7 +92,7 @@ pub(super) async fn list(
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed shows decided ones.",
+            empty: "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed includes decided drafts.",
         },
     )?;
     Ok(())
@@ -159,8 +159,8 @@ pub(super) async fn decide(
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
     let mut all = snapshot.records.drafts.into_iter();
     let Some((epic, _)) = all.find(|(_, drafts)| drafts.contains_key(&draft)) else {
-        return Err(CliError::new(Code::NotFound, format!("there is no draft {draft}"))
-            .hint("list those of an epic with `tetrarch plan drafts <epic>`"));
+        return Err(CliError::new(Code::NotFound, format!("draft {draft} was not found"))
+            .hint("list the drafts of a goal with `tetrarch plan drafts <goal>`"));
     };
     let op = PlanOp::Decide { epic, draft, verdict, reason };
     let reply = client.operate(&Op::Plan(op)).await;

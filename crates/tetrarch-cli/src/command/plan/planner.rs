@@ -93,7 +93,7 @@ pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Re
     let asked = snapshot.records.plannings.values().filter(|planning| planning.epic == epic);
     let asked: Vec<&Planning> = asked.collect();
     if asked.is_empty() {
-        let what = format!("the planner was never asked about {epic}");
+        let what = format!("the planner was not used for {epic}");
         return Err(CliError::new(Code::NotFound, what));
     }
     let all: Result<Vec<Value>, CliError> = asked

@@ -79,12 +79,12 @@ async fn bring_up(context: &Context) -> Result<Child, CliError> {
         Ok(Some(())) => Ok(child),
         Ok(None) => {
             let status = child.wait().await?;
-            let what = format!("the fleet did not come up: {status}; its own words are above");
-            Err(CliError::new(Code::Failed, what).hint("`tetrarch doctor` says what is missing"))
+            let what = format!("the fleet did not start: {status}; its output is above");
+            Err(CliError::new(Code::Failed, what).hint("`tetrarch doctor` shows what is missing"))
         }
         Err(_) => {
             child.kill().await?;
-            let what = format!("the fleet was not up within {} s", UP_WITHIN.as_secs());
+            let what = format!("the fleet was not ready within {} s", UP_WITHIN.as_secs());
             Err(CliError::new(Code::Failed, what))
         }
     }

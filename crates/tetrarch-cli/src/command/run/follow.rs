@@ -148,7 +148,7 @@ impl GoalFollower {
             } else if !self.quiet {
                 let cancel = context.command(&format!("goal cancel {epic}"));
                 self.line.say(&format!(
-                    "also open in this project: {epic}  {}; give it up with {cancel}",
+                    "also open in this project: {epic}  {}; cancel it with {cancel}",
                     visible(title)
                 ));
             }

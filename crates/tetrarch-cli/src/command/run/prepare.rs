@@ -23,12 +23,12 @@ const PLAN_DIR: &str = "{plan_dir}";
 pub(in crate::command) struct Prepared {
     /// Its document as it is sent.
     pub(in crate::command) document: Document,
-    /// What it says.
+    /// Contents of the credential.
     pub(in crate::command) plan: PlanFile,
 }
 
 /// What is to be done about a plan that is wrong.
-const HINT: &str = "`tetrarch schema PlanFile` says what a plan holds";
+const HINT: &str = "`tetrarch schema PlanFile` describes plan files";
 
 impl Prepared {
     /// What is to be looked at besides its form.
@@ -116,7 +116,7 @@ fn bring(document: &mut Document, path: &Path, arguments: &[String]) -> Result<(
     for (name, profile) in filled {
         if own.contains_key(&name) {
             let what = format!("the profile {name:?} is in the plan and in {}", path.display());
-            return Err(CliError::new(Code::Usage, what).hint("leave one of them out"));
+            return Err(CliError::new(Code::Usage, what).hint("remove one of them"));
         }
         joined.push((format!("profiles.{name}"), brought.path(&name)));
         own.insert(name, profile);

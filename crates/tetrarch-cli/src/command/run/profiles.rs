@@ -53,7 +53,7 @@ impl ImportedProfiles {
 /// The file cannot be read, or holds something else.
 pub(super) fn read(path: &Path) -> Result<ImportedProfiles, CliError> {
     let wrong = || {
-        let what = format!("{}: a mapping from names to profiles is expected", path.display());
+        let what = format!("{}: expected a mapping from names to profiles", path.display());
         CliError::new(Code::Usage, what).hint("write it as in `default: {argv: [my-agent]}`")
     };
     let mut document = read_document(path)?;

@@ -47,19 +47,19 @@ fn truncated_trail_is_reported_at_any_cut() {
 fn removed_inserted_or_moved_line_is_reported() {
     let removed: Vec<String> =
         lines().into_iter().enumerate().filter(|(at, _)| *at != 2).map(|(_, line)| line).collect();
-    assert!(broken(&removed).starts_with("line 3: it says that it is line 4"));
+    assert!(broken(&removed).starts_with("line 3: its number is 4"));
     let mut moved = lines();
     moved.swap(1, 2);
-    assert!(broken(&moved).starts_with("line 2: it says that it is line 3"));
+    assert!(broken(&moved).starts_with("line 2: its number is 3"));
     // One that is made to follow the line before it is told by the line behind it.
     let mut forged = Chain::default();
     let _header = forged.header(r#"{"ledger":"now"}"#);
     let mut inserted = lines();
     inserted.insert(1, forged.entry(r#"{"what":"x"}"#));
-    assert!(broken(&inserted).starts_with("line 3: it says that it is line 2"));
+    assert!(broken(&inserted).starts_with("line 3: its number is 2"));
     let mut doubled = lines();
     doubled.push(doubled[4].clone());
-    assert_eq!(broken(&doubled), "line 6: something was added behind the seal");
+    assert_eq!(broken(&doubled), "line 6: lines were added after the seal");
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn any_altered_byte_is_reported() {
 fn seal_with_another_count_is_reported() {
     let mut lines = lines();
     lines[4] = lines[4].replace("\"entries\":3", "\"entries\":2");
-    assert_eq!(broken(&lines), "line 5: the seal is not the one of 3 entries: it was altered");
+    assert_eq!(broken(&lines), "line 5: the seal does not match 3 entries: it was altered");
 }
 
 #[test]
 fn text_that_is_no_trail_is_reported() {
     assert!(verify(b"").unwrap_err().what.starts_with("the seal is missing"));
-    assert!(verify(b"hello\n").unwrap_err().what.starts_with("it is no JSON"));
+    assert!(verify(b"hello\n").unwrap_err().what.starts_with("it is not JSON"));
     let mut chain = Chain::default();
     let told = verify(chain.entry("{}").as_bytes()).unwrap_err();
-    assert_eq!(told.to_string(), "line 1: a line of kind \"entry\" cannot be here");
+    assert_eq!(told.to_string(), "line 1: a line of kind \"entry\" is not allowed here");
 }

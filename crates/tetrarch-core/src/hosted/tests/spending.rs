@@ -39,7 +39,7 @@ fn reservation_is_journaled_before_the_program_hears_of_it() {
     let effects = call(&mut hosted, "b", 1);
     let Inbound::Withheld { call: name, why } = line(&effects[0]) else { panic!("{effects:?}") };
     assert_eq!((name.as_str(), effects.len()), ("b", 1));
-    assert!(why.contains("1 asked for, 0 free"), "{why}");
+    assert!(why.contains("1 requested, 0 free"), "{why}");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn refused_draw_is_withheld() {
     assert_eq!(draws(&call(&mut hosted, "a", 50)), [50]);
     let effects = drawn(&mut hosted, 30);
     let Inbound::Withheld { why, .. } = line(&effects[0]) else { panic!("{effects:?}") };
-    assert!(why.contains("with its children"), "{why}");
+    assert!(why.contains("for its children"), "{why}");
     assert_eq!(kinds(&call(&mut hosted, "b", 30)), ["journal", "deliver"]);
 }
 

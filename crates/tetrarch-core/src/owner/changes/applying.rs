@@ -33,7 +33,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, change: Change) -> Result<String, Ref
     let ho = AgentId::Ho(change.host.clone());
     let up = draft.agent(&ho).is_some_and(|ho| ho.liveness == Liveness::Active);
     if !up {
-        let detail = format!("{} lies on {}, which is not up", change.made.branch, change.host);
+        let detail = format!("{} is on host {}, which is offline", change.made.branch, change.host);
         return Err(Refusal::new(ErrorCode::Unavailable, detail));
     }
     if let Err((why, for_good)) = guarding::breach(draft, &change) {
@@ -112,7 +112,7 @@ pub(in crate::owner) fn settled(
     outcome: &ApplyOutcome,
 ) -> Result<(), Refusal> {
     let Some(change) = draft.base().changes.get(&id).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no change {id}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("change {id} was not found")));
     };
     if *by != AgentId::Ho(change.host.clone()) {
         let detail = format!("{id} is merged by {}, not by {by}", change.host);

@@ -26,7 +26,7 @@ pub(super) fn join_host(
     join: &HostJoin,
 ) -> Result<AgentId, Refusal> {
     let Some(id @ AgentId::Ho(host)) = sender.agent() else {
-        let detail = format!("{sender} is no host orchestrator");
+        let detail = format!("{sender} is not a host orchestrator");
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     };
     let known = draft.base().hosts.get(host);
@@ -91,12 +91,13 @@ pub(super) fn join_human(
 /// An external agent begins a session; an earlier one of the same name is replaced.
 pub(super) fn register(draft: &mut Draft<'_>, request: &Request) -> Result<AgentId, Refusal> {
     let Some(id) = request.sender.from.agent() else {
-        return Err(Refusal::new(ErrorCode::Unauthorized, "only an agent registers"));
+        return Err(Refusal::new(ErrorCode::Unauthorized, "only an agent can register"));
     };
     let known = draft.agent(id).filter(|agent| agent.hosting == Hosting::External).cloned();
     let Some(mut agent) = known else {
-        let detail =
-            format!("{id} is no external agent; add it with `tetrarch agent add {id} --external`");
+        let detail = format!(
+            "{id} is not an external agent; add it with `tetrarch agent add {id} --external`"
+        );
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     if let Some(project) = &agent.project {

@@ -114,5 +114,10 @@ pub(super) fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Re
 
 pub(super) fn known_project(draft: &Draft<'_>, name: &ProjectName) -> Result<Project, Refusal> {
     let known = draft.base().projects.get(name).filter(|project| !project.retired).cloned();
-    known.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no project {name}")))
+    known.ok_or_else(|| {
+        Refusal::new(
+            ErrorCode::NotFound,
+            format!("project {name} was not found; `tetrarch project list` lists all"),
+        )
+    })
 }

@@ -29,15 +29,14 @@ pub(super) fn keep<C>(
     let changed =
         change::change(&present, base, &edit).map_err(|error| error.refusal(present.version))?;
     if changed.is_nothing(&present) {
-        let detail = "the plan is like that already; there is nothing to propose";
+        let detail = "the plan does not change; there is nothing to propose";
         return Err(Refusal::new(ErrorCode::InvalidPlan, detail).at_version(present.version));
     }
     possible(desk.draft, epic, &changed, present.version)?;
     let size: usize = edit.puts.iter().map(weight::node).sum();
     if size > DRAFT_BYTES_MAX {
         let detail = format!(
-            "plan: {size} bytes would be new, at most {DRAFT_BYTES_MAX} fit into a draft; propose it \
-             in parts"
+            "plan: the draft has {size} bytes; the limit is {DRAFT_BYTES_MAX}; propose it in parts"
         );
         return Err(Refusal::new(ErrorCode::InvalidPlan, detail).at_version(present.version));
     }
@@ -149,8 +148,7 @@ fn make_room(draft: &mut Draft<'_>, epic: EpicId) -> Result<(), Refusal> {
     let open = kept.values().filter(is_open).count();
     if open >= DRAFTS_OPEN_MAX {
         let detail = format!(
-            "{open} drafts of {epic} are open, at most {DRAFTS_OPEN_MAX} may be; decide on one first, \
-             or name the one that this takes the place of"
+            "{epic} has {open} open drafts; the limit is {DRAFTS_OPEN_MAX}; decide on one, or name the draft to replace"
         );
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
@@ -218,7 +216,7 @@ pub(super) fn decide(
     let (proposal, to) = open(desk.draft, (epic, id), verdict)?;
     let own = proposal.author == from && verdict == DraftVerdict::Reject;
     if !may_decide(&from) && !own {
-        let detail = format!("{from} may not decide on drafts; people and GO do");
+        let detail = format!("{from} may not decide on drafts; only people and GO may");
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
     let reply = OpReply { epic: Some(epic), ..desk.reply.clone() };

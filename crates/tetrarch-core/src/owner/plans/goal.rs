@@ -61,7 +61,8 @@ pub(in crate::owner) fn may_give(
     let po = AgentId::Po(project.clone());
     let known = draft.base().projects.get(project).filter(|project| !project.retired);
     if known.is_none() || draft.agent(&po).is_none() {
-        let detail = format!("no project {project}; create it with op `project.create`");
+        let detail =
+            format!("project {project} was not found; create it with operation `project.create`");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     if owner.agent().is_some_and(|agent| *agent != po && *agent != AgentId::Go) {
@@ -146,11 +147,11 @@ pub(in crate::owner) fn book_goal_result(
     let goal = draft.base().goals.get(&epic);
     let own = goal.is_some_and(|goal| *sender == AgentId::Po(goal.project.clone()));
     let (true, Some(mut state)) = (own, draft.goal_state(epic).cloned()) else {
-        let detail = format!("{epic} is no epic of {sender}");
+        let detail = format!("{epic} is not a goal of {sender}");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
     if state.status != GoalStatus::Completed {
-        let detail = format!("{epic} is {}, only a completed goal has a result", state.status);
+        let detail = format!("{epic} is {}; only a completed goal has a result", state.status);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     let booked = GoalResult {

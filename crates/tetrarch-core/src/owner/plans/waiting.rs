@@ -20,8 +20,7 @@ pub(super) fn tell(draft: &mut Draft<'_>, epic: EpicId, cancelled: NodeId, why: 
     };
     let left: Vec<String> = left.iter().map(ToString::to_string).collect();
     let text = format!(
-        "{cancelled} is cancelled: {why}. These wait for it, and for ever: {}. Plan them without it, \
-         or give them up",
+        "{cancelled} is cancelled: {why}. These nodes depend on it and cannot start: {}. Remove the dependency, or cancel them",
         left.join(" ")
     );
     let text = fit::Room::of(TEXT_BYTES_MAX).text(&text, usize::MAX);

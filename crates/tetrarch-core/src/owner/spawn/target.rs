@@ -107,7 +107,7 @@ impl Planned {
         let no = |detail: String| (DenialReason::NodeNotAssignable, detail);
         let node = draft.node(epic, id).ok_or_else(|| no(format!("{epic} has no node {id}")))?;
         if !graph::is_leaf(&draft.nodes(epic), id) {
-            return Err(no(format!("{id} is no leaf; its subtasks are assigned")));
+            return Err(no(format!("{id} is not a leaf; its subtasks are assigned")));
         }
         let state =
             draft.node_state(epic, id).ok_or_else(|| no(format!("{id} has no state yet")))?;
@@ -127,7 +127,7 @@ impl Planned {
 
     fn fresh(&mut self, wish: &SubagentWish, profile: &Profile) -> Result<Node, Refused> {
         let (true, Some(id)) = (self.room > 0, self.next) else {
-            let detail = format!("the last phase has {TASKS_MAX} unsettled tasks");
+            let detail = format!("the last phase has the limit of {TASKS_MAX} unsettled tasks");
             return Err((DenialReason::NodeNotAssignable, detail));
         };
         self.room -= 1;

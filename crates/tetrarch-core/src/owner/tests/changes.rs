@@ -116,13 +116,13 @@ fn what_a_human_approves_is_merged_once() {
     assert!(entry.tells(EventKind::ChangeProposed));
     assert_eq!((waits.status, &waits.to, waits.epic), (ChangeStatus::Proposed, &human(), epic));
     assert_eq!(waits.until, waits.proposed + APPROVAL_TTL);
-    refused(&mut fleet, apply(&waits), "nobody has approved it");
+    refused(&mut fleet, apply(&waits), "it has no approval");
 
     fleet.end(&worker, success("done"));
     let (entry, answer) = ask(&mut fleet, approve(&waits));
     assert_eq!(answer.error, None, "{answer:?}");
     assert!(orders(&entry).is_empty(), "a yes is no order");
-    refused(&mut fleet, approve(&waits), "approved already");
+    refused(&mut fleet, approve(&waits), "already approved");
 
     let (entry, answer) = ask(&mut fleet, apply(&waits));
     assert_eq!(answer.error, None, "{answer:?}");
@@ -131,15 +131,15 @@ fn what_a_human_approves_is_merged_once() {
     assert_eq!((to.as_str(), &order.action), ("HO@h1", &waits.made.action));
     assert_eq!(order.digest, waits.made.action.digest());
     assert!(order.message.contains("Approved-by: human:Shai"), "{}", order.message);
-    refused(&mut fleet, apply(&waits), "used before");
+    refused(&mut fleet, apply(&waits), "already used");
     refused(&mut fleet, deny(&waits), "applying");
 
     let entry = says(&mut fleet, &waits, applied());
     assert!(entry.tells(EventKind::ChangeSettled));
     let after = &fleet.records.changes[&waits.id];
     assert_eq!((after.status, after.commit.len()), (ChangeStatus::Applied, 40));
-    refused(&mut fleet, apply(&waits), "used before");
-    refused(&mut fleet, approve(&waits), "applied already");
+    refused(&mut fleet, apply(&waits), "already used");
+    refused(&mut fleet, approve(&waits), "already applied");
     let kept = fleet.records.clone();
     says(&mut fleet, &waits, ApplyOutcome::Refused { reason: "late".to_owned() });
     assert_eq!(fleet.records.changes, kept.changes, "what it says again changes nothing");
@@ -153,7 +153,7 @@ fn no_agent_says_yes_and_nobody_for_what_they_did_not_see() {
         for op in [approve(&waits), deny(&waits), apply(&waits)] {
             let answer = fleet.op(&Principal::Agent(by.clone()), op);
             assert_eq!(answer.error, Some(ErrorCode::Unauthorized), "{by}: {answer:?}");
-            assert!(answer.detail.contains("a human must ask"), "{answer:?}");
+            assert!(answer.detail.contains("only a human may"), "{answer:?}");
         }
     }
     let verdict = GateVerdict::Approve { digest: made(&["src/b"]).action.digest() };
@@ -161,7 +161,7 @@ fn no_agent_says_yes_and_nobody_for_what_they_did_not_see() {
     refused(
         &mut fleet,
         Op::Gate(GateOp::Decide { change: waits.id, verdict, reason }),
-        "look at it again",
+        "review it again",
     );
     assert_eq!(status(&fleet, &waits), ChangeStatus::Proposed);
 }
@@ -215,7 +215,7 @@ fn what_conflicts_may_be_approved_again() {
     says(&mut fleet, &waits, ApplyOutcome::Conflicted { files, reason });
     let after = &fleet.records.changes[&waits.id];
     assert_eq!((after.status, after.conflicts.len()), (ChangeStatus::Conflicted, 1));
-    refused(&mut fleet, apply(&waits), "used before");
+    refused(&mut fleet, apply(&waits), "already used");
     fleet.now = fleet.now + Millis(1_000);
     assert_eq!(ask(&mut fleet, approve(&waits)).1.error, None);
     assert_eq!(orders(&ask(&mut fleet, apply(&waits)).0).len(), 1);
@@ -355,15 +355,15 @@ fn two_people_have_to_approve_and_the_same_one_counts_once() {
     assert_eq!(answer.error, None, "{answer:?}");
     assert!(answer.detail.contains("1 of 2"), "{answer:?}");
     assert_eq!(status(&fleet, &waits), ChangeStatus::Proposed);
-    refused(&mut fleet, apply(&waits), "1 of the 2 people");
+    refused(&mut fleet, apply(&waits), "1 of 2 required approvals");
     let answer = fleet.op(&person("Ada"), approve(&waits));
     assert_eq!(answer.error, Some(ErrorCode::Conflict), "{answer:?}");
-    assert!(answer.detail.contains("already: 1 of the 2"), "{answer:?}");
+    assert!(answer.detail.contains("it has 1 of 2 required approvals"), "{answer:?}");
     let answer = fleet.op(&person("Mallory"), approve(&waits));
     assert_eq!(answer.error, Some(ErrorCode::Unauthorized), "{answer:?}");
     // That fewer are needed from now on is nothing for what waits already.
     fleet.policy.approvals = Approvals::default();
-    refused(&mut fleet, apply(&waits), "1 of the 2 people");
+    refused(&mut fleet, apply(&waits), "1 of 2 required approvals");
     assert_eq!(fleet.op(&person("Ben"), approve(&waits)).error, None);
     let (entry, _) = ask(&mut fleet, apply(&waits));
     let message = &orders(&entry)[0].1.message;
@@ -382,9 +382,9 @@ fn after_a_conflict_both_have_to_approve_again() {
     let (files, reason) = (vec!["src/a".to_owned()], "both changed src/a".to_owned());
     says(&mut fleet, &waits, ApplyOutcome::Conflicted { files, reason });
     fleet.now = fleet.now + Millis(1_000);
-    refused(&mut fleet, apply(&waits), "used before");
+    refused(&mut fleet, apply(&waits), "already used");
     assert_eq!(fleet.op(&person("Ben"), approve(&waits)).error, None);
-    refused(&mut fleet, apply(&waits), "1 of the 2 people");
+    refused(&mut fleet, apply(&waits), "1 of 2 required approvals");
     assert_eq!(fleet.op(&person("Ada"), approve(&waits)).error, None);
     assert_eq!(orders(&ask(&mut fleet, apply(&waits)).0).len(), 1);
 }
@@ -395,7 +395,7 @@ fn another_change_of_the_same_work_begins_without_the_approvals_of_the_first() {
     assert_eq!(fleet.op(&person("Ada"), approve(&waits)).error, None);
     let (_, second) = change(&mut fleet, &worker, made(&["src/a", "src/b"]));
     assert_eq!(fleet.op(&person("Ben"), approve(&second)).error, None);
-    refused(&mut fleet, apply(&second), "1 of the 2 people");
+    refused(&mut fleet, apply(&second), "1 of 2 required approvals");
     let answer = fleet.op(&person("Ben"), approve(&waits));
     assert!(answer.detail.contains("took its place"), "{answer:?}");
 }

@@ -33,7 +33,7 @@ fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
     fleet.join("h2", "life1", 1);
     let said = drain(&mut fleet, "h1", false);
     assert_eq!(said.error, None, "{said:?}");
-    assert_eq!(said.detail, "h1 takes no more agents; 3 of its agents go on elsewhere");
+    assert_eq!(said.detail, "h1 accepts no more agents; 3 of its agents move to other hosts");
     let ending = fleet.agent(&worker).ending.clone().unwrap();
     assert_eq!(ending.cause, FailureCause::Rotated);
     assert!(fleet.agent(&id("HO@h1")).ending.is_none(), "the host itself stays");
@@ -118,7 +118,7 @@ fn a_host_that_is_gone_and_has_no_agents_is_forgotten_and_may_come_again() {
     lost.put(Record::Agent(Box::new(offline)));
     let before = std::mem::replace(&mut fleet.records, lost);
     let said = forget(&mut fleet, "HO@h1");
-    assert!(said.detail.contains("agents are placed on h1, such as PO-demo"), "{said:?}");
+    assert!(said.detail.contains("agents are placed on h1 (1), such as PO-demo"), "{said:?}");
     fleet.records = before;
     let h2 = id("HO@h2");
     let epoch = fleet.agent(&h2).epoch;

@@ -80,7 +80,7 @@ fn a_reservation_ends_at_its_time() {
     fleet.now = until;
     let entry = fleet.one(Input::Tick);
     let ended = entry.events.iter().find(|event| event.kind == EventKind::FilesReleased);
-    assert!(ended.unwrap().reason.contains("its time is over"), "{entry:?}");
+    assert!(ended.unwrap().reason.contains("it expired"), "{entry:?}");
     assert!(fleet.records.reservations.is_empty());
     assert_eq!(ask(&mut fleet, &other, &["a"], Mode::Shared).error, None);
     let held = fleet.records.reservations.values().next().unwrap();
@@ -97,7 +97,7 @@ fn a_reservation_ends_with_its_session_at_once() {
     assert_eq!(ask(&mut fleet, &other, &["a"], Mode::Exclusive).error, None);
     let entry = fleet.one(Input::Tick);
     let ended = entry.events.iter().find(|event| event.kind == EventKind::FilesReleased);
-    assert!(ended.unwrap().reason.contains("its session is over"), "{entry:?}");
+    assert!(ended.unwrap().reason.contains("its session ended"), "{entry:?}");
     assert_eq!(fleet.records.reservations.len(), 1);
 }
 

@@ -23,7 +23,7 @@ fn a_request_that_would_change_one_is_refused_until_it_can_be_read() {
     let wanted = Op::ProjectCreate(ProjectCreate { project: other.clone(), ..create(false) });
     let made = fleet.op(&human(), wanted.clone());
     assert_eq!(made.error, Some(ErrorCode::Unavailable), "{made:?}");
-    assert!(made.detail.contains("needs a reader of version 2, this one reads 1"), "{made:?}");
+    assert!(made.detail.contains("needs schema version 2, this node reads 1"), "{made:?}");
     assert!(!fleet.records.projects.contains_key(&other));
     assert_eq!(fleet.records.held.len(), 1);
     assert_eq!(fleet.records.decisions.len(), 2, "another answer may be given later");

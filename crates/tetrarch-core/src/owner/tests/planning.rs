@@ -193,7 +193,7 @@ fn every_code_is_given_with_what_it_is_about() {
     assert!(reply.detail.contains("T1.3 is outside the epic"), "{}", reply.detail);
     let again = add(epic, "P1", json!({"id": "T1.2"}));
     let reply = fleet.refuses(&human(), again, ErrorCode::InvalidPlan);
-    assert!(reply.detail.contains("T1.2 is taken"), "{}", reply.detail);
+    assert!(reply.detail.contains("T1.2 was already used"), "{}", reply.detail);
 
     let worker = fleet.worker(epic, "T1.1");
     let merge = Merging {
@@ -205,7 +205,11 @@ fn every_code_is_given_with_what_it_is_about() {
     let reply = fleet.refuses(&go(), late, ErrorCode::Conflict);
     let now = fleet.version(epic);
     assert_eq!(reply.version, Some(now));
-    assert!(reply.detail.contains(&format!("T1.1 was begun in version {now}")), "{}", reply.detail);
+    assert!(
+        reply.detail.contains(&format!("T1.1 was started in version {now}")),
+        "{}",
+        reply.detail
+    );
     let reply = fleet.refuses(&go(), PlanOp::Merge(wanted(epic, now, merge)), ErrorCode::Conflict);
     assert!(reply.detail.contains(&worker.to_string()), "{}", reply.detail);
     let PlanOp::Add(silent) = add(epic, "P1", json!({})) else { panic!() };
@@ -229,7 +233,7 @@ fn only_the_plan_of_a_file_counts() {
     let op = whole(&fleet, epic, &tasks(1));
     let (entry, reply) = fleet.changes(&human(), op);
     assert_eq!((reply.version, entry.plans.len()), (Some(version), 0), "{}", reply.detail);
-    assert_eq!(reply.detail, "the plan is like that already");
+    assert_eq!(reply.detail, "the plan does not change");
 }
 
 #[test]
@@ -396,6 +400,6 @@ fn whoever_waits_for_what_ended_with_its_agent_is_put_to_people() {
     assert_eq!(told.map(|mail| mail.body.topic()).collect::<Vec<_>>(), ["plan.review_needed"]);
     let [review] = entry.reviews.as_slice() else { panic!("{:?}", entry.reviews) };
     let [ask] = review.asks.as_slice() else { panic!("{:?}", review.asks) };
-    assert!(ask.text.contains("for ever: T1.4."), "{}", ask.text);
+    assert!(ask.text.contains("cannot start: T1.4."), "{}", ask.text);
     assert_eq!(fleet.status(epic, "T1.4"), NodeStatus::Todo, "only a plan helps");
 }

@@ -41,7 +41,7 @@ fn a_goal_without_any_profile_is_refused_and_nothing_is_kept() {
     assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
     assert_eq!(
         refused.detail,
-        "no profile says how to do this work: T1.1 needs the profile \"default\"; there are no profiles; add \
+        "no profile for this work: T1.1 needs the profile \"default\"; there are no profiles; add \
          \"default\" under `profiles:` in the plan, name another with `profile:` on the task, or give the \
          project one: `tetrarch profile apply demo <file>`"
     );
@@ -92,7 +92,7 @@ fn every_node_without_a_profile_is_named_at_once() {
         "the review of T1.1 needs the profile \"critic\"",
         "T1.3 needs the profile \"default\"",
         "T1.2 needs the profile \"tester\"",
-        "there are only: brought, coder",
+        "available: brought, coder",
     ] {
         assert!(refused.detail.contains(said), "{said}: {}", refused.detail);
     }

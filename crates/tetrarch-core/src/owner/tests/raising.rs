@@ -123,7 +123,7 @@ fn all_that_is_free_may_be_added_and_no_more() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let why = refused(&mut fleet, &agent, tokens(61), ErrorCode::BudgetExceeded);
-    let numbers = "61 tokens more were asked for";
+    let numbers = "61 more tokens were requested for";
     assert!(why.contains(numbers) && why.contains("60 are free: PO-demo has limit 90, current 30"));
     assert!(why.ends_with("raise PO-demo by 1 tokens first"), "{why}");
     assert_eq!(reply(&raised(&mut fleet, &agent, tokens(60))).error, None);
@@ -155,10 +155,10 @@ fn what_cannot_be_raised_says_why() {
     let agent = fleet.worker(epic, "T1.1");
     let invalid = ErrorCode::InvalidRequest;
     let cost = Spend { cost_micro: 1, ..Spend::default() };
-    assert!(refused(&mut fleet, &agent, cost, invalid).contains("cost: there is no limit"));
-    assert!(refused(&mut fleet, &agent, tokens(0), invalid).contains("nothing is added"));
-    assert!(refused(&mut fleet, &po(), tokens(u64::MAX), invalid).contains("can be counted"));
-    assert!(refused(&mut fleet, &id("GO"), tokens(1), invalid).contains("there is no limit"));
+    assert!(refused(&mut fleet, &agent, cost, invalid).contains("cost is not limited"));
+    assert!(refused(&mut fleet, &agent, tokens(0), invalid).contains("nothing to add"));
+    assert!(refused(&mut fleet, &po(), tokens(u64::MAX), invalid).contains("exceeds the maximum"));
+    assert!(refused(&mut fleet, &id("GO"), tokens(1), invalid).contains("is not limited"));
     let nobody = AgentId::Worker(crate::id::Ulid(7));
     refused(&mut fleet, &nobody, tokens(1), ErrorCode::NotFound);
 

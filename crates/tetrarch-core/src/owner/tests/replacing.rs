@@ -77,7 +77,7 @@ fn a_live_session_is_killed_and_replaced_when_it_is_gone() {
     let at = fleet.now;
     let (entry, answer) = asked(&mut fleet, &human(), op);
     assert_eq!((answer.error, answer.session), (None, before.session));
-    assert!(answer.detail.contains("to end first"), "{answer:?}");
+    assert!(answer.detail.contains("ends first"), "{answer:?}");
     assert_eq!(topics(&entry, &ho()), ["kill"], "nothing is started beside what may live");
     let agent = fleet.agent(&worker);
     assert_eq!((agent.epoch, agent.liveness), (1, Liveness::Active));
@@ -210,16 +210,16 @@ fn what_cannot_be_replaced_or_rotated_is_refused_with_the_reason() {
     let waiting = fleet.spawn(&po(), request(epic, "-", vec![wish(Role::Worker)]));
     let waiting = waiting.spawned[0].agent.clone();
     let cases = [
-        (missing, ErrorCode::NotFound, "no agent"),
-        (other_session, ErrorCode::NotFound, "is no session of"),
-        (rotate(&id(&nobody)), ErrorCode::NotFound, "no agent"),
+        (missing, ErrorCode::NotFound, "was not found"),
+        (other_session, ErrorCode::NotFound, "is not a session of"),
+        (rotate(&id(&nobody)), ErrorCode::NotFound, "was not found"),
         (structural(&fleet, &ho(), false), ErrorCode::InvalidRequest, "with its process"),
         (structural(&fleet, &AgentId::Go, false), ErrorCode::InvalidRequest, "with its process"),
         (rotate(&ho()), ErrorCode::InvalidRequest, "with its process"),
         (rotate(&AgentId::Go), ErrorCode::InvalidRequest, "with its process"),
         (structural(&fleet, &po(), true), ErrorCode::InvalidRequest, "no attempt to give up"),
         (structural(&fleet, &ho(), true), ErrorCode::InvalidRequest, "no attempt to give up"),
-        (rotate(&waiting), ErrorCode::Conflict, "just being started"),
+        (rotate(&waiting), ErrorCode::Conflict, "is starting"),
     ];
     for (op, code, says) in cases {
         let (entry, answer) = asked(&mut fleet, &human(), op.clone());

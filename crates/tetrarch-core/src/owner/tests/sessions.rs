@@ -220,11 +220,11 @@ fn a_request_beyond_the_share_is_refused_and_may_be_asked_again() {
     let asked = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), Excess::Rate(100))));
     assert_eq!(refused.error, Some(ErrorCode::Unavailable), "{refused:?}");
-    assert!(refused.detail.contains("100 a second"), "{refused:?}");
+    assert!(refused.detail.contains("100 requests a second"), "{refused:?}");
     let backlog = Backlog { reader: AgentId::Go, from: human(), count: 10_001 };
     let why = Excess::Unread(backlog);
     let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), why)));
-    assert!(refused.detail.starts_with("GO has 10001 messages of human:"), "{refused:?}");
+    assert!(refused.detail.starts_with("GO has 10001 unread messages of human:"), "{refused:?}");
     assert_eq!(reply(&fleet.one(Input::Request(Box::new(asked)))).error, None);
 }
 

@@ -199,7 +199,7 @@ fn a_tripped_circuit_refuses_everything_below() {
 #[test]
 fn while_no_work_is_taken_requests_are_refused_with_why_and_others_decided() {
     let (mut fleet, epic) = five();
-    let why = "no work is taken, the disk is full; free some";
+    let why = "no work is accepted, the disk is full; free some";
     fleet.policy.halted = Some(why.to_owned());
     let answer = fleet.spawn(&po(), request(epic, "T1.1", worker()));
     assert_denied(&answer, DenialReason::NoHostAvailable);

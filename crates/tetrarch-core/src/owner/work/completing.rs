@@ -74,13 +74,13 @@ fn bounds(done: &Completion) -> Result<(), Refusal> {
     for (name, texts) in lists {
         if texts.len() > LIST_MAX {
             let detail =
-                format!("evidence.{name}: {} entries, at most {LIST_MAX} are allowed", texts.len());
+                format!("evidence.{name}: {} entries; the limit is {LIST_MAX}", texts.len());
             return Err(Refusal::new(ErrorCode::InvalidPlan, detail));
         }
         bytes += texts.iter().map(String::len).sum::<usize>();
     }
     if bytes > RESULT_WORDS_MAX {
-        let detail = format!("evidence: {bytes} bytes, at most {RESULT_WORDS_MAX} are allowed");
+        let detail = format!("evidence: {bytes} bytes; the limit is {RESULT_WORDS_MAX}");
         return Err(Refusal::new(ErrorCode::InvalidPlan, detail));
     }
     Ok(())
@@ -100,10 +100,10 @@ fn finish(
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     let Some(agent) = draft.agent(id).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no agent {id}")));
+        return Err(Refusal::new(ErrorCode::NotFound, format!("agent {id} was not found")));
     };
     let Some(work) = &agent.work else {
-        return Err(Refusal::new(ErrorCode::Conflict, format!("{id} executes nothing")));
+        return Err(Refusal::new(ErrorCode::Conflict, format!("{id} has no work")));
     };
     let result = RunResult {
         deliverable: done.crystallization.clone(),
@@ -130,7 +130,7 @@ fn override_with(
 ) -> Result<String, Refusal> {
     let id = done.node;
     if done.reason.is_empty() {
-        let detail = format!("reason: {id} is not {by}'s own work; say why it counts as done");
+        let detail = format!("reason: {id} is not {by}'s own work; give a reason why it is done");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let why = format!("{by} called it done: {}", done.reason);

@@ -17,7 +17,7 @@ pub(super) fn check(
 ) -> Result<(), ChangeError> {
     let version = standing.present.version;
     if base > version {
-        return Err(ChangeError::Conflict(vec![format!("there is no version {base} yet")]));
+        return Err(ChangeError::Conflict(vec![format!("version {base} does not exist")]));
     }
     let changed = touched.changed.iter().map(|node| node.id);
     let own: BTreeSet<NodeId> = changed
@@ -47,7 +47,7 @@ pub(super) fn check(
 fn moved(standing: &Standing<'_>, id: NodeId, base: u32) -> Option<String> {
     let node = standing.present.nodes.get(&id)?;
     if node.defined > base {
-        return Some(format!("{id} was defined anew in version {}", node.defined));
+        return Some(format!("{id} was redefined in version {}", node.defined));
     }
     let status = standing.status(id);
     let leaves = || standing.leaves_below(id);
@@ -67,7 +67,7 @@ fn moved(standing: &Standing<'_>, id: NodeId, base: u32) -> Option<String> {
             format!("{id} is {status} since version {since}")
         }
         NodeStatus::Todo | NodeStatus::Queued | NodeStatus::InProgress | NodeStatus::Blocked => {
-            format!("{id} was begun in version {since}")
+            format!("{id} was started in version {since}")
         }
     })
 }
@@ -78,8 +78,8 @@ fn worked_on(standing: &Standing<'_>, id: NodeId) -> Option<String> {
     let open = state.status == NodeStatus::InProgress || state.assignment.is_some();
     open.then(|| match &state.assignee {
         Some(agent) => {
-            format!("{id} is being worked on by {agent}; stop that or leave {id} as it is")
+            format!("{id} is in progress ({agent}); stop the agent, or do not change {id}")
         }
-        None => format!("{id} is being worked on; leave it as it is"),
+        None => format!("{id} is in progress; do not change it"),
     })
 }

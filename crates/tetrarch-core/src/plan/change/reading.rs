@@ -70,7 +70,7 @@ fn whole(
         .keys()
         .filter(alone)
         .map(|id| {
-            format!("{id} was split and would have no subtask left; give it one, or leave it out")
+            format!("{id} was split and would have no subtask left; give it one, or remove it")
         })
         .collect();
     if !problems.is_empty() {
@@ -83,15 +83,17 @@ fn whole(
 fn split(present: &Present<'_>, node: NodeId, subtasks: &[NewNode]) -> Result<Edit, ChangeError> {
     let task = known(present, node)?.recovery;
     if node.tier() != Tier::Task {
-        return Err(ChangeError::invalid(format!("{node} is no task; only tasks have subtasks")));
+        return Err(ChangeError::invalid(format!(
+            "{node} is not a task; only tasks have subtasks"
+        )));
     }
     if !graph::is_leaf(present.nodes, node) {
         // Whoever saw it without subtasks has to look again; nobody else asks for this.
-        return Err(ChangeError::Conflict(vec![format!("{node} has subtasks already")]));
+        return Err(ChangeError::Conflict(vec![format!("{node} already has subtasks")]));
     }
     if subtasks.is_empty() {
         return Err(ChangeError::invalid(format!(
-            "{node} is to be split into nothing; give subtasks"
+            "{node} cannot be split into no subtasks; give subtasks"
         )));
     }
     // What is to become of the task when it stands still is to become of its parts.
@@ -122,16 +124,18 @@ fn named(
     for new in nodes {
         let id = match new.id {
             Some(id) if id.parent() != Some(parent) => {
-                return Err(ChangeError::invalid(format!("{id} is no id for a node of {parent}")));
+                return Err(ChangeError::invalid(format!(
+                    "{id} is not a valid id for a node of {parent}"
+                )));
             }
             Some(id) if present.nodes.contains_key(&id) => {
-                let taken = format!("{id} is taken; ids are never used again, take another");
+                let taken = format!("{id} was already used; ids are never reused, choose another");
                 return Err(ChangeError::invalid(taken));
             }
             Some(id) => id,
             None => {
                 next = next.checked_add(1).ok_or_else(|| {
-                    ChangeError::invalid(format!("every id below {parent} is taken"))
+                    ChangeError::invalid(format!("all ids below {parent} are used"))
                 })?;
                 match parent.tier() {
                     Tier::Phase => NodeId::task(parent.phase_number(), next),
@@ -145,7 +149,7 @@ fn named(
     }
     if parent.tier() == Tier::Subtask {
         return Err(ChangeError::invalid(format!(
-            "{parent} is a subtask; nothing stands below it"
+            "{parent} is a subtask and cannot have children"
         )));
     }
     Ok(puts)
@@ -164,7 +168,7 @@ fn merge(
     }
     let distinct: BTreeSet<NodeId> = ids.iter().copied().collect();
     let (Some(first), true) = (all.first(), distinct.len() == ids.len() && ids.len() > 1) else {
-        return Err(ChangeError::invalid("nodes: two different ones or more can be merged"));
+        return Err(ChangeError::invalid("nodes: give two or more different nodes"));
     };
     let problems: Vec<String> =
         all.iter().filter_map(|node| unfit(standing, first, node)).collect();
@@ -202,10 +206,10 @@ fn merge(
 fn unfit(standing: &Standing<'_>, first: &Node, node: &Node) -> Option<String> {
     let id = node.id;
     if !standing.is_leaf(id) {
-        return Some(format!("{id} is no leaf; its parts can be merged"));
+        return Some(format!("{id} is not a leaf; merge its subtasks instead"));
     }
     if id.parent() != first.id.parent() {
-        return Some(format!("{id} and {} stand below different nodes", first.id));
+        return Some(format!("{id} and {} have different parents", first.id));
     }
     let differs = [
         ("role", node.role != first.role || node.domain != first.domain),
@@ -216,7 +220,7 @@ fn unfit(standing: &Standing<'_>, first: &Node, node: &Node) -> Option<String> {
         ("recoveryPolicy", node.recovery != first.recovery),
     ];
     let field = differs.into_iter().find(|(_, differs)| *differs).map(|(field, _)| field)?;
-    Some(format!("{id} and {} differ in {field}; one agent cannot do both", first.id))
+    Some(format!("{id} and {} differ in {field} and cannot be merged", first.id))
 }
 
 /// Several definitions as one.
@@ -294,7 +298,7 @@ fn oversized(node: &Node) -> Vec<String> {
     let over = text.chain(lists.into_iter().map(|it| (it, "entries")));
     over.filter(|((_, size, max), _)| size > max)
         .map(|((field, size, max), unit)| {
-            format!("{id}.{field} would have {size} {unit}; the bound is {max} {unit}")
+            format!("{id}.{field} would have {size} {unit}; the limit is {max} {unit}")
         })
         .collect()
 }

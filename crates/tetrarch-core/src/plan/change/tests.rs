@@ -154,14 +154,14 @@ fn a_node_is_added_under_the_next_id_that_was_never_used() {
     assert_eq!((made.id, made.added, made.defined), (id("T1.3"), 6, 6));
     assert_eq!(record.to(&add("P1", json!({"id": "T1.9"}))).added, ids(&["T1.9"]));
     for taken in ["T1.1", "T1.2"] {
-        assert_invalid(&record, &add("P1", json!({"id": taken})), "ids are never used again");
+        assert_invalid(&record, &add("P1", json!({"id": taken})), "ids are never reused");
     }
-    assert_invalid(&record, &add("P1", json!({"deps": ["T1.2"]})), "which is given up");
+    assert_invalid(&record, &add("P1", json!({"deps": ["T1.2"]})), "which is cancelled");
     assert_invalid(&record, &add("P1", json!({"deps": ["T9.9"]})), "outside the epic");
     let unknown = record.try_at(5, &add("P3", json!({})));
     assert_eq!(unknown, Err(ChangeError::NotFound("the plan has no node P3".to_owned())));
     let wrong = Change::Add { parent: id("P2"), node: Box::new(new(json!({"id": "T1.9"}))) };
-    assert_invalid(&record, &wrong, "T1.9 is no id for a node of P2");
+    assert_invalid(&record, &wrong, "T1.9 is not a valid id for a node of P2");
 }
 
 #[test]
@@ -180,11 +180,11 @@ fn a_ready_task_is_split_and_what_waited_for_it_waits_for_its_parts() {
     let record = Record::of(&["P1", "T1.1 done", "T1.2 cancelled", "T1.3", "S1.3.1"]);
     assert_invalid(&record, &split("T1.1", 1), "T1.1 is done");
     let gone = record.try_at(5, &split("T1.2", 1));
-    assert!(gone.unwrap_err().to_string().contains("T1.2 was given up"));
+    assert!(gone.unwrap_err().to_string().contains("T1.2 was cancelled"));
     let again = record.try_at(5, &split("T1.3", 1));
     assert!(matches!(again, Err(ChangeError::Conflict(_))), "{again:?}");
-    assert_invalid(&record, &split("P1", 1), "P1 is no task");
-    assert_invalid(&record, &split("T1.1", 0), "into nothing");
+    assert_invalid(&record, &split("P1", 1), "P1 is not a task");
+    assert_invalid(&record, &split("T1.1", 0), "into no subtasks");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn the_output_goes_with_what_it_was() {
     assert_eq!(record.to(&split("T1.1", 2)).output, Some(id("T1.2")));
     let record = Record { output: Some(id("T1.2")), ..Record::of(&["P1", "T1.1", "T1.2"]) };
     assert_eq!(record.to(&merge(&["T1.1", "T1.2"])).output, Some(id("T1.1")));
-    assert_invalid(&record, &record.file(&["T1.2"], Vec::new()), "the output T1.2 is given up");
+    assert_invalid(&record, &record.file(&["T1.2"], Vec::new()), "the output T1.2 is cancelled");
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn leaves_are_merged_into_the_first_and_edges_follow() {
     let rewired = changed.defined.iter().find(|node| node.id == id("T1.4")).unwrap();
     assert_eq!(rewired.depends_on, ids(&["T1.2", "T1.1"]));
 
-    assert_invalid(&record, &merge(&["T1.2"]), "two different ones");
-    assert_invalid(&record, &merge(&["T1.2", "T1.2"]), "two different ones");
+    assert_invalid(&record, &merge(&["T1.2"]), "two or more different");
+    assert_invalid(&record, &merge(&["T1.2", "T1.2"]), "two or more different");
     let record = Record::of(&["P1", "T1.1", "T1.2: T1.1", "T1.3: T1.2", "P2", "T2.1"]);
-    assert_invalid(&record, &merge(&["T1.1", "T2.1"]), "below different nodes");
+    assert_invalid(&record, &merge(&["T1.1", "T2.1"]), "different parents");
     assert_invalid(&record, &merge(&["T1.1", "T1.3"]), "dependency cycle T1.1 -> T1.2 -> T1.1");
     let unknown = record.try_at(5, &merge(&["T1.1", "T1.7"]));
     assert!(matches!(unknown, Err(ChangeError::NotFound(_))), "{unknown:?}");
@@ -261,7 +261,7 @@ fn what_was_given_up_stays_so_and_its_id_is_taken() {
     let same = record.to(&record.file(&[], Vec::new()));
     assert!(same.is_nothing(&record.present()));
     let other = Node { name: "other".to_owned(), ..node("T1.2", &[]) };
-    assert_invalid(&record, &record.file(&[], vec![other]), "T1.2 was given up");
+    assert_invalid(&record, &record.file(&[], vec![other]), "T1.2 was cancelled");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn nobody_is_left_waiting_for_what_is_given_up() {
     let record = Record::of(&["P1", "T1.1", "T1.2", "P2: P1", "T2.1: T1.1"]);
     let gone = Edit { removes: ids(&["T1.1"]), ..Edit::default() };
     let found = change(&record.present(), 5, &gone).unwrap_err().to_string();
-    assert_eq!(found, "T2.1 depends on T1.1, which the change gives up");
+    assert_eq!(found, "T2.1 depends on T1.1, which the change cancels");
     let both = Edit { removes: ids(&["P1"]), ..Edit::default() };
     let found = change(&record.present(), 5, &both).unwrap_err().to_string();
     assert!(
@@ -323,7 +323,7 @@ fn bounds_hold_at_both_ends() {
     assert_invalid(
         &tasks(7),
         &add("P1", json!({})),
-        "P1 would have 8 tasks that are not settled; the bound is 7 tasks",
+        "P1 would have 8 tasks that are not settled; the limit is 7 tasks",
     );
     for settled in [NodeStatus::Cancelled, NodeStatus::Done] {
         let mut older = tasks(7);
@@ -335,7 +335,7 @@ fn bounds_hold_at_both_ends() {
     assert_invalid(
         &tasks(1),
         &split("T1.1", 8),
-        "T1.1 would have 8 subtasks that are not settled; the bound is 7",
+        "T1.1 would have 8 subtasks that are not settled; the limit is 7",
     );
 
     let phases = |count: u16| {
@@ -348,7 +348,7 @@ fn bounds_hold_at_both_ends() {
     assert_invalid(
         &phases(5),
         &more(&phases(5)),
-        "would have 6 phases that are not settled; the bound is 5 phases",
+        "would have 6 phases that are not settled; the limit is 5 phases",
     );
     let alone = phases(4).file(&[], vec![node("P9", &[])]);
     assert_invalid(&phases(4), &alone, "P9 has no task");
@@ -369,7 +369,7 @@ fn a_plan_has_so_many_nodes_that_are_not_settled_and_more_that_are() {
     use crate::limits::PLAN_NODES_MAX;
     let more = add("P2", json!({}));
     assert_eq!(full(PLAN_NODES_MAX - 1, NodeStatus::Todo).to(&more).added.len(), 1);
-    assert_invalid(&full(PLAN_NODES_MAX, NodeStatus::Todo), &more, "the bound is 600 nodes");
+    assert_invalid(&full(PLAN_NODES_MAX, NodeStatus::Todo), &more, "the limit is 600 nodes");
     for settled in [NodeStatus::Cancelled, NodeStatus::Done] {
         assert_eq!(full(2 * PLAN_NODES_MAX, settled).to(&more).added.len(), 1, "{settled}");
     }

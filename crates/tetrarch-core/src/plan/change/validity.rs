@@ -40,10 +40,10 @@ fn settled(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<String>) 
     for id in own {
         match (standing.status(id), standing.is_leaf(id)) {
             (NodeStatus::Done, true) => {
-                found.push(format!("{id} is done; what is done is kept as it is"));
+                found.push(format!("{id} is done and cannot change"));
             }
             (NodeStatus::Cancelled, _) => {
-                found.push(format!("{id} was given up; ids are never used again, take another"));
+                found.push(format!("{id} was cancelled; ids are never reused, choose another"));
             }
             (
                 NodeStatus::Done
@@ -63,10 +63,10 @@ fn places(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<String>) {
         let id = node.id;
         match id.parent() {
             Some(parent) if !touched.nodes.contains_key(&parent) => {
-                found.push(format!("{id} has no place: the plan has no {parent}"));
+                found.push(format!("{id} has no parent: the plan has no {parent}"));
             }
             Some(parent) if standing.status(parent) == NodeStatus::Cancelled => {
-                found.push(format!("{id} has no place: {parent} was given up"));
+                found.push(format!("{id} has no parent: {parent} was cancelled"));
             }
             Some(_) => {}
             None => {
@@ -90,7 +90,7 @@ fn bounds(touched: &Touched, found: &mut Vec<String>) {
     let open = touched.nodes.keys().filter(|id| is_open(id)).count();
     if open > PLAN_NODES_MAX && !touched.added.is_empty() {
         found.push(format!(
-            "the plan would have {open} nodes that are not settled; the bound is {PLAN_NODES_MAX} nodes"
+            "the plan would have {open} nodes that are not settled; the limit is {PLAN_NODES_MAX} nodes"
         ));
     }
     let growing: BTreeSet<Option<NodeId>> =
@@ -106,7 +106,7 @@ fn bounds(touched: &Touched, found: &mut Vec<String>) {
         if count > max {
             let place = parent.map_or_else(|| "the plan".to_owned(), |parent| parent.to_string());
             found.push(format!(
-                "{place} would have {count} {what} that are not settled; the bound is {max} {what}"
+                "{place} would have {count} {what} that are not settled; the limit is {max} {what}"
             ));
         }
     }
@@ -129,7 +129,7 @@ fn dependencies(touched: &Touched, node: &Node, found: &mut Vec<String>) {
                 "{id} and {needed} are parts of each other: dependency cycle {id} -> {needed} -> {id}"
             ));
         } else if is_cancelled(touched, *needed) {
-            found.push(format!("{id} depends on {needed}, which is given up"));
+            found.push(format!("{id} depends on {needed}, which is cancelled"));
         }
     }
 }
@@ -146,7 +146,7 @@ fn left_waiting(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<Stri
             is_cancelled(touched, **needed) && standing.status(**needed) != NodeStatus::Cancelled
         };
         for needed in node.depends_on.iter().filter(lost) {
-            found.push(format!("{} depends on {needed}, which the change gives up", node.id));
+            found.push(format!("{} depends on {needed}, which the change cancels", node.id));
         }
     }
 }
@@ -194,6 +194,6 @@ fn output(touched: &Touched, found: &mut Vec<String>) {
     } else if !touched.leaves.contains_key(&id) {
         found.push(format!("the output {id} has no deliverable of its own; name a leaf"));
     } else if is_cancelled(touched, id) {
-        found.push(format!("the output {id} is given up; name another"));
+        found.push(format!("the output {id} is cancelled; name another"));
     }
 }

@@ -77,12 +77,12 @@ fn a_tool_is_wrong_where_nobody_has_it() {
         ("model", "run:git", None),
         ("model", "mcp:issues", None),
         ("model", "mcp__issues", None),
-        ("model", "shell", Some("\"shell\" is no tool of a model")),
-        ("model", "run:", Some("names no program")),
-        ("model", "raed", Some("\"raed\" is no tool; did you mean read?")),
+        ("model", "shell", Some("\"shell\" is not a tool of models")),
+        ("model", "run:", Some("has no program")),
+        ("model", "raed", Some("unknown tool \"raed\"; did you mean read?")),
         // A program has tools of its own, but no other network.
         ("program", "shell", None),
-        ("program", "netwrok", Some("\"netwrok\" is no tool; did you mean network?")),
+        ("program", "netwrok", Some("unknown tool \"netwrok\"; did you mean network?")),
         // What another profile of the project executes is not known.
         ("elsewhere", "shell", None),
     ] {
@@ -95,7 +95,7 @@ fn a_tool_is_wrong_where_nobody_has_it() {
     let document = plan([json!({}), json!({})], json!({"tools": ["edti"]}));
     assert_eq!(
         found(&document, |it| it.unknown_tools(&tools)),
-        ["profiles.program.tools[0]: \"edti\" is no tool; did you mean edit?"]
+        ["profiles.program.tools[0]: unknown tool \"edti\"; did you mean edit?"]
     );
 }
 
@@ -106,7 +106,7 @@ fn a_schema_that_is_none_is_told_where_it_stands() {
         let fault = |text: &str| text.contains("objekt").then(|| "/type: what".to_owned());
         assert_eq!(
             found(&document, |it| it.bad_schemas(fault)),
-            [format!("phases[0].tasks[1].{key}: is no JSON Schema: /type: what")]
+            [format!("phases[0].tasks[1].{key}: is not a valid JSON Schema: /type: what")]
         );
         assert!(found(&document, |it| it.bad_schemas(|_| None)).is_empty());
     }

@@ -84,7 +84,7 @@ pub(super) fn check_edges(placed: &[Placed], problems: &Problems) {
     for cycle in cycles(edges.iter().map(|(id, needed)| (*id, needed.as_slice()))) {
         let path = cycle.first().and_then(|id| known.get(id)).map_or("plan", |one| &one.path);
         let problem = format!("dependency cycle {}", cycle_text(&cycle));
-        problems.add(format!("{path}.deps"), problem, "dependencies that lead to no circle");
+        problems.add(format!("{path}.deps"), problem, "dependencies without a cycle");
     }
 }
 

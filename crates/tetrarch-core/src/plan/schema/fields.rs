@@ -115,7 +115,7 @@ impl<'a> Entry<'a> {
 
     fn check_length(&self, len: usize, max: usize) {
         if len > max {
-            let problem = format!("has {len} entries; the bound is {max} entries");
+            let problem = format!("has {len} entries; the limit is {max} entries");
             self.wrong(problem, format!("at most {max} entries"));
         }
     }
@@ -127,7 +127,7 @@ impl<'a> Entry<'a> {
             return None;
         };
         if text.len() > max {
-            let problem = format!("has {} bytes; the bound is {max} bytes", text.len());
+            let problem = format!("has {} bytes; the limit is {max} bytes", text.len());
             self.wrong(problem, format!("a text of at most {max} bytes"));
             return None;
         }
@@ -138,7 +138,7 @@ impl<'a> Entry<'a> {
     pub(super) fn filled_text(&self, max: usize) -> Option<String> {
         let text = self.text(max)?;
         if text.trim().is_empty() {
-            self.wrong("is an empty text", "a text that says something");
+            self.wrong("is an empty text", "a text that is not empty");
         }
         Some(text)
     }
@@ -150,7 +150,7 @@ impl<'a> Entry<'a> {
         if let Some(hidden) = text.chars().find(hides) {
             let kind = if is_bidirectional(hidden) { "bidirectional " } else { "" };
             let problem = format!("holds the {kind}control character U+{:04X}", u32::from(hidden));
-            self.wrong(problem, "a text without characters that people do not see");
+            self.wrong(problem, "a text without invisible characters");
         }
         Some(text)
     }
@@ -304,7 +304,7 @@ impl<'a> Fields<'a> {
         let kept = self.map.iter().filter(|(key, _)| !without.contains(&key.as_str()));
         let size: usize = kept.map(|(key, value)| key.len() + value.to_string().len() + 4).sum();
         if size > max {
-            let problem = format!("has {size} bytes in all; the bound is {max} bytes");
+            let problem = format!("has {size} bytes in all; the limit is {max} bytes");
             self.problems.add(&self.path, problem, "shorter texts; long ones are artifacts");
         }
     }

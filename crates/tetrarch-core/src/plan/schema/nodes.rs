@@ -211,7 +211,7 @@ fn read_id(fields: &Fields<'_>, tier: Tier, parent: Option<NodeId>) -> Option<No
         return Some(id);
     }
     let place = parent.map_or_else(|| "a phase".to_owned(), |parent| format!("a node of {parent}"));
-    entry.wrong(format!("{id} is no id for {place}"), allowed);
+    entry.wrong(format!("{id} is not a valid id for {place}"), allowed);
     None
 }
 
@@ -220,7 +220,7 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>
     let name = match fields.get("name") {
         Some(name) => name.shown_name(TEXT_BYTES_MAX).unwrap_or_default(),
         None => {
-            fields.missing("name", "what it is, in one line");
+            fields.missing("name", "the name, in one line");
             String::new()
         }
     };
@@ -232,7 +232,7 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>
     if leaf && acceptance.is_empty() {
         match fields.get("acceptance") {
             Some(entry) if !entry.value().is_array() => {}
-            _ => fields.missing("acceptance", "at least one criterion by which one can tell"),
+            _ => fields.missing("acceptance", "at least one acceptance criterion"),
         }
     }
     let domain = fields.name("domain");
@@ -310,13 +310,13 @@ fn read_schema(entry: &Entry<'_>) -> Option<String> {
         entry.value().clone()
     };
     if !schema.is_object() {
-        entry.wrong("is no JSON Schema", allowed);
+        entry.wrong("is not a valid JSON Schema", allowed);
         return None;
     }
     let text = schema.to_string();
     if text.len() > INSTRUCTION_BYTES_MAX {
         let size = text.len();
-        let problem = format!("has {size} bytes; the bound is {INSTRUCTION_BYTES_MAX} bytes");
+        let problem = format!("has {size} bytes; the limit is {INSTRUCTION_BYTES_MAX} bytes");
         entry.wrong(problem, format!("a schema of at most {INSTRUCTION_BYTES_MAX} bytes"));
     }
     Some(text)

@@ -54,7 +54,7 @@ impl Check<'_> {
         for placeholder in found(text) {
             match (placeholder, node) {
                 (Err(unknown), _) => {
-                    self.problems.add(path, format!("{unknown} is no placeholder"), PLACEHOLDERS);
+                    self.problems.add(path, format!("unknown placeholder {unknown}"), PLACEHOLDERS);
                 }
                 (Ok(Placeholder::Result(id)), None) => {
                     let problem = format!("{{result:{id}}} stands outside of a task");

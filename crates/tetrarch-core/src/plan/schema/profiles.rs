@@ -115,7 +115,7 @@ fn read_served(fields: &Fields<'_>) -> Served {
     let named = served.key_from.is_empty() || served.key_source().is_some();
     if let (Some(entry), false) = (fields.get("keyFrom"), named) {
         entry.wrong(
-            "it is no reference to a key",
+            "it is not a reference to a key",
             format!("{OF_PROFILES}; the key itself is never written down"),
         );
     }
@@ -132,7 +132,7 @@ fn read_env(env: &Entry<'_>) -> Vec<(String, String)> {
     let mut read = Vec::new();
     for (name, value) in env.pairs("a mapping from variables to texts") {
         if !is_variable(name) {
-            value.wrong(format!("{name:?} is no variable"), VARIABLE);
+            value.wrong(format!("{name:?} is not a valid variable name"), VARIABLE);
         }
         if let Some(text) = value.text(TEXT_BYTES_MAX) {
             read.push((name.to_owned(), text));
@@ -146,7 +146,7 @@ fn read_pass_env(fields: &Fields<'_>) -> Vec<String> {
     if let (Some(entry), Some(name)) =
         (fields.get("passEnv"), names.iter().find(|name| !is_variable(name)))
     {
-        entry.wrong(format!("{name:?} is no variable"), VARIABLE);
+        entry.wrong(format!("{name:?} is not a valid variable name"), VARIABLE);
     }
     names
 }
@@ -164,7 +164,7 @@ fn read_writable(fields: &Fields<'_>) -> Vec<String> {
     if let (Some(entry), Some(place)) =
         (fields.get("writable"), places.iter().find(|place| !is_place(place)))
     {
-        entry.wrong(format!("{place:?} is no place that programs could be given"), PLACE);
+        entry.wrong(format!("{place:?} cannot be given to programs"), PLACE);
     }
     places
 }

@@ -137,12 +137,12 @@ fn every_problem_is_listed() {
         "title: is missing",
         "project: project name has ' ' at position 1",
         "phases[0].name: is missing",
-        "phases[0].tasks[0].id: T2.1 is no id for a node of P1; allowed: T1.<n>, such as T1.1",
+        "phases[0].tasks[0].id: T2.1 is not a valid id for a node of P1; allowed: T1.<n>, such as T1.1",
         "phases[0].tasks[0].name: is an empty text",
         "phases[0].tasks[0].acceptance: is missing",
         "phases[0].tasks[0].deps[0]: T9.9 is outside the epic",
-        "phases[0].tasks[0].deps[1]: \"x\" is no identity",
-        "phases[0].tasks[0].wall: \"1y\" is no duration",
+        "phases[0].tasks[0].deps[1]: \"x\" is not a valid id",
+        "phases[0].tasks[0].wall: \"1y\" is not a duration",
         "phases[1].id: duplicate id P1, first at phases[0]",
         "phases[1].tasks: is empty; allowed: 1 to 7 tasks",
     ] {
@@ -186,12 +186,12 @@ fn plan_sized(phases: u16, tasks: u16, subtasks: u16) -> Value {
 fn five_phases_seven_tasks_and_seven_subtasks_are_the_most() {
     assert_eq!(assert_read(&plan_sized(5, 7, 7)).nodes.len(), 5 + 7 + 4 + 7);
     assert_read(&plan_sized(1, 1, 0));
-    assert_refused(&plan_sized(6, 1, 0), "phases", "6 entries; the bound is 5");
-    assert_refused(&plan_sized(1, 8, 0), "phases[0].tasks", "8 entries; the bound is 7");
+    assert_refused(&plan_sized(6, 1, 0), "phases", "6 entries; the limit is 5");
+    assert_refused(&plan_sized(1, 8, 0), "phases[0].tasks", "8 entries; the limit is 7");
     assert_refused(
         &plan_sized(1, 1, 8),
         "phases[0].tasks[0].subtasks",
-        "8 entries; the bound is 7",
+        "8 entries; the limit is 7",
     );
     assert!(!problems(&plan_sized(u16::MAX, 1, 0)).is_empty());
 }
@@ -210,14 +210,14 @@ fn texts_and_lists_hold_what_their_bound_says() {
         assert_refused(
             &plan_with(json!({key: text(max + 1)})),
             &path,
-            &format!("bound is {max} bytes"),
+            &format!("limit is {max} bytes"),
         );
     }
     for key in ["acceptance", "keyFacts", "tools", "scopePaths"] {
         let path = format!("phases[0].tasks[0].{key}");
         assert_read(&plan_with(json!({key: vec!["x"; LIST_MAX]})));
         let over = plan_with(json!({key: vec!["x"; LIST_MAX + 1]}));
-        assert_refused(&over, &path, "201 entries; the bound is 200");
+        assert_refused(&over, &path, "201 entries; the limit is 200");
         assert_read(&plan_with(json!({key: [text(TEXT_BYTES_MAX)]})));
         let over = plan_with(json!({key: [text(TEXT_BYTES_MAX + 1)]}));
         assert!(problems(&over).iter().any(|line| line.starts_with(&format!("{path}[0]"))));
@@ -242,18 +242,18 @@ fn a_plan_as_a_whole_fits_into_a_commit() {
     assert_read(&plan);
     fill(&mut plan, 11);
     assert!(plan.to_string().len() > COMMIT_BYTES_MAX);
-    assert_refused(&plan, "plan", "the bound is 458752 bytes");
+    assert_refused(&plan, "plan", "the limit is 458752 bytes");
 }
 
 #[test]
 fn ids_belong_to_their_tier_and_parent() {
     for (id, text) in [
-        ("P1", "no id for a node of P1"),
-        ("T2.1", "no id for a node of P1"),
-        ("S1.1.1", "no id for a node of P1"),
-        ("T1", "is no identity"),
-        ("T1.0", "is no identity"),
-        ("t1.1", "is no identity"),
+        ("P1", "not a valid id for a node of P1"),
+        ("T2.1", "not a valid id for a node of P1"),
+        ("S1.1.1", "not a valid id for a node of P1"),
+        ("T1", "is not a valid id"),
+        ("T1.0", "is not a valid id"),
+        ("t1.1", "is not a valid id"),
     ] {
         assert_refused(&plan_of(&[leaf(id)]), "phases[0].tasks[0].id", text);
     }
@@ -307,5 +307,5 @@ fn dependencies_stay_within_the_epic_and_lead_to_no_circle() {
     many["phases"][0]["tasks"][0]["deps"] = json!(vec!["T1.2"; LIST_MAX]);
     assert_read(&many);
     many["phases"][0]["tasks"][0]["deps"] = json!(vec!["T1.2"; LIST_MAX + 1]);
-    assert_refused(&many, at, "201 entries; the bound is 200");
+    assert_refused(&many, at, "201 entries; the limit is 200");
 }

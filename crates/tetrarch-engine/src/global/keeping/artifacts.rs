@@ -82,7 +82,7 @@ async fn named_in_no_journal(
         match names_of(artifacts, &journal.sha256).await {
             Ok(names) => left = unnamed(&left, &names, now, kept).into_iter().cloned().collect(),
             Err(error @ (ArtifactError::Missing(_) | ArtifactError::Damaged { .. })) => {
-                tracing::warn!(%error, "a kept journal keeps nothing");
+                tracing::warn!(%error, "an archived journal cannot be read; its artifacts may be removed");
             }
             Err(
                 error @ (ArtifactError::Name(_)

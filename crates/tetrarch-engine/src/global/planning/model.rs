@@ -39,7 +39,7 @@ pub struct PlannerConfig {
 
 /// Why there can be no planner.
 #[derive(Debug, thiserror::Error)]
-#[error("the planner: {0}; see planner.provider and planner.base_url")]
+#[error("cannot use the planner: {0}; check planner.provider and planner.base_url")]
 pub struct BadPlanner(#[from] BadAddress);
 
 impl PlannerConfig {
@@ -114,7 +114,7 @@ impl PlannerModel {
             }
             tracing::warn!(%id, tries, trouble = %trouble.words, "the planner did not answer");
             if !trouble.again || tries >= TRIES {
-                return Err(format!("given up after {tries} requests: {}", trouble.words));
+                return Err(format!("no answer after {tries} requests: {}", trouble.words));
             }
             dialogue.troubled(&trouble.words);
             tokio::time::sleep(pause(tries, &id.to_string(), trouble.after)).await;
@@ -149,7 +149,7 @@ pub(super) fn faults(schema: &Value, value: &Value) -> Vec<String> {
     let built = jsonschema::options().offline().build(schema);
     let validator = match built {
         Ok(validator) => validator,
-        Err(error) => return vec![format!("the schema cannot be read: {error}")],
+        Err(error) => return vec![format!("cannot read the schema: {error}")],
     };
     let faults = validator.iter_errors(value).take(FAULTS_MAX);
     faults.map(|fault| format!("{}: {}", fault.instance_path(), fault.masked())).collect()

@@ -29,7 +29,7 @@ const SLOW_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotFed {
     /// It reads too slowly or not at all.
-    #[error("too many lines already wait; the program does not read its stdin")]
+    #[error("too many lines wait; the program does not read its stdin")]
     Full,
     /// It closed its stdin or is being ended.
     #[error("the program's stdin is closed")]

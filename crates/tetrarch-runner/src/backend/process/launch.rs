@@ -40,24 +40,26 @@ pub(crate) enum LaunchError {
     NoCommand { profile: String },
     /// The command is not there.
     #[error(
-        "`{program}` was not found (PATH={path}), or the interpreter it names was not; install it \
+        "`{program}` or its interpreter was not found (PATH={path}); install it \
          on this host or correct `argv` of profile `{profile}`"
     )]
     NotFound { program: String, path: String, profile: String },
     /// The command may not be executed.
-    #[error("`{program}` may not be executed; make it executable (chmod +x) for the host's user")]
+    #[error("`{program}` is not executable; make it executable (chmod +x) for the host's user")]
     NotExecutable { program: String },
     /// Anything else the system says.
-    #[error("`{program}` could not be started: {cause}; check the host's limits and `argv`")]
+    #[error("cannot start `{program}`: {cause}; check the host's limits and `argv`")]
     Spawn { program: String, cause: io::Error },
     /// The workspace is not there or cannot be made.
-    #[error("workspace {path}: {cause}; create it for the host's user, or leave `workspace` empty")]
+    #[error(
+        "cannot use workspace {path}: {cause}; create it for the host's user, or leave `workspace` empty"
+    )]
     Workspace { path: PathBuf, cause: io::Error },
     /// A relative workspace leaves the directory it is relative to.
-    #[error("workspace {path} leads out of the host's work directory; leave out the `..`")]
+    #[error("workspace {path} is outside the host's work directory; remove the `..`")]
     WorkspaceEscapes { path: PathBuf },
     /// Containment is required and missing.
-    #[error("isolation is required, but {cause}; mend that, or set host.isolation to \"best\"")]
+    #[error("isolation is required, but {cause}; fix this, or set host.isolation to \"best\"")]
     NotContained { cause: String },
     /// Some hosts alone are allowed, and this machine cannot keep to them.
     #[error("{0}")]
@@ -66,7 +68,7 @@ pub(crate) enum LaunchError {
     #[error("tools: {0}")]
     NoDestination(#[from] NoDestination),
     /// There are too many secrets.
-    #[error("what `passEnv` gives cannot be hidden in what is said: {0}")]
+    #[error("cannot redact the values of `passEnv`: {0}")]
     NotHidden(#[from] BuildError),
     /// It has not the places it is to have.
     #[error(transparent)]
@@ -200,12 +202,12 @@ async fn contain(
     if let (Err(cause), true) = (&cgroup, containment.required) {
         let error = required(cause);
         if let Err(cause) = started.child.kill().await {
-            tracing::warn!(run = %start.run, %cause, "a program that may not run resists");
+            tracing::warn!(run = %start.run, %cause, "a program that must not run cannot be killed");
         }
         return Err(error);
     }
     if let Err(cause) = containment.launcher.release(&mut started.child).await {
-        tracing::debug!(run = %start.run, %cause, "a program was gone before it began");
+        tracing::debug!(run = %start.run, %cause, "a program ended before it started");
     }
     started.layers.extend(limits);
     Ok(Contained { started, cgroup, sandbox, directories })
@@ -214,7 +216,7 @@ async fn contain(
 /// Removes a run's own directory when nothing is in it.
 pub(crate) async fn remove_if_empty(dir: &Path) {
     if let Err(cause) = tokio::fs::remove_dir(dir).await {
-        tracing::debug!(dir = %dir.display(), %cause, "the run's directory stays");
+        tracing::debug!(dir = %dir.display(), %cause, "removing the run's directory failed");
     }
 }
 
@@ -277,7 +279,7 @@ fn know_secrets(
         if !redaction::know(value.as_bytes())? {
             tracing::warn!(
                 variable = name,
-                "what has less than {SECRET_BYTES_MIN} bytes is not hidden where a program repeats it"
+                "a value of less than {SECRET_BYTES_MIN} bytes is not redacted in output"
             );
         }
     }

@@ -349,8 +349,7 @@ impl OutputReader {
         self.log.push_str(kept);
         match line {
             OutputLine::Cut { dropped, .. } => self.note(&format!(
-                "a line of {} bytes was cut, a line has at most {LINE_BYTES_MAX}; put large \
-                 results in a file",
+                "a line of {} bytes was cut; the limit is {LINE_BYTES_MAX}; put large results in a file",
                 LINE_BYTES_MAX + dropped
             )),
             OutputLine::Whole(_) if kept.len() < text.len() => {
@@ -378,8 +377,7 @@ impl OutputReader {
             Some(_) | None => {
                 self.room = 0;
                 self.note(&format!(
-                    "the output limit of {} bytes is reached; further log text and progress are \
-                     dropped",
+                    "the output limit of {} bytes was reached; further log text and progress are dropped",
                     self.limit
                 ));
                 false

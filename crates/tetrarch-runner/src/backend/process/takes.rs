@@ -92,16 +92,17 @@ impl Takes {
                 self.frozen = true;
                 VerbAction::Freeze(id)
             }
-            Verb::Resume => VerbAction::Refuse(id, "it does not stand still".to_owned()),
+            Verb::Resume => VerbAction::Refuse(id, "it does not stop".to_owned()),
             Verb::Steer | Verb::Interrupt => match &self.declared {
                 Some(verbs) if verbs.contains(&verb) => VerbAction::Tell(command.clone()),
-                Some(_) => {
-                    VerbAction::Refuse(id, format!("its program does not take {}", verb.as_str()))
-                }
+                Some(_) => VerbAction::Refuse(
+                    id,
+                    format!("its program does not support {}", verb.as_str()),
+                ),
                 None if now < self.until => return None,
                 None => VerbAction::Refuse(
                     id,
-                    format!("its program does not say that it takes {}", verb.as_str()),
+                    format!("its program does not announce support for {}", verb.as_str()),
                 ),
             },
         })

@@ -118,8 +118,8 @@ fn failure(exit: &Exit, heard: &ProgramReport) -> String {
         error.push_str(&format!(
             "; {} the last: {}",
             match heard.malformed {
-                1 => "1 line was no event,".to_owned(),
-                more => format!("{more} lines were no events,"),
+                1 => "1 line was not an event,".to_owned(),
+                more => format!("{more} lines were not events,"),
             },
             end_of(complaint, TEXT_BYTES_MAX / 4)
         ));

@@ -163,7 +163,7 @@ fn so_many_drafts_are_open_and_so_many_are_kept() {
         open.push(fleet.proposes(&from, proposing(epic, json!({}))).1);
     }
     let reply = fleet.refuses(&from, proposing(epic, json!({})), ErrorCode::Conflict);
-    assert!(reply.detail.contains("8 drafts"), "{}", reply.detail);
+    assert!(reply.detail.contains("8 open drafts"), "{}", reply.detail);
     let oldest = open[0];
     for _ in 0..DRAFTS_KEPT_MAX {
         let id = open.remove(0);

@@ -34,21 +34,21 @@ fn a_definition_that_changed_since_is_a_conflict_and_one_before_is_not() {
     let mut record = at(&["P1", "T1.1", "T1.2"]);
     record.nodes.get_mut(&id("T1.1")).unwrap().defined = 4;
     let wanted = record.file(&[], vec![renamed("T1.1", &[])]);
-    assert_conflict(&record, 3, &wanted, "T1.1 was defined anew in version 4");
+    assert_conflict(&record, 3, &wanted, "T1.1 was redefined in version 4");
     assert_eq!(record.try_at(4, &wanted).unwrap().redefined.len(), 1);
     // What somebody else changed is no part of this change.
     let elsewhere = add("P1", json!({"deps": ["T1.2"]}));
     assert_eq!(record.try_at(1, &elsewhere).unwrap().added.len(), 1);
     let on_it = add("P1", json!({"deps": ["T1.1"]}));
-    assert_conflict(&record, 3, &on_it, "T1.1 was defined anew");
-    assert_conflict(&record, 3, &split("T1.1", 1), "T1.1 was defined anew");
-    assert_conflict(&record, 3, &record.file(&["T1.1"], Vec::new()), "T1.1 was defined anew");
+    assert_conflict(&record, 3, &on_it, "T1.1 was redefined");
+    assert_conflict(&record, 3, &split("T1.1", 1), "T1.1 was redefined");
+    assert_conflict(&record, 3, &record.file(&["T1.1"], Vec::new()), "T1.1 was redefined");
 }
 
 #[test]
 fn what_began_or_ended_since_is_a_conflict() {
     for (status, words) in [
-        ("in_progress", "T1.1 was begun in version 4"),
+        ("in_progress", "T1.1 was started in version 4"),
         ("done", "T1.1 is done since version 4"),
         ("cancelled", "T1.1 is cancelled since version 4"),
     ] {
@@ -68,7 +68,7 @@ fn what_began_or_ended_since_is_a_conflict() {
     let mut record = at(&["P1", "T1.1 queued"]);
     record.leaf("T1.1").begun = 4;
     let wanted = record.file(&[], vec![renamed("T1.1", &[])]);
-    assert_conflict(&record, 3, &wanted, "T1.1 was begun in version 4");
+    assert_conflict(&record, 3, &wanted, "T1.1 was started in version 4");
     assert_eq!(record.try_at(4, &wanted).unwrap().redefined.len(), 1);
 }
 
@@ -84,7 +84,7 @@ fn a_busy_plan_does_not_starve_a_change() {
     // The phase has been at work since version 2, whatever begins below it now.
     let waits = record.file(&[], vec![node("T2.1", &["P1"])]);
     assert_eq!(record.try_at(2, &waits).unwrap().redefined.len(), 1);
-    assert_conflict(&record, 1, &waits, "P1 was begun in version 2");
+    assert_conflict(&record, 1, &waits, "P1 was started in version 2");
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn what_is_worked_on_is_never_touched() {
         merge(&["T1.1", "T1.2"]),
         merge(&["T1.2", "T1.1"]),
     ] {
-        assert_conflict(&record, 5, &wanted, "T1.1 is being worked on by PO-demo");
+        assert_conflict(&record, 5, &wanted, "T1.1 is in progress (PO-demo)");
     }
     record.leaf("T1.1").assignee = None;
-    assert_conflict(&record, 5, &split("T1.1", 2), "T1.1 is being worked on; leave");
+    assert_conflict(&record, 5, &split("T1.1", 2), "T1.1 is in progress; do not");
 }
 
 #[test]
@@ -115,18 +115,18 @@ fn what_came_after_its_version_is_kept() {
     assert_eq!(changed.added, ids(&["T1.4"]));
     assert_eq!(record.try_at(4, &wanted).unwrap().cancelled, ids(&["T1.2"]));
     let own = record.file(&[], vec![renamed("T1.2", &[])]);
-    assert_conflict(&record, 3, &own, "T1.2 was defined anew in version 4");
+    assert_conflict(&record, 3, &own, "T1.2 was redefined in version 4");
 }
 
 #[test]
 fn a_parent_that_was_given_up_meanwhile_is_a_conflict() {
     let record = at(&["P1", "T1.1", "P2", "T2.1 cancelled"]);
     assert_conflict(&record, 2, &add("P2", json!({})), "P2 is cancelled since version 3");
-    assert_invalid(&record, &add("P2", json!({})), "P2 was given up");
+    assert_invalid(&record, &add("P2", json!({})), "P2 was cancelled");
 }
 
 #[test]
 fn nobody_has_seen_the_future() {
     let record = at(&["P1", "T1.1"]);
-    assert_conflict(&record, 6, &add("P1", json!({})), "there is no version 6 yet");
+    assert_conflict(&record, 6, &add("P1", json!({})), "version 6 does not exist");
 }

@@ -31,5 +31,8 @@ fn a_node_that_says_otherwise_how_it_is_recovered_is_another() {
     let changed = record.to(&with("T1.1"));
     assert_eq!(changed.redefined, [(id("T1.1"), NodeStatus::Todo)]);
     assert_eq!(changed.defined[0].recovery, own);
-    assert!(matches!(record.try_at(5, &with("T1.2")), Err(ChangeError::Conflict(_))), "worked on");
+    assert!(
+        matches!(record.try_at(5, &with("T1.2")), Err(ChangeError::Conflict(_))),
+        "in progress"
+    );
 }

@@ -106,8 +106,8 @@ fn results_are_of_nodes_that_are_done_by_then() {
     for (value, path, what) in [
         (two(&json!({}), &text("{result:T9.9}")), "phases[0].tasks[1].task", "has no result"),
         (two(&json!({}), &text("{result:P1}")), "phases[0].tasks[1].task", "has no result"),
-        (two(&json!({}), &text("{result:T1}")), "phases[0].tasks[1].task", "is no placeholder"),
-        (two(&json!({}), &text("{plandir}")), "phases[0].tasks[1].task", "is no placeholder"),
+        (two(&json!({}), &text("{result:T1}")), "phases[0].tasks[1].task", "unknown placeholder"),
+        (two(&json!({}), &text("{plandir}")), "phases[0].tasks[1].task", "unknown placeholder"),
         (
             two(&json!({"keyFacts": ["{result:T1.2}"]}), &json!({})),
             "phases[0].tasks[0].keyFacts[0]",

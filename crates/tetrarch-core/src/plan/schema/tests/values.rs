@@ -22,8 +22,8 @@ fn fields_are_refused_with_what_is_allowed() {
         (json!({"tools": [1]}), "tools[0]", "is a number"),
         (json!({"tools": [" "]}), "tools[0]", "is an empty text"),
         (json!({"outcome": "a", "objective": "b"}), "outcome", "same as objective"),
-        (json!({"outputSchema": "{"}), "outputSchema", "is no JSON Schema"),
-        (json!({"outputSchema": [1]}), "outputSchema", "is no JSON Schema"),
+        (json!({"outputSchema": "{"}), "outputSchema", "is not a valid JSON Schema"),
+        (json!({"outputSchema": [1]}), "outputSchema", "is not a valid JSON Schema"),
         (json!({"budget": 1}), "budget", "is a number"),
         (json!({"budget": {"tokens": 0}}), "budget.tokens", "is 0"),
         (json!({"budget": {"tokens": -1}}), "budget.tokens", "is -1"),
@@ -151,12 +151,12 @@ fn profiles_are_read_strictly() {
     assert_refused(
         &with(json!({"argv": ["x"], "env": {"A=": "1"}})),
         "profiles.p.env.A=",
-        "no variable",
+        "not a valid variable name",
     );
     assert_refused(
         &with(json!({"argv": ["x"], "passEnv": ["="]})),
         "profiles.p.passEnv",
-        "no variable",
+        "not a valid variable name",
     );
     for place in ["cache", "../cache", "/a/../b", "~", "{plan_dir}/cache"] {
         let refused = with(json!({"argv": ["x"], "writable": ["/fine", place]}));
@@ -175,8 +175,8 @@ fn profiles_are_read_strictly() {
     for (key, value, why) in [
         ("provider", json!(null), "is missing"),
         ("model", json!(null), "is missing"),
-        ("keyFrom", json!("sk-1"), "no reference"),
-        ("keyFrom", json!("file:/etc/shadow"), "no reference"),
+        ("keyFrom", json!("sk-1"), "not a reference"),
+        ("keyFrom", json!("file:/etc/shadow"), "not a reference"),
         ("maxOutputTokens", json!(0), "0"),
     ] {
         let mut wrong = model.clone();

@@ -252,12 +252,12 @@ impl LlmConversation {
 fn arguments(tools: &[ToolDefinition], due: &Due) -> Result<Map<String, Value>, String> {
     if !tools.iter().any(|tool| tool.name == due.call.tool) {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        return Err(format!("there is no tool {}; there are: {}", due.call.tool, names.join(", ")));
+        return Err(format!("unknown tool {}; available: {}", due.call.tool, names.join(", ")));
     }
     match serde_json::from_str(&due.call.arguments) {
         Ok(Value::Object(arguments)) => Ok(arguments),
-        Ok(_) => Err("the arguments are no JSON object; write one".to_owned()),
-        Err(error) => Err(format!("the arguments are no JSON: {error}; write a JSON object")),
+        Ok(_) => Err("the arguments are not a JSON object".to_owned()),
+        Err(error) => Err(format!("the arguments are not JSON: {error}; write a JSON object")),
     }
 }
 
