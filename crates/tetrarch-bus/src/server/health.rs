@@ -68,7 +68,10 @@ impl Health {
                 HealthStatus::Well => {}
                 HealthStatus::RoomIsLow => {
                     if let Some(free_space) = free_space {
-                        tracing::error!(free = free_space.free, "no new work is accepted: {free_space}");
+                        tracing::error!(
+                            free = free_space.free,
+                            "no new work is accepted: {free_space}"
+                        );
                     }
                 }
                 HealthStatus::Stuck(why) => return why,

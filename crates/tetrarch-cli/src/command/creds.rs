@@ -145,7 +145,8 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
         }
         CredsCommand::Revoke { name, confirm } => {
             let holder = holder(name.clone())?;
-            confirm.to(&format!("revoke the credential of {name} and disconnect all its clients"))?;
+            confirm
+                .to(&format!("revoke the credential of {name} and disconnect all its clients"))?;
             authority.revoke(&holder).map_err(failed)?;
             tell(context, &authority).await?;
             let said = json!({"revoked": name.to_string()});

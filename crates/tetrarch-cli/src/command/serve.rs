@@ -99,7 +99,9 @@ fn watch_room(context: &Context) -> watch::Receiver<Option<String>> {
             let low = free_space
                 .filter(|free_space| free_space.is_low() || (was && !free_space.is_enough()));
             if was || low.is_some() {
-                tell.send_replace(low.map(|free_space| format!("no work is accepted, {free_space}")));
+                tell.send_replace(
+                    low.map(|free_space| format!("no work is accepted, {free_space}")),
+                );
             }
             if tell.is_closed() {
                 return;
