@@ -90,6 +90,9 @@ fn shared(sources: &[Source]) -> BTreeMap<String, Vec<Offence>> {
 /// The type that a line of code defines. What is indented belongs to an implementation or to a
 /// macro, where a trait or the caller says how it is called.
 fn type_name(code: &str) -> Option<&str> {
+    // A set of words is defined in a macro, one step in.
+    let inside = code.strip_prefix("    ").filter(|code| code.starts_with("pub enum "));
+    let code = inside.unwrap_or(code);
     let visible = code.strip_prefix("pub").unwrap_or(code);
     let rest = visible.strip_prefix('(').and_then(|rest| rest.split_once(')'));
     let rest = rest.map_or(visible, |(_, rest)| rest);

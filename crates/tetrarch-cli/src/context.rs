@@ -262,7 +262,7 @@ impl HumanClient {
     /// Refuses when the disk of the bus has too little room: a server without any does not answer.
     fn check_space(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
         match self.data_dir.as_deref().and_then(server::free_space).filter(too_little) {
-            Some(space) => Err(CliError::new(Code::BusUnreachable, space.to_string())
+            Some(free_space) => Err(CliError::new(Code::BusUnreachable, free_space.to_string())
                 .hint("free some disk space there and repeat the command; repeating it is safe")),
             None => Ok(()),
         }

@@ -232,8 +232,7 @@ pub(super) fn ended_earlier(plan: &Plan) -> Option<String> {
     let words = ["done", "failed", "cancelled"];
     let said = counts.iter().zip(words).filter(|(count, _)| **count > 0);
     let said: Vec<String> = said.map(|(count, word)| format!("{count} {word}")).collect();
-    (!said.is_empty())
-        .then(|| format!("{}; list them with `tetrarch plan history`", said.join(", ")))
+    (!said.is_empty()).then(|| format!("{}; the plan's history has them", said.join(", ")))
 }
 
 async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
