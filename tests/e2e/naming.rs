@@ -64,7 +64,7 @@ fn a_goal_and_its_node_are_named_as_people_type_them() {
     fleet.ok(["goal", "cancel", "site", "--yes"]);
     fleet.ok(["wait", &goal, "--for", "cancelled", "--timeout", "30s"]);
     let never = refused(&fleet, &["wait", &goal, "--for", "completed"], 1);
-    assert!(never.contains("cannot be completed any more"), "{never}");
+    assert!(never.contains("cannot become completed"), "{never}");
 }
 
 #[test]
