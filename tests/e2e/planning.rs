@@ -112,7 +112,7 @@ fn plan_is_changed_while_it_runs_and_reaches_its_new_end() {
     let renamed = fleet.file("renamed.json", &plan(&[task("T1.1", &[])], &fleet));
     let refused = apply(renamed.to_str().unwrap());
     assert_eq!(refused.code, Some(5), "{}", refused.err);
-    for words in ["E_CONFLICT", "T1.2 was defined anew in version", "plan history"] {
+    for words in ["E_CONFLICT", "T1.2 was redefined in version", "plan history"] {
         assert!(refused.err.contains(words), "{}", refused.err);
     }
     split_and_merge(&fleet, &epic);

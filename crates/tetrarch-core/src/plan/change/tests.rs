@@ -326,11 +326,8 @@ fn bounds_hold_at_both_ends() {
         Record::of(&lines)
     };
     assert_eq!(tasks(6).to(&add("P1", json!({}))).added.len(), 1);
-    assert_invalid(
-        &tasks(7),
-        &add("P1", json!({})),
-        "P1 would have 8 tasks that are not settled; the limit is 7 tasks",
-    );
+    let eight = "P1 would have 8 tasks that are not settled; the limit is 7 tasks";
+    assert_invalid(&tasks(7), &add("P1", json!({})), eight);
     for settled in [NodeStatus::Cancelled, NodeStatus::Done] {
         let mut older = tasks(7);
         older.leaf("T1.3").status = settled;
@@ -338,11 +335,8 @@ fn bounds_hold_at_both_ends() {
     }
 
     assert_eq!(tasks(1).to(&split("T1.1", 7)).added.len(), 7);
-    assert_invalid(
-        &tasks(1),
-        &split("T1.1", 8),
-        "T1.1 would have 8 subtasks that are not settled; the limit is 7",
-    );
+    let eight = "T1.1 would have 8 subtasks that are not settled; the limit is 7";
+    assert_invalid(&tasks(1), &split("T1.1", 8), eight);
 
     let phases = |count: u32| {
         let lines: Vec<String> =
