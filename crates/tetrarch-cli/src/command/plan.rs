@@ -236,7 +236,7 @@ pub(super) fn ended_earlier(plan: &Plan) -> Option<String> {
     let words = ["done", "failed", "cancelled"];
     let said = counts.iter().zip(words).filter(|(count, _)| **count > 0);
     let said: Vec<String> = said.map(|(count, word)| format!("{count} {word}")).collect();
-    (!said.is_empty()).then(|| format!("{}; `tetrarch plan history` has them", said.join(", ")))
+    (!said.is_empty()).then(|| format!("{}; what they were is in its history", said.join(", ")))
 }
 
 /// The plan events of an epic that are kept, in order.

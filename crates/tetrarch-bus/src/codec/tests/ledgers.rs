@@ -91,16 +91,6 @@ fn an_entry_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_plan_event_of_an_earlier_version_tells_every_node() {
-    let event = PlanEvent { full: false, folded: Vec::new(), ..plan_event(true) };
-    assert_eq!(decode_plan_event(&encode_plan_event(&event).unwrap()).unwrap(), event);
-    let mut value: Value = serde_json::from_slice(&encode_plan_event(&event).unwrap()).unwrap();
-    value.as_object_mut().unwrap().remove("counts");
-    let read = decode_plan_event(value.to_string().as_bytes()).unwrap();
-    assert!(read.full && read.nodes == event.nodes);
-}
-
-#[test]
 fn records_round_trip_as_state_values() {
     for record in [records(true), records(false)].concat() {
         let key = record.key();
