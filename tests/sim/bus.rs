@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::{AgentId, EpicId, Principal, RunId};
 use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::ledger::{Entry, Seal};
+use tetrarch_core::ledger::{Entry, Record, RecordKey, Seal};
 use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::metering::Tally;
 use tetrarch_core::plan::PlanEvent;
+use tetrarch_core::plan::view::changed;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
 use tetrarch_core::restart::{Memory, Restart};
@@ -160,13 +161,13 @@ impl Bus {
     }
 
     /// Publishes a plan event unless the stream has it or a later one.
-    pub(crate) fn publish_plan(&mut self, seq: u64, event: &PlanEvent) -> Published {
+    pub(crate) fn publish_plan(&mut self, seq: u64, entry: &Entry, event: &PlanEvent) -> Published {
         let stream = self.plans.entry(event.epic).or_default();
         let fenced = self.bug != Some(Bug::PlanUnsequenced);
         if fenced && stream.last().is_some_and(|(last, _)| *last >= seq) {
             return Published::Known;
         }
-        stream.push((seq, event.clone()));
+        stream.push((seq, as_of_a_larger_plan(entry, event)));
         Published::New
     }
 
@@ -313,4 +314,17 @@ impl Bus {
     pub(crate) fn is_begun(&self, run: RunId) -> bool {
         matches!(self.journals.events(run).next(), Some(JournalEvent::Starting { .. }))
     }
+}
+
+/// Plans of a simulation are small, and their events tell every node. Of every other goal they tell what changed,
+/// as those of a larger plan do.
+fn as_of_a_larger_plan(entry: &Entry, event: &PlanEvent) -> PlanEvent {
+    let mut event = event.clone();
+    if event.version > 1 && event.epic.0.0 % 2 == 1 {
+        let keys: Vec<RecordKey> = entry.records.iter().map(Record::key).collect();
+        let changed = changed(event.epic, keys.iter().chain(&entry.dropped));
+        event.full = false;
+        event.nodes.retain(|view| changed.contains(&view.id));
+    }
+    event
 }

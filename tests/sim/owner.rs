@@ -6,7 +6,7 @@ mod settling;
 mod sweeping;
 
 use tetrarch_core::id::{CommitId, HostName};
-use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
@@ -14,8 +14,6 @@ use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::owner::{
     Deadlines, Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
 };
-use tetrarch_core::plan::PlanEvent;
-use tetrarch_core::plan::view::changed;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
 use tetrarch_core::restart::{Amnesia, Memory};
@@ -444,8 +442,7 @@ impl Owner {
             }
             2 => {
                 for event in &entry.plans {
-                    let event = &as_of_a_larger_plan(&entry, event);
-                    if bus.publish_plan(seq, event) == Published::Known {
+                    if bus.publish_plan(seq, &entry, event) == Published::Known {
                         tally.note("plan event repeated, dropped");
                     }
                 }
@@ -459,19 +456,6 @@ impl Owner {
             self.class = (self.class + 1) % 4;
         }
     }
-}
-
-/// Plans of a simulation are small, and their events tell every node. Of every other goal they tell what changed,
-/// as those of a larger plan do.
-fn as_of_a_larger_plan(entry: &Entry, event: &PlanEvent) -> PlanEvent {
-    let mut event = event.clone();
-    if event.version > 1 && event.epic.0.0 % 2 == 1 {
-        let keys: Vec<RecordKey> = entry.records.iter().map(Record::key).collect();
-        let changed = changed(event.epic, keys.iter().chain(&entry.dropped));
-        event.full = false;
-        event.nodes.retain(|view| changed.contains(&view.id));
-    }
-    event
 }
 
 /// Short enough that agents which wait for what a fault kept from them climb the ladder; in some seeds

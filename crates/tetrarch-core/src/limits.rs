@@ -101,6 +101,8 @@ pub const PHASES_MAX: usize = 5;
 pub const TASKS_MAX: usize = 7;
 /// Subtasks of a task (spec 05).
 pub const SUBTASKS_MAX: usize = 7;
+/// Highest number of a node's id that somebody may give; children get higher ones by themselves.
+pub const NODE_NUMBER_MAX: u32 = 65_535;
 /// Nodes of a plan that are neither done nor given up.
 pub const PLAN_NODES_MAX: usize = 600;
 /// Nodes of ended children that were asked for without one: the latest stay in their plan (spec 05).

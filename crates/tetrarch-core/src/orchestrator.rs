@@ -18,8 +18,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId, Principal, RequestId, SessionId};
 use crate::limits::CHILDREN_MAX;
 use crate::mail::{Denied, Mail, MailBody, ResultReady, SpawnAnswer, SponsorRequest};
-use crate::plan::{Node, NodeStatus, PlanEvent, view};
-use crate::records::Records;
+use crate::plan::{Node, NodeStatus, PlanEvent};
 use crate::request::{Op, Report, SpawnRequest};
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
@@ -57,26 +56,6 @@ pub enum Input {
     },
     /// Time has passed.
     Tick,
-}
-
-impl Input {
-    /// What records have of an epic.
-    #[must_use]
-    pub fn collected(records: &Records, epic: EpicId) -> Self {
-        let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.values());
-        let states = records.node_states.get(&epic).into_iter().flatten();
-        let results = states.filter_map(|(id, state)| {
-            let result = state.result.as_ref()?;
-            let (deliverable, artifacts) = (result.deliverable.clone(), result.artifacts.clone());
-            Some((*id, Collected { deliverable, artifacts }))
-        });
-        Self::Collected {
-            epic,
-            plan: view::whole(records, epic).map(Box::new),
-            nodes: nodes.cloned().collect(),
-            results: results.collect(),
-        }
-    }
 }
 
 /// What a node came to, as far as the whole needs it.

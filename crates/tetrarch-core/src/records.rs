@@ -3,6 +3,7 @@
 //! looks at is in `overseen`.
 
 mod archived;
+mod asked;
 mod gated;
 mod overseen;
 mod placed;
@@ -27,7 +28,7 @@ use crate::liveness::Liveness;
 use crate::plan::proposal::Proposal;
 use crate::plan::{Node, NodeState, Plan};
 use crate::planner::Planning;
-use crate::question::{Question, QuestionStatus};
+use crate::question::Question;
 use crate::reservation::Reservation;
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
@@ -318,51 +319,6 @@ impl Records {
         self.indexes.due.iter().copied()
     }
 
-    fn put_question(&mut self, question: Question) {
-        self.remove_question(question.id);
-        if question.status == QuestionStatus::Open {
-            self.indexes.open.insert(question.id);
-        } else {
-            self.indexes.ended.insert((question.since, Ended::Question(question.id)));
-        }
-        self.indexes.asked.entry(question.agent.clone()).or_default().insert(question.id);
-        self.questions.insert(question.id, question);
-    }
-
-    fn remove_question(&mut self, id: QuestionId) {
-        let Some(question) = self.questions.remove(&id) else { return };
-        self.indexes.ended.remove(&(question.since, Ended::Question(id)));
-        self.indexes.open.remove(&id);
-        if let Some(asked) = self.indexes.asked.get_mut(&question.agent) {
-            asked.remove(&id);
-            if asked.is_empty() {
-                self.indexes.asked.remove(&question.agent);
-            }
-        }
-    }
-
-    /// Questions that are open.
-    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
-        self.indexes.open.iter().filter_map(|id| self.questions.get(id))
-    }
-
-    /// Questions to the planner for which something is set aside.
-    pub fn set_aside(&self) -> impl Iterator<Item = DispatchId> {
-        self.indexes.set_aside.iter().copied()
-    }
-
-    /// Whether a run or an assignment that is kept belongs to an epic.
-    #[must_use]
-    pub fn is_worked_on(&self, epic: EpicId) -> bool {
-        self.indexes.worked.contains_key(&epic)
-    }
-
-    /// Every question that an agent asked and that is kept.
-    pub fn asked_by(&self, agent: &AgentId) -> impl Iterator<Item = &Question> {
-        let ids = self.indexes.asked.get(agent).into_iter().flatten();
-        ids.filter_map(|id| self.questions.get(id))
-    }
-
     fn put_agent(&mut self, agent: Agent) {
         self.unindex(&agent.id);
         self.indexes.index_place(&agent);
@@ -524,18 +480,6 @@ impl Records {
             + asked
             + usize::from(self.snapshot.is_some());
         nodes + states + work + goals + parties + rest
-    }
-}
-
-impl Indexes {
-    /// One run or assignment of an epic is kept no more.
-    fn unwork(&mut self, epic: EpicId) {
-        if let Some(count) = self.worked.get_mut(&epic) {
-            *count -= 1;
-            if *count == 0 {
-                self.worked.remove(&epic);
-            }
-        }
     }
 }
 

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::Collected;
+use super::{Collected, Input};
 use crate::brief::{Outcome, RunResult};
 use crate::goal::GoalStatus;
-use crate::id::{AgentId, NodeId};
+use crate::id::{AgentId, EpicId, NodeId};
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::SponsorRequest;
 use crate::plan::advice::{Leaf, of_leaves};
-use crate::plan::{Node, NodeStatus, PlanEvent};
+use crate::plan::{Node, NodeStatus, PlanEvent, view};
+use crate::records::Records;
 use crate::time::{BusTime, Millis};
 
 /// First wait after a refusal that time may cure; doubled with each further one.
@@ -39,6 +40,26 @@ pub(super) struct Epic {
     pub(super) collect: Collect,
     /// Its result has been reported.
     pub(super) reported: bool,
+}
+
+impl Input {
+    /// What records have of an epic.
+    #[must_use]
+    pub fn collected(records: &Records, epic: EpicId) -> Self {
+        let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.values());
+        let states = records.node_states.get(&epic).into_iter().flatten();
+        let results = states.filter_map(|(id, state)| {
+            let result = state.result.as_ref()?;
+            let (deliverable, artifacts) = (result.deliverable.clone(), result.artifacts.clone());
+            Some((*id, Collected { deliverable, artifacts }))
+        });
+        Self::Collected {
+            epic,
+            plan: view::whole(records, epic).map(Box::new),
+            nodes: nodes.cloned().collect(),
+            results: results.collect(),
+        }
+    }
 }
 
 /// A node's wait.

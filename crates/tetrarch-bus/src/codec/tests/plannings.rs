@@ -1,12 +1,13 @@
 //! Changes of plans: what is read of them, what is left to the owner to say, and the public event.
 
 use serde_json::{Value, json};
+use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::request::planning::{PlanMode, PlanOp};
 use tetrarch_core::request::{Op, RequestBody};
 
 use super::requests::{complaint, decode, decode_json};
 use super::samples::planning::{self, review};
-use super::samples::{U, id};
+use super::samples::{U, id, plan_event};
 use crate::codec::*;
 
 #[test]
@@ -60,4 +61,14 @@ fn review_round_trips() {
         let source = value.get("source").and_then(Value::as_str).unwrap_or_default();
         assert_eq!(source, if full { "agent" } else { "" });
     }
+}
+
+#[test]
+fn a_plan_event_of_an_earlier_version_tells_every_node() {
+    let event = PlanEvent { full: false, folded: Vec::new(), ..plan_event(true) };
+    assert_eq!(decode_plan_event(&encode_plan_event(&event).unwrap()).unwrap(), event);
+    let mut value: Value = serde_json::from_slice(&encode_plan_event(&event).unwrap()).unwrap();
+    value.as_object_mut().unwrap().remove("counts");
+    let read = decode_plan_event(value.to_string().as_bytes()).unwrap();
+    assert!(read.full && read.nodes == event.nodes);
 }

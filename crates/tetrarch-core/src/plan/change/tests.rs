@@ -38,7 +38,7 @@ pub(super) fn node(own: &str, deps: &[&str]) -> Node {
 }
 
 /// A plan of record at version 5 that was made as version 1.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Record {
     pub(super) version: u32,
     pub(super) nodes: BTreeMap<NodeId, Node>,
@@ -76,13 +76,7 @@ pub(super) fn state(own: NodeId, status: NodeStatus) -> NodeState {
 impl Record {
     /// Lines such as `T1.2 queued: T1.1 P2`; a leaf without a word is `todo`.
     pub(super) fn of(lines: &[&str]) -> Self {
-        let mut record = Self {
-            version: 5,
-            nodes: BTreeMap::new(),
-            states: BTreeMap::new(),
-            output: None,
-            folded: Folded::new(),
-        };
+        let mut record = Self { version: 5, ..Self::default() };
         let mut words = BTreeMap::new();
         for line in lines {
             let (head, deps) = line.split_once(':').unwrap_or((line, ""));

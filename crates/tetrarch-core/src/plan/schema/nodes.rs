@@ -5,8 +5,8 @@ use crate::agent::Profile;
 use crate::brief::Worktree;
 use crate::id::{Domain, NodeId, Tier};
 use crate::limits::{
-    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, PHASES_MAX, SUBTASKS_MAX,
-    TASKS_MAX, TEXT_BYTES_MAX,
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, NODE_NUMBER_MAX, PHASES_MAX,
+    SUBTASKS_MAX, TASKS_MAX, TEXT_BYTES_MAX,
 };
 use crate::plan::change::NewNode;
 use crate::plan::schema::fields::{Entry, Fields};
@@ -207,7 +207,7 @@ fn read_id(fields: &Fields<'_>, tier: Tier, parent: Option<NodeId>) -> Option<No
         return None;
     };
     let id = entry.node_id()?;
-    if id.tier() == tier && id.parent() == parent {
+    if id.tier() == tier && id.parent() == parent && id.ordinal() <= NODE_NUMBER_MAX {
         return Some(id);
     }
     let place = parent.map_or_else(|| "a phase".to_owned(), |parent| format!("a node of {parent}"));

@@ -193,7 +193,7 @@ fn five_phases_seven_tasks_and_seven_subtasks_are_the_most() {
         "phases[0].tasks[0].subtasks",
         "8 entries; the limit is 7",
     );
-    assert!(!problems(&plan_sized(u32::MAX, 1, 0)).is_empty());
+    assert!(!problems(&plan_sized(u16::MAX.into(), 1, 0)).is_empty());
 }
 
 #[test]
