@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tetrarch_core::id::NodeId;
 use tetrarch_core::limits::{PHASES_MAX, SUBTASKS_MAX, TASKS_MAX};
-use tetrarch_core::plan::folding::Folded;
+use tetrarch_core::plan::folding::FoldedChildren;
 use tetrarch_core::plan::insight::insights;
 use tetrarch_core::plan::schema::parse;
 use tetrarch_core::plan::{Node, NodeStatus, graph, rollup};
@@ -98,6 +98,6 @@ fn after_a_move(nodes: &BTreeMap<NodeId, Node>) -> usize {
     let first = graph::leaves(nodes).into_iter().next().unwrap();
     let statuses = BTreeMap::from([(first, NodeStatus::Done)]);
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
-    let all = rollup::rollup(&statuses, &ids, &Folded::new()).statuses.len();
-    all + graph::newly_ready(nodes, &statuses, &Folded::new()).len()
+    let all = rollup::rollup(&statuses, &ids, &FoldedChildren::new()).statuses.len();
+    all + graph::newly_ready(nodes, &statuses, &FoldedChildren::new()).len()
 }

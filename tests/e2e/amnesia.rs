@@ -149,7 +149,7 @@ async fn lost_journals_and_cursors_are_told_and_the_work_goes_on() {
 }
 
 #[test]
-fn a_host_that_lives_on_ends_what_an_older_copy_of_everything_does_not_know() {
+fn surviving_host_ends_agents_unknown_to_a_restored_copy() {
     let mut fleet = Fleet::up();
     let second = fleet.second_host("h2");
     run_to_its_end(&fleet, "before");

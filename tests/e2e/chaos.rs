@@ -125,7 +125,7 @@ async fn plan_finishes_with_every_step_made_once_despite_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_stands_still_a_plan_finishes_with_every_recorded_step_made_once() {
+async fn paused_processes_leave_each_recorded_step_made_once() {
     runs(steps, Deed::Pause, number("PAUSE_RUNS", 1)).await;
 }
 

@@ -11,7 +11,7 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::plan::NodeStatus;
-use tetrarch_core::plan::folding::Folded;
+use tetrarch_core::plan::folding::FoldedChildren;
 use tetrarch_core::plan::rollup::{Rollup, rollup};
 use tetrarch_core::records::Records;
 use tetrarch_core::restart::Images;
@@ -108,7 +108,7 @@ impl StateSnapshot {
         let all: Vec<_> = nodes.keys().copied().collect();
         let states = self.records.node_states.get(&epic).into_iter().flatten();
         let leaves = states.map(|(id, state)| (*id, state.status)).collect();
-        let none = Folded::new();
+        let none = FoldedChildren::new();
         let folded = self.records.plans.get(&epic).map_or(&none, |plan| &plan.folded);
         self.rollups.insert(epic, rollup(&leaves, &all, folded));
     }

@@ -34,8 +34,8 @@ use crate::role::Role;
 use crate::time::{BusTime, Millis};
 use crate::words::{parsed_words, words};
 
-use folding::Folded;
-use rollup::Counts;
+use folding::FoldedChildren;
+use rollup::NodeCounts;
 
 parsed_words! {
     /// Where a work node stands.
@@ -132,7 +132,7 @@ pub struct Plan {
     /// The node whose deliverable is the plan's.
     pub output: Option<NodeId>,
     /// What left it.
-    pub folded: Folded,
+    pub folded: FoldedChildren,
     /// The trace of the request it comes from, a W3C `traceparent`.
     pub trace: Option<String>,
     /// When it was created.
@@ -406,7 +406,7 @@ pub struct PlanEvent {
     /// Nodes that are in the plan no more.
     pub folded: Vec<NodeId>,
     /// Where the plan's leaves stand, those with it that are in the plan no more.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// Definitions: all of them in `plan.created`, else those that are new or changed.
     pub definitions: Vec<Node>,
     /// The goal's title, in `plan.created` only.
@@ -462,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pairs_of_the_table_are_legal() {
+    fn only_listed_transitions_are_legal() {
         use NodeStatus::{Blocked, Cancelled, Done, InProgress, Queued, Todo};
         let legal = [
             (Todo, Queued),
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn done_needs_something_to_show() {
+    fn done_needs_evidence() {
         let got = NodeStatus::InProgress.to(NodeStatus::Done, false);
         assert_eq!(got, Err(NodeError::EvidenceRequired));
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::held::Held;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Entry, Record, RecordKey};
-use crate::plan::folding::Folded;
+use crate::plan::folding::FoldedChildren;
 use crate::plan::view::{changed, nodes_of};
 use crate::plan::{Node, NodeState};
 use crate::records::Records;
@@ -144,7 +144,7 @@ impl Restart {
             let epic = event.epic;
             let folded = match self.images.get(&RecordKey::Plan(epic)) {
                 Some((Record::Plan(plan), _)) => plan.folded.clone(),
-                Some(_) | None => Folded::new(),
+                Some(_) | None => FoldedChildren::new(),
             };
             let changed = changed(epic, keys.iter().chain(dropped.iter()));
             let (nodes, states) = (self.nodes(epic), self.node_states(epic));
@@ -205,7 +205,7 @@ mod tests {
     use crate::time::BusTime;
 
     #[test]
-    fn a_ledger_that_is_another_or_shorter_is_a_stop() {
+    fn different_or_shorter_ledger_stops_the_owner() {
         let memory = Memory { created: "then".to_owned(), high: 7 };
         assert_eq!(Memory::default().judge("now", 0), Ok(()), "a new installation");
         assert_eq!(memory.judge("then", 7), Ok(()));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_state_gives_way_to_later_entries_only() {
+    fn state_image_yields_only_to_later_entries() {
         let mut restart = Restart { through: 4, epoch: 1, ..Restart::default() };
         let Entry { records, .. } = entry(6, 60);
         restart.images = records.into_iter().map(|image| (image.key(), (image, 6))).collect();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_wrote_gives_way_to_later_entries_only() {
+    fn newer_versions_record_yields_only_to_later_entries() {
         let Entry { records, .. } = entry(4, 40);
         let key = records[0].key();
         let why = Unread::Newer { needs: 2, reads: 1 };
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_writes_behind_no_other_of_its_epoch_or_a_later_one() {
+    fn owner_never_writes_behind_one_of_its_or_a_later_epoch() {
         let restart = Restart { epoch: 6, ..Restart::default() };
         assert_eq!(restart.deposed_by(7, false), None);
         assert_eq!(restart.deposed_by(6, true), None, "its own entries");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_not_expected() {
+    fn unread_records_are_not_expected() {
         // The server said that there are nine entries, and the replica that was read had six.
         let mut restart = Restart { through: 4, ..Restart::default() };
         (5..=6).for_each(|seq| restart.add(seq, &entry(seq, 1)));

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_a_plan_counts_as_many_requests_and_is_never_more_than_a_share() {
+    fn plan_read_counts_as_several_requests_within_one_share() {
         let epic = EpicId(Ulid(1));
         let verb = WorkVerb::List { status: None, page: Page::default() };
         let listed = RequestBody::Op(Op::Work(WorkOp { epic, verb }));

@@ -15,7 +15,7 @@ use crate::id::{
 };
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
 use crate::mail::{Mail, MailBody};
-use crate::plan::folding::Folded;
+use crate::plan::folding::FoldedChildren;
 use crate::plan::proposal::{Proposal, ReviewAsk};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
 use crate::planner::Planning;
@@ -311,8 +311,8 @@ impl<'a> Draft<'a> {
 
     /// What left an epic's plan.
     #[must_use]
-    pub fn folded(&self, epic: EpicId) -> &'a Folded {
-        static NONE: Folded = Folded::new();
+    pub fn folded(&self, epic: EpicId) -> &'a FoldedChildren {
+        static NONE: FoldedChildren = FoldedChildren::new();
         self.base.plans.get(&epic).map_or(&NONE, |plan| &plan.folded)
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::subject::pattern::{LEDGER, RUNS};
 use tetrarch_bus::topology;
 use tetrarch_core::plan::NodeStatus;
@@ -148,7 +148,7 @@ async fn a_follower_that_stands_still_holds_nobody() {
     let (owner, host) = (start(&["serve", "--global"]), start(&["host", "--name", "h1"]));
     // The owner ends when its lease does, and this one goes on.
     let mut standby = fleet.command(["serve", "--global", "--url", &cluster.url(leader)]);
-    standby.arg("--credentials").arg(fleet.credentials(&Party::Control));
+    standby.arg("--credentials").arg(fleet.credentials(&CredentialHolder::Control));
     let _standby = Program::start(standby.arg("--data-dir").arg(fleet.cwd().join("standby")));
     let witness = fleet.cwd().join("witness");
     std::fs::create_dir(&witness).unwrap();

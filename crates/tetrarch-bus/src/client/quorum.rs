@@ -45,7 +45,9 @@ impl QuorumWatch {
     fn answered(&self, asked: QuorumProbe) {
         let mut state = self.state();
         match asked {
-            QuorumProbe::Write => *state = QuorumState { changed: state.changed, ..QuorumState::default() },
+            QuorumProbe::Write => {
+                *state = QuorumState { changed: state.changed, ..QuorumState::default() }
+            }
             QuorumProbe::Api => state.asks = None,
         }
     }
@@ -142,9 +144,15 @@ mod tests {
             "counted from the first"
         );
         assert!(!quorum.unanswered(QuorumProbe::Api, at, later(4_001)), "nor did the last server");
-        assert!(!quorum.unanswered(QuorumProbe::Write, later(3_500), later(7_999)), "a time of its own");
+        assert!(
+            !quorum.unanswered(QuorumProbe::Write, later(3_500), later(7_999)),
+            "a time of its own"
+        );
         quorum.answered(QuorumProbe::Api);
-        assert!(quorum.unanswered(QuorumProbe::Write, later(7_999), later(8_001)), "it has no majority");
+        assert!(
+            quorum.unanswered(QuorumProbe::Write, later(7_999), later(8_001)),
+            "it has no majority"
+        );
         assert!(!quorum.unanswered(QuorumProbe::Write, later(8_001), later(9_000)));
         assert!(!quorum.unanswered(QuorumProbe::Api, later(8_001), later(9_000)));
         quorum.answered(QuorumProbe::Write);
@@ -154,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_answered_while_there_is_no_server_is_not_held_against_the_next() {
+    fn silence_without_a_server_does_not_count_against_the_next_one() {
         let (quorum, at) = (QuorumWatch::default(), Instant::now());
         let later = |ms| at + Duration::from_millis(ms);
         assert!(!quorum.unanswered(QuorumProbe::Write, at, later(3_000)));

@@ -1,7 +1,7 @@
 //! Records of plans and their nodes. The public plan event is in `plan_event`.
 
 use tetrarch_core::id::NodeId;
-use tetrarch_core::plan::folding::Ended;
+use tetrarch_core::plan::folding::EndedChildren;
 use tetrarch_core::plan::{
     Blocker, Node, NodeResult, NodeState, NodeStatus, PlacementWish, Plan, PlanReason, PlanSource,
     Review,
@@ -46,15 +46,15 @@ message!(
 );
 
 /// Ended children of one phase.
-impl Wire<pb::EndedChildren> for (NodeId, Ended) {
+impl Wire<pb::EndedChildren> for (NodeId, EndedChildren) {
     fn put(&self) -> pb::EndedChildren {
-        let (phase, Ended { done, failed, cancelled, highest }) = *self;
+        let (phase, EndedChildren { done, failed, cancelled, highest }) = *self;
         pb::EndedChildren { phase: phase.put(), done, failed, cancelled, highest }
     }
 
     fn get(held: pb::EndedChildren) -> Result<Self, CodecError> {
         let pb::EndedChildren { phase, done, failed, cancelled, highest } = held;
-        Ok((field("phase", phase)?, Ended { done, failed, cancelled, highest }))
+        Ok((field("phase", phase)?, EndedChildren { done, failed, cancelled, highest }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The public plan event: JSON for everybody, protobuf inside the ledger.
 
 use tetrarch_core::limits::PLAN_EVENT_BYTES_MAX;
-use tetrarch_core::plan::rollup::Counts;
+use tetrarch_core::plan::rollup::NodeCounts;
 use tetrarch_core::plan::{NodeChange, NodeView, PlanEvent};
 
 use super::error::{CodecError, within};
@@ -57,4 +57,4 @@ message!(PlanEvent, PlanEvent {
     Ok::<(), CodecError>(())
 });
 
-message!(Counts, NodeCounts { todo, queued, in_progress, blocked, done, cancelled });
+message!(NodeCounts, NodeCounts { todo, queued, in_progress, blocked, done, cancelled });

@@ -9,7 +9,7 @@ use tetrarch_core::error::ErrorCode;
 use tetrarch_core::id::{NodeId, Principal};
 use tetrarch_core::intensity::Failures;
 use tetrarch_core::plan::change::{self, Change, Changed, Edit, NewNode, Present};
-use tetrarch_core::plan::folding::Folded;
+use tetrarch_core::plan::folding::FoldedChildren;
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, may_apply, may_decide};
 use tetrarch_core::plan::{Blocker, Node, NodeState, NodeStatus, graph, schema};
 use tetrarch_core::priority::Priorities;
@@ -115,7 +115,7 @@ impl PlanCase {
     }
 
     fn present(&self) -> Present<'_> {
-        static NONE: Folded = Folded::new();
+        static NONE: FoldedChildren = FoldedChildren::new();
         let Self { version, nodes, states, output } = self;
         Present { version: *version, nodes, states, output: *output, folded: &NONE }
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tetrarch_core::error::ErrorCode;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::NodeId;
-use tetrarch_core::plan::folding::Folded;
+use tetrarch_core::plan::folding::FoldedChildren;
 use tetrarch_core::plan::rollup::rollup;
 use tetrarch_core::plan::{NodeStatus, schema};
 
@@ -46,7 +46,7 @@ pub(super) fn rolled_up(
     for phase in given.map(&["phases"])?.or("phases", Vec::new(), CaseValue::list)? {
         nodes.read(&phase, None)?;
     }
-    let derived = rollup(&nodes.leaves, &nodes.all, &Folded::new());
+    let derived = rollup(&nodes.leaves, &nodes.all, &FoldedChildren::new());
     let statuses: Map<String, Value> = derived
         .statuses
         .iter()

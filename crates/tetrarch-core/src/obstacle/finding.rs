@@ -13,7 +13,7 @@ use crate::error::DenialReason;
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId, ProfileName, ProjectName};
 use crate::liveness::Liveness;
-use crate::plan::folding::Folded;
+use crate::plan::folding::FoldedChildren;
 use crate::plan::rollup::rollup;
 use crate::plan::{
     ATTEMPTS_EXHAUSTED, Blocker, DEPENDS, ESCALATED, Node, NodeState, NodeStatus, PlacementWish,
@@ -341,7 +341,7 @@ impl<'r> Finder<'r> {
         }
         let ids: Vec<NodeId> = nodes.keys().copied().collect();
         let leaves = states.iter().map(|(id, state)| (*id, state.status)).collect();
-        let none = Folded::new();
+        let none = FoldedChildren::new();
         let folded = self.records.plans.get(&epic).map_or(&none, |plan| &plan.folded);
         let derived = rollup(&leaves, &ids, folded).statuses;
         for state in states.values().filter(|state| state.status == NodeStatus::Todo) {

@@ -301,7 +301,7 @@ fn a_plan_that_tells_what_changed_goes_on_from_the_version_before_it() {
 }
 
 #[test]
-fn a_plan_with_a_version_missing_is_read_from_state_and_goes_on_from_there() {
+fn plan_with_a_missing_version_is_read_from_state_and_continues() {
     let mut po = po();
     let part = |version, status| {
         let mut event = plan(version, vec![view("T1.2", status)]);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_suspected_from_one_message_more_than_may_be_unread_on() {
+    fn pair_is_suspected_from_one_message_above_the_unread_limit() {
         let all = vec![
             mail("PO-demo", "PO-out", false, UNREAD_MAX - 5),
             mail("PO-demo", "PO-out", true, 6),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn decided_requests_go_from_half_of_the_room_on() {
+    fn decided_requests_are_trimmed_from_half_the_space() {
         let records = Fleet::ready().records;
         assert_eq!(reclaim(&records, &fill(499_000, 0, Vec::new())), Reclaim::default());
         assert_eq!(reclaim(&records, &fill(500_000, 0, Vec::new())).requests, Some(7));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn mail_to_agents_that_there_are_none_of_goes_and_other_mail_stays() {
+    fn mail_to_unknown_agents_is_trimmed_and_other_mail_stays() {
         let records = Fleet::ready().records;
         let all = vec![
             mail("PO-none", "PO-out", false, 3),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heaviest_sender_outside_loses_its_mail_when_there_is_hardly_room() {
+    fn heaviest_external_sender_loses_mail_when_space_is_low() {
         let records = Fleet::ready().records;
         let all = vec![
             mail("PO-demo", "PO-out", false, 5),

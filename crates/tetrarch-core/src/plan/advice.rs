@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_weighs_its_parts() {
+    fn score_weighs_its_parts() {
         let none = Merits {
             critical_path: 0.0,
             pagerank: 0.0,
@@ -160,7 +160,7 @@ mod tests {
     /// b depends on a; nothing is done. By hand: ranks 1 : 0.5405 (a 0.6491, b 0.3509), longest 0
     /// and 1.
     #[test]
-    fn two_nodes_by_hand() {
+    fn two_nodes_score_as_computed_by_hand() {
         let found = insights(&["a", "b"].into(), &[("b", "a")], &BTreeSet::new());
         let pending = [
             ("a", Pending { priorities: said(100, 0), age: DAY }),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_has_begun_is_recommended() {
+    fn only_unstarted_work_is_recommended() {
         use NodeStatus::{Blocked, Cancelled, Done, InProgress, Queued, Todo};
         let nodes = plan(&["P1", "T1.1", "T1.2", "T1.3", "T1.4", "T1.5", "T1.6"]);
         let statuses = [Todo, Queued, InProgress, Blocked, Done, Cancelled];
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_is_total_and_the_same_each_time(
+        fn order_is_total_and_deterministic(
             edges in prop::collection::vec((0u8..7, 0u8..7), 0..12),
             said in prop::collection::vec((0u32..=100, 0u32..=100, 0u64..1_000_000_000), 7),
         ) {

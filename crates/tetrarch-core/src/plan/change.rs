@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{ErrorCode, Refusal};
 use crate::id::NodeId;
-use crate::plan::folding::{Folded, is_used};
+use crate::plan::folding::{FoldedChildren, is_used};
 use crate::plan::rollup::rollup;
 use crate::plan::{DEPENDS, Node, NodeState, NodeStatus, graph};
 
@@ -32,7 +32,7 @@ pub struct Present<'a> {
     /// The node whose deliverable is the plan's.
     pub output: Option<NodeId>,
     /// What left it.
-    pub folded: &'a Folded,
+    pub folded: &'a FoldedChildren,
 }
 
 /// A node that is to be added. Its definition's own id says only where it would stand.
@@ -302,7 +302,7 @@ fn touch(standing: &Standing<'_>, edit: &Edit) -> Result<Touched, ChangeError> {
 fn ready(
     nodes: &BTreeMap<NodeId, Node>,
     leaves: &BTreeMap<NodeId, NodeStatus>,
-    folded: &Folded,
+    folded: &FoldedChildren,
 ) -> BTreeSet<NodeId> {
     let waiting = |status: &NodeStatus| match status {
         NodeStatus::Queued | NodeStatus::Blocked => NodeStatus::Todo,

@@ -10,11 +10,11 @@ use crate::limits::ENDED_CHILDREN_KEPT;
 use super::{ATTEMPTS_EXHAUSTED, Node, NodeState, NodeStatus, STOPPED};
 
 /// What left a plan, by phase.
-pub type Folded = BTreeMap<NodeId, Ended>;
+pub type FoldedChildren = BTreeMap<NodeId, EndedChildren>;
 
 /// Children that are no nodes of their plan any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ended {
+pub struct EndedChildren {
     /// How many were done.
     pub done: u32,
     /// How many failed, or were stopped, and were given up.
@@ -25,7 +25,7 @@ pub struct Ended {
     pub highest: u32,
 }
 
-impl Ended {
+impl EndedChildren {
     /// Counts one more, where it is settled.
     pub fn add(&mut self, state: &NodeState) {
         let count = match (state.status, &state.blocker) {
@@ -47,7 +47,7 @@ impl Ended {
 
 /// Whether an id may be that of a node that left the plan; it is not used again.
 #[must_use]
-pub fn is_used(folded: &Folded, id: NodeId) -> bool {
+pub fn is_used(folded: &FoldedChildren, id: NodeId) -> bool {
     let phase = NodeId::phase(id.phase_number());
     let task = match id.tier() {
         Tier::Phase => return false,

@@ -10,7 +10,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
 use crate::id::{NodeId, Tier};
-use crate::plan::folding::Folded;
+use crate::plan::folding::FoldedChildren;
 use crate::plan::rollup::rollup;
 use crate::plan::{Node, NodeStatus};
 
@@ -69,7 +69,7 @@ pub fn effective_dependencies(nodes: &BTreeMap<NodeId, Node>, id: NodeId) -> BTr
 pub fn newly_ready(
     nodes: &BTreeMap<NodeId, Node>,
     statuses: &BTreeMap<NodeId, NodeStatus>,
-    folded: &Folded,
+    folded: &FoldedChildren,
 ) -> Vec<NodeId> {
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let derived = rollup(statuses, &ids, folded).statuses;
@@ -279,7 +279,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_leaf_is_ready_when_all_it_waits_for_is_done() {
+    fn leaf_is_ready_when_its_dependencies_are_done() {
         use NodeStatus::{Cancelled, Done, InProgress, Queued, Todo};
         let nodes = plan(&["P1", "T1.1", "T1.2", "P2:P1", "T2.1", "T2.2:T2.1"]);
         let ready = |first, second, third| {
@@ -287,7 +287,7 @@ pub(super) mod tests {
             texts(newly_ready(
                 &nodes,
                 &statuses.into_iter().map(|(t, s)| (id(t), s)).collect(),
-                &Folded::new(),
+                &FoldedChildren::new(),
             ))
         };
         assert_eq!(ready(Todo, Queued, Todo), ["T1.1"]);
@@ -301,9 +301,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_plan_never_holds() {
+    fn unknown_dependency_blocks_nothing() {
         assert!(
-            newly_ready(&plan(&["P1", "T1.1:T1.2"]), &BTreeMap::new(), &Folded::new()).is_empty()
+            newly_ready(&plan(&["P1", "T1.1:T1.2"]), &BTreeMap::new(), &FoldedChildren::new())
+                .is_empty()
         );
     }
 
@@ -354,7 +355,7 @@ pub(super) mod tests {
         assert!(found(&chain(Vec::new())).is_empty());
         assert_eq!(found(&chain(vec![NodeId::task(1, 9_999)]))[0].len(), 10_000);
         assert_eq!(
-            newly_ready(&chain(Vec::new()), &BTreeMap::new(), &Folded::new()),
+            newly_ready(&chain(Vec::new()), &BTreeMap::new(), &FoldedChildren::new()),
             [NodeId::task(1, 1)]
         );
     }
@@ -362,7 +363,7 @@ pub(super) mod tests {
     proptest! {
         /// A cycle is found exactly when working through what is ready cannot finish the plan.
         #[test]
-        fn a_plan_without_cycles_can_be_finished(
+        fn acyclic_plan_can_be_finished(
             edges in prop::collection::vec((0usize..11, 0usize..11), 0..9),
         ) {
             const IDS: [&str; 11] =
@@ -373,7 +374,7 @@ pub(super) mod tests {
             }
             let mut statuses = BTreeMap::new();
             loop {
-                let ready = newly_ready(&nodes, &statuses, &Folded::new());
+                let ready = newly_ready(&nodes, &statuses, &FoldedChildren::new());
                 if ready.is_empty() {
                     break;
                 }

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diamond() {
+    fn diamond_has_its_known_figures() {
         // d depends on b and c, both on a; e stands alone.
         let found =
             of(&["a", "b", "c", "d", "e"], &[("d", "b"), ("d", "c"), ("b", "a"), ("c", "a")]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_holds_up_nothing() {
+    fn done_work_blocks_nothing() {
         let nodes = ["a", "b", "c"].into();
         let found = insights(&nodes, &[("b", "a"), ("c", "b")], &["a"].into());
         assert_eq!(found.ready, ["b"]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_sets_of_nodes_and_end_no_path() {
+    fn cycles_are_node_sets_and_end_no_path() {
         let found = of(&["a", "b", "c", "d"], &[("a", "b"), ("b", "a"), ("c", "a"), ("d", "d")]);
         assert_eq!(found.cycles, [["a", "b"]]);
         assert_eq!(found.topological, ["d"]);
@@ -328,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn edges_to_strangers_are_told_and_ignored_and_repeated_ones_count_once() {
+    fn unknown_edges_are_reported_and_ignored_and_repeats_count_once() {
         let found = of(&["a", "b"], &[("a", "z"), ("z", "b"), ("a", "b"), ("a", "b")]);
         assert_eq!(found.unknown, [("a", "z"), ("z", "b")]);
         assert_eq!(found.out_degree, [("a", 1), ("b", 0)].into());
     }
 
     #[test]
-    fn of_a_plan_only_leaves_count_and_only_what_is_not_begun_is_ready() {
+    fn only_leaves_count_and_only_unstarted_ones_are_ready() {
         let nodes = graph::tests::plan(&["P1", "T1.1", "T1.2", "P2:P1", "T2.1"]);
         let id = |text: &str| text.parse::<NodeId>().unwrap();
         let of = |statuses: &[(&str, NodeStatus)]| {
@@ -353,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_plan_has_no_shape() {
+    fn empty_plan_has_empty_figures() {
         let found = of(&[], &[]);
         assert!(found.topological.is_empty() && found.critical_path.is_empty());
         assert!(found.pagerank.is_empty() && found.ready.is_empty());
     }
 
     #[test]
-    fn pagerank_is_what_it_is_known_to_be() {
+    fn pagerank_matches_known_values() {
         // One dangling node beside a chain of two: solved by hand.
         let found = of(&["a", "b"], &[("a", "b")]);
         let a = 1.0 / (2.0 + 0.85);

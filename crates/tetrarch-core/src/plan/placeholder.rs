@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_in_braces_are_ours_only_when_they_are_meant() {
+    fn only_known_words_in_braces_are_placeholders() {
         let result = Placeholder::Result(NodeId::task(1, 1));
         let meant = |text: &str| Err(text.to_owned());
         for (text, expected) in [
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_not_read_again() {
+    fn filled_in_text_is_not_expanded_again() {
         let known = |placeholder| match placeholder {
             Placeholder::Goal => Some("{node} $(x)".to_owned()),
             Placeholder::Node => Some("T1.2".to_owned()),

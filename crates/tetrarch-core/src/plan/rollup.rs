@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::goal::GoalStatus;
 use crate::id::NodeId;
 use crate::plan::NodeStatus;
-use crate::plan::folding::{Ended, Folded};
+use crate::plan::folding::{EndedChildren, FoldedChildren};
 use crate::words::words;
 
 /// What an epic comes to.
@@ -17,7 +17,7 @@ pub struct Rollup {
     /// What the goal comes to.
     pub goal: GoalRollup,
     /// Where the leaves stand, those that left the plan with them.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// Leaves done of leaves not cancelled, in percent, rounded down; 0 when there are none.
     pub percent: u8,
 }
@@ -66,7 +66,7 @@ impl GoalRollup {
 
 /// How many stand where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct NodeCounts {
     /// Not ready.
     pub todo: u32,
     /// Ready, waiting for an agent.
@@ -81,7 +81,7 @@ pub struct Counts {
     pub cancelled: u32,
 }
 
-impl Counts {
+impl NodeCounts {
     /// How many are neither done nor given up.
     #[must_use]
     pub fn unsettled(self) -> u32 {
@@ -101,7 +101,7 @@ impl Counts {
     }
 
     /// Nodes of ended children that are in the plan no more; what failed of them was given up.
-    fn add_folded(&mut self, ended: &Ended) {
+    fn add_folded(&mut self, ended: &EndedChildren) {
         self.done += ended.done;
         self.cancelled += ended.failed + ended.cancelled;
     }
@@ -133,16 +133,20 @@ impl Counts {
 /// phases, are ignored, since they are derived. `all` names every node; a leaf without a
 /// status counts as `todo`, and so does a phase without tasks. `folded` is what left the plan.
 #[must_use]
-pub fn rollup(leaves: &BTreeMap<NodeId, NodeStatus>, all: &[NodeId], folded: &Folded) -> Rollup {
+pub fn rollup(
+    leaves: &BTreeMap<NodeId, NodeStatus>,
+    all: &[NodeId],
+    folded: &FoldedChildren,
+) -> Rollup {
     let known = all.iter().chain(leaves.keys()).chain(folded.keys());
     let mut nodes: BTreeSet<NodeId> = known.copied().collect();
     let ancestors: Vec<NodeId> = nodes.iter().filter_map(|id| id.parent()).collect();
     nodes.extend(ancestors.iter().filter_map(|id| id.parent()));
     nodes.extend(ancestors);
 
-    let mut tallies: BTreeMap<NodeId, Counts> = BTreeMap::new();
+    let mut tallies: BTreeMap<NodeId, NodeCounts> = BTreeMap::new();
     let mut statuses = BTreeMap::new();
-    let (mut goal, mut work) = (Counts::default(), Counts::default());
+    let (mut goal, mut work) = (NodeCounts::default(), NodeCounts::default());
     for (phase, ended) in folded {
         tallies.entry(*phase).or_default().add_folded(ended);
         work.add_folded(ended);
@@ -166,7 +170,7 @@ pub fn rollup(leaves: &BTreeMap<NodeId, NodeStatus>, all: &[NodeId], folded: &Fo
     Rollup { statuses, goal, counts: work, percent: percent(work) }
 }
 
-fn percent(work: Counts) -> u8 {
+fn percent(work: NodeCounts) -> u8 {
     let wanted = u64::from(work.unsettled()) + u64::from(work.done);
     let percent = u64::from(work.done) * 100 / wanted.max(1);
     u8::try_from(percent).unwrap_or(100)
@@ -181,7 +185,7 @@ mod tests {
         let leaves: BTreeMap<NodeId, NodeStatus> =
             (1u32..).zip(children).map(|(n, status)| (NodeId::task(1, n), *status)).collect();
         let all: Vec<NodeId> = leaves.keys().copied().chain([NodeId::phase(1)]).collect();
-        rollup(&leaves, &all, &Folded::new())
+        rollup(&leaves, &all, &FoldedChildren::new())
     }
 
     /// The rule as spec 05 words it, on plain lists.
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_the_rule_in_their_order() {
+    fn rule_rows_apply_in_order() {
         use NodeStatus::{Blocked, Cancelled, Done, InProgress, Queued, Todo};
         for (children, expected) in [
             (vec![Cancelled, Cancelled], Cancelled),
@@ -247,7 +251,8 @@ mod tests {
             (task, NodeStatus::Done),
             (NodeId::phase(1), NodeStatus::Done),
         ]);
-        let got = rollup(&leaves, &[NodeId::phase(1), task, NodeId::phase(2)], &Folded::new());
+        let got =
+            rollup(&leaves, &[NodeId::phase(1), task, NodeId::phase(2)], &FoldedChildren::new());
         assert_eq!(got.statuses[&task], NodeStatus::Blocked);
         assert_eq!(got.statuses[&NodeId::phase(1)], NodeStatus::Blocked);
         assert_eq!(got.statuses[&NodeId::phase(2)], NodeStatus::Todo);
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_counts_done_of_not_cancelled_and_rounds_down() {
+    fn percent_counts_done_of_uncancelled_rounded_down() {
         use NodeStatus::{Cancelled, Done, Todo};
         for (children, expected) in [
             (vec![Todo, Done, Done], 66),

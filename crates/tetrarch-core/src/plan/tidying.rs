@@ -217,7 +217,7 @@ mod tests {
 
         fn tidyings(&self) -> Vec<Tidying> {
             let Self { nodes, states, output } = self;
-            let folded = &crate::plan::folding::Folded::new();
+            let folded = &crate::plan::folding::FoldedChildren::new();
             tidyings(&Present { version: 1, nodes, states, output: *output, folded })
         }
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_with_more_criteria_than_one_shows_at_once_is_cut() {
+    fn task_with_too_many_criteria_is_split() {
         let fine = Record::of(&json!([task("T1.1", CRITERIA_MAX, json!({}))]));
         assert_eq!(fine.tidyings(), []);
         let more = json!({"recoveryPolicy": "escalate", "outputSchema": {"type": "object"}});
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_used_up_its_attempts_is_cut_when_it_can_be() {
+    fn exhausted_task_is_split_when_possible() {
         for (criteria, kind, cuts) in
             [(2, ATTEMPTS_EXHAUSTED, 1), (1, ATTEMPTS_EXHAUSTED, 0), (2, "stopped", 0)]
         {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worked_on_or_over_is_left_alone() {
+    fn active_or_settled_work_is_left_alone() {
         for status in [NodeStatus::InProgress, NodeStatus::Done, NodeStatus::Cancelled] {
             let mut record = Record::of(&json!([task("T1.1", 20, json!({}))]));
             record.leaf("T1.1").status = status;
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn small_steps_one_after_the_other_become_one() {
+    fn consecutive_small_steps_become_one() {
         let after = |own: &str, dep: &str| task(own, 1, json!({"deps": [dep]}));
         let record = Record::of(&json!([
             task("T1.1", 1, json!({})),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_has_its_bound() {
+    fn merged_chain_is_bounded() {
         let tasks: Vec<Value> = (1..=7)
             .map(|n| {
                 let deps = if n > 1 { vec![format!("T1.{}", n - 1)] } else { Vec::new() };
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_are_not_the_same_work_stay_apart() {
+    fn unlike_steps_stay_separate() {
         let pair = |first: Value, second: Value| {
             let mut more = json!({"deps": ["T1.1"]});
             more.as_object_mut().unwrap().extend(second.as_object().unwrap().clone());
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_the_same_nodes_is_alike() {
+    fn proposals_about_the_same_nodes_are_equal() {
         let record =
             Record::of(&json!([task("T1.1", 11, json!({})), task("T1.2", 11, json!({})),]));
         let [first, second] = record.tidyings().try_into().unwrap();

@@ -10,7 +10,7 @@ use crate::ledger::RecordKey;
 use crate::limits::FULL_EVENT_NODES_MAX;
 use crate::records::Records;
 
-use super::folding::Folded;
+use super::folding::FoldedChildren;
 use super::rollup::{Rollup, rollup};
 use super::{Node, NodeState, NodeView, PlanEvent};
 
@@ -47,7 +47,7 @@ pub(crate) fn nodes_of(
     changed: &BTreeSet<NodeId>,
     nodes: &BTreeMap<NodeId, Node>,
     states: &BTreeMap<NodeId, NodeState>,
-    folded: &Folded,
+    folded: &FoldedChildren,
 ) -> Vec<NodeView> {
     let rollup = roll_up(nodes, states, folded);
     views(nodes, states, &rollup, |id| event.full || changed.contains(&id))
@@ -89,7 +89,7 @@ pub fn changed<'a>(
 fn roll_up(
     nodes: &BTreeMap<NodeId, Node>,
     states: &BTreeMap<NodeId, NodeState>,
-    folded: &Folded,
+    folded: &FoldedChildren,
 ) -> Rollup {
     let leaves = states.iter().map(|(id, state)| (*id, state.status)).collect();
     let ids: Vec<NodeId> = nodes.keys().copied().collect();

@@ -29,7 +29,7 @@ use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
-use tetrarch_core::plan::folding::Ended;
+use tetrarch_core::plan::folding::EndedChildren;
 use tetrarch_core::plan::{Blocker, PlacementWish, Plan, PlanReason, PlanSource};
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
@@ -370,7 +370,7 @@ fn epic_records(full: bool) -> [Record; 12] {
         since: BusTime(1),
         priorities: priorities(full),
     };
-    let ended = Ended { done: 3, failed: 2, cancelled: 1, highest: 9 };
+    let ended = EndedChildren { done: 3, failed: 2, cancelled: 1, highest: 9 };
     let plan = Plan {
         epic: id("goal_~"),
         id: id("plan_~"),

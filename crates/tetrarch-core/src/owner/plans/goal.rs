@@ -7,7 +7,7 @@ use crate::id::{AgentId, EpicId, PlanId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
-use crate::plan::folding::Folded;
+use crate::plan::folding::FoldedChildren;
 use crate::plan::schema::PlanFile;
 use crate::plan::{Plan, PlanReason, PlanSource, graph};
 use crate::priority::Priorities;
@@ -129,7 +129,7 @@ fn put_goal(draft: &mut Draft<'_>, goal: Goal, plan: &PlanFile) {
         source: PlanSource::Overseer,
         reason: PlanReason::InitialCreate,
         output: plan.output,
-        folded: Folded::new(),
+        folded: FoldedChildren::new(),
         trace: draft.trace.clone(),
         created: now,
         updated: now,

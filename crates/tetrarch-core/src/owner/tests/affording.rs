@@ -44,7 +44,7 @@ fn worst(calls: u32) -> Spend {
 }
 
 #[test]
-fn what_asking_may_cost_is_set_aside_and_what_it_took_is_booked() {
+fn planning_cost_is_reserved_and_its_usage_booked() {
     let plenty = Limits { tokens: Some(1_000_000), cost_micro: Some(1_000_000), turns: Some(9) };
     let mut fleet = granted(plenty);
     fleet.op(&human(), wish());
@@ -66,7 +66,7 @@ fn what_asking_may_cost_is_set_aside_and_what_it_took_is_booked() {
 }
 
 #[test]
-fn an_account_without_a_limit_pays_and_sets_nothing_aside() {
+fn unlimited_account_pays_without_reserving() {
     let mut fleet = granted(Limits::default());
     fleet.op(&human(), wish());
     let asked = only(&fleet).clone();
@@ -77,7 +77,7 @@ fn an_account_without_a_limit_pays_and_sets_nothing_aside() {
 }
 
 #[test]
-fn as_many_answers_are_asked_for_as_can_be_paid_and_nobody_for_less_than_one() {
+fn answers_are_limited_by_the_budget() {
     let free = Limits::default();
     let rows = [
         (tokens(worst(3).tokens), 3),
@@ -112,7 +112,7 @@ fn as_many_answers_are_asked_for_as_can_be_paid_and_nobody_for_less_than_one() {
 }
 
 #[test]
-fn what_a_dead_owner_had_set_aside_counts_as_spent_and_asking_again_is_paid_again() {
+fn reservation_of_a_dead_owner_counts_as_spent_and_is_repeated() {
     for (budget, again) in [
         (2 * worst(3).tokens, Some(3)),
         (2 * worst(3).tokens - 1, Some(2)),
@@ -144,7 +144,7 @@ fn what_a_dead_owner_had_set_aside_counts_as_spent_and_asking_again_is_paid_agai
 }
 
 #[test]
-fn where_a_cut_cannot_be_paid_the_ladder_goes_on_at_once() {
+fn unaffordable_split_moves_the_ladder_on_at_once() {
     let mut fleet = granted(tokens(600));
     let epic = fleet.goal(plan_of(&[task("T1.1", json!({"maxAttempts": 2}))]));
     let worker = fleet.worker(epic, "T1.1");
@@ -162,7 +162,7 @@ fn where_a_cut_cannot_be_paid_the_ladder_goes_on_at_once() {
 }
 
 #[test]
-fn what_an_orchestrator_that_ends_has_set_aside_counts_as_spent() {
+fn reservation_of_an_ending_orchestrator_counts_as_spent() {
     let mut fleet = granted(tokens(worst(3).tokens));
     fleet.op(&human(), wish());
     let asked = only(&fleet).clone();

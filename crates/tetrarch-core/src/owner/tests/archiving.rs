@@ -27,7 +27,7 @@ fn working() -> (Fleet, AgentId, RunId) {
 }
 
 #[test]
-fn a_run_that_ended_is_to_be_kept_until_it_is_and_overdue_after_its_writer_had_its_time() {
+fn ended_run_is_archived_and_overdue_after_its_writers_grace() {
     let (mut fleet, agent, run) = working();
     let session = fleet.agent(&agent).session.unwrap();
     assert_eq!(unarchived(&fleet.records, fleet.now), [], "it has not ended");
@@ -47,7 +47,7 @@ fn a_run_that_ended_is_to_be_kept_until_it_is_and_overdue_after_its_writer_had_i
 }
 
 #[test]
-fn where_a_journal_is_kept_is_said_once_and_of_ended_runs_only() {
+fn archive_location_is_recorded_once_for_ended_runs_only() {
     let (mut fleet, agent, run) = working();
     let before = fleet.ledger.len();
     assert!(fleet.one(kept(run, "a")).records.is_empty(), "it has not ended");
@@ -66,7 +66,7 @@ fn where_a_journal_is_kept_is_said_once_and_of_ended_runs_only() {
 }
 
 #[test]
-fn a_lost_run_and_one_that_was_given_up_are_kept_too() {
+fn lost_and_abandoned_runs_are_archived_too() {
     let (mut fleet, agent, lost) = working();
     fleet.report(&agent, Report::Crashed { cause: "signal 9".to_owned() });
     let next = fleet.run_of(&agent);
@@ -81,7 +81,7 @@ fn a_lost_run_and_one_that_was_given_up_are_kept_too() {
 }
 
 #[test]
-fn many_are_kept_in_portions_those_that_ended_first_at_first() {
+fn archiving_is_portioned_oldest_end_first() {
     let (mut fleet, agent, run) = working();
     fleet.end(&agent, success("done"));
     let (sample, status) =

@@ -56,7 +56,7 @@ fn findings(count: usize, bytes: usize) -> RunResult {
 }
 
 #[test]
-fn a_request_that_no_commit_has_room_for_is_refused_once_and_for_all() {
+fn request_exceeding_any_commit_is_refused_for_good() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let wanted = request(epic, "T1.1", vec![large(400_000)]);
     let input = fleet.asking(&po().into(), RequestBody::Spawn(wanted));
@@ -80,7 +80,7 @@ fn a_request_that_no_commit_has_room_for_is_refused_once_and_for_all() {
 }
 
 #[test]
-fn a_report_is_never_refused_for_its_size_but_cut() {
+fn oversized_report_is_cut_not_refused() {
     let (mut fleet, epic) =
         Fleet::with_goal(plan_of(&[task("T1.1", json!({"review": {"domain": "api"}}))]));
     let worker = fleet.worker(epic, "T1.1");
@@ -114,7 +114,7 @@ fn a_report_is_never_refused_for_its_size_but_cut() {
 }
 
 #[test]
-fn a_question_is_cut_too() {
+fn oversized_question_is_cut() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&worker);
@@ -127,7 +127,7 @@ fn a_question_is_cut_too() {
 }
 
 #[test]
-fn a_result_that_still_does_not_fit_is_noted_without_its_texts() {
+fn result_that_still_does_not_fit_is_recorded_without_texts() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = fleet.worker(epic, "T1.1");
     // A plan whose event alone is near the bound.
@@ -147,7 +147,7 @@ fn heavy(fleet: &mut Fleet, epic: EpicId) -> Input {
 }
 
 #[test]
-fn a_group_is_full_by_its_number_only_when_something_was_written() {
+fn group_is_full_by_count_only_after_a_write() {
     let mut records = Records::default();
     let mut group = Group::default();
     for inputs in 1..=COMMIT_INPUTS_MAX + 1 {
@@ -164,7 +164,7 @@ fn a_group_is_full_by_its_number_only_when_something_was_written() {
 }
 
 #[test]
-fn a_group_is_full_by_what_is_written_and_not_by_what_stands_in_its_plans() {
+fn group_is_full_by_what_is_written_not_by_its_plans() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let mut standing = fleet.node(epic, "T1.2").clone();
     standing.findings = vec![long(STEP_BYTES_MAX / 2)];
@@ -188,7 +188,7 @@ fn a_group_is_full_by_what_is_written_and_not_by_what_stands_in_its_plans() {
 }
 
 #[test]
-fn a_group_is_full_before_it_is_too_large() {
+fn group_is_full_before_it_is_too_large() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let mut group = Group::default();
     let mut records = fleet.records.clone();

@@ -29,7 +29,7 @@ fn ninety() -> (Fleet, EpicId) {
 }
 
 #[test]
-fn shares_are_equal_and_the_unspent_comes_back() {
+fn shares_are_equal_and_unspent_budget_returns() {
     let (mut fleet, epic) = ninety();
     let first = fleet.worker(epic, "T1.1");
     assert_eq!(fleet.agent(&first).account.limit.tokens, Some(30));
@@ -45,7 +45,7 @@ fn shares_are_equal_and_the_unspent_comes_back() {
 }
 
 #[test]
-fn what_one_request_grants_is_not_free_for_its_next_child() {
+fn budget_granted_by_one_request_is_not_free_for_the_next_child() {
     let (mut fleet, epic) = ninety();
     let mut half = wish(Role::Worker);
     half.budget.tokens = Some(50);
@@ -55,7 +55,7 @@ fn what_one_request_grants_is_not_free_for_its_next_child() {
 }
 
 #[test]
-fn a_lost_run_is_charged_with_what_is_known_of_it() {
+fn lost_run_is_charged_its_known_usage() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&agent);
@@ -76,7 +76,7 @@ fn a_lost_run_is_charged_with_what_is_known_of_it() {
 }
 
 #[test]
-fn a_sponsored_childs_grant_is_carved_out_of_its_specialists() {
+fn sponsored_childs_grant_comes_from_its_specialist() {
     let (mut fleet, epic) = ninety();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let answer = fleet.sponsored(epic, &specialist);
@@ -100,7 +100,7 @@ fn journal(holder: &AgentId, run: RunId, charge: u64, ended: bool) -> Input {
 }
 
 #[test]
-fn a_lost_runs_journal_says_what_it_used_and_its_next_session_is_charged_beside_it() {
+fn lost_runs_journal_settles_it_beside_its_next_session() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let lost = fleet.run_of(&agent);
@@ -118,7 +118,7 @@ fn a_lost_runs_journal_says_what_it_used_and_its_next_session_is_charged_beside_
 }
 
 #[test]
-fn an_ended_childs_slot_is_free_at_once_and_its_grant_when_its_journal_is_read() {
+fn ended_childs_slot_is_freed_at_once_and_its_grant_when_settled() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let lost = fleet.run_of(&agent);
@@ -144,7 +144,7 @@ fn an_ended_childs_slot_is_free_at_once_and_its_grant_when_its_journal_is_read()
 }
 
 #[test]
-fn what_is_unsettled_below_an_agent_that_ends_is_settled_above_it() {
+fn unsettled_usage_below_an_ended_agent_is_settled_above_it() {
     let (mut fleet, epic) = ninety();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -159,7 +159,7 @@ fn what_is_unsettled_below_an_agent_that_ends_is_settled_above_it() {
 }
 
 #[test]
-fn no_more_lost_runs_are_kept_than_there_is_room_for() {
+fn kept_lost_runs_are_bounded() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     for life in 0..OWED_MAX + 2 {
@@ -169,7 +169,7 @@ fn no_more_lost_runs_are_kept_than_there_is_room_for() {
 }
 
 #[test]
-fn an_agent_with_children_draws_as_much_as_is_free() {
+fn agent_with_children_draws_at_most_what_is_free() {
     let (mut fleet, epic) = ninety();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let run = fleet.run_of(&specialist);
@@ -192,7 +192,7 @@ fn an_agent_with_children_draws_as_much_as_is_free() {
 }
 
 #[test]
-fn one_that_has_no_children_has_drawn_all_of_it() {
+fn childless_agent_has_drawn_everything() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&agent);
@@ -202,7 +202,7 @@ fn one_that_has_no_children_has_drawn_all_of_it() {
 }
 
 #[test]
-fn whoever_stands_above_hears_that_most_is_used() {
+fn parent_is_told_when_most_of_a_grant_is_used() {
     let (mut fleet, epic) = ninety();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -217,7 +217,7 @@ fn whoever_stands_above_hears_that_most_is_used() {
 }
 
 #[test]
-fn a_run_that_its_host_ended_for_its_grant_has_exceeded_it() {
+fn run_ended_by_its_host_for_budget_has_exceeded_it() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&agent);

@@ -110,7 +110,7 @@ fn applied() -> ApplyOutcome {
 }
 
 #[test]
-fn what_a_human_approves_is_merged_once() {
+fn human_approved_change_is_merged_once() {
     let (mut fleet, epic, [worker, _]) = working();
     let (entry, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     assert!(entry.tells(EventKind::ChangeProposed));
@@ -146,7 +146,7 @@ fn what_a_human_approves_is_merged_once() {
 }
 
 #[test]
-fn no_agent_says_yes_and_nobody_for_what_they_did_not_see() {
+fn agent_may_not_approve_and_nobody_may_approve_unseen() {
     let (mut fleet, _, [worker, other]) = working();
     let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     for by in [worker.clone(), other, po(), AgentId::Ho(HostName::new("h1").unwrap())] {
@@ -167,7 +167,7 @@ fn no_agent_says_yes_and_nobody_for_what_they_did_not_see() {
 }
 
 #[test]
-fn a_yes_counts_until_its_time_is_over() {
+fn approval_expires() {
     let (mut fleet, _, [one, other]) = working();
     let (_, first) = change(&mut fleet, &one, made(&["src/a"]));
     let (_, second) = change(&mut fleet, &other, made(&["src/b"]));
@@ -188,7 +188,7 @@ fn a_yes_counts_until_its_time_is_over() {
 }
 
 #[test]
-fn a_no_is_final_and_says_why() {
+fn denial_is_final_and_has_its_reason() {
     let (mut fleet, _, [worker, _]) = working();
     let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     let verdict = GateVerdict::Deny;
@@ -206,7 +206,7 @@ fn a_no_is_final_and_says_why() {
 }
 
 #[test]
-fn what_conflicts_may_be_approved_again() {
+fn conflicting_change_may_be_approved_again() {
     let (mut fleet, _, [worker, _]) = working();
     let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     ask(&mut fleet, approve(&waits));
@@ -224,7 +224,7 @@ fn what_conflicts_may_be_approved_again() {
 }
 
 #[test]
-fn a_host_that_begins_anew_is_ordered_again_and_another_may_not_answer() {
+fn apply_order_is_repeated_to_a_new_host_life_and_only_it_answers() {
     let (mut fleet, _, [worker, other]) = working();
     let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     let (_, merged) = change(&mut fleet, &other, made(&["src/b"]));
@@ -251,7 +251,7 @@ fn a_host_that_begins_anew_is_ordered_again_and_another_may_not_answer() {
 }
 
 #[test]
-fn nothing_is_ordered_of_a_host_that_is_not_there() {
+fn absent_host_gets_no_apply_order() {
     let (mut fleet, _, [worker, _]) = working();
     let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     ask(&mut fleet, approve(&waits));
@@ -262,7 +262,7 @@ fn nothing_is_ordered_of_a_host_that_is_not_there() {
 }
 
 #[test]
-fn a_later_change_of_the_same_work_takes_the_place_of_an_earlier_one() {
+fn later_change_of_the_same_work_replaces_the_earlier() {
     let (mut fleet, _, [worker, other]) = working();
     let (_, beside) = change(&mut fleet, &other, made(&["src/b"]));
     let (_, first) = change(&mut fleet, &worker, made(&["src/a"]));
@@ -279,7 +279,7 @@ fn a_later_change_of_the_same_work_takes_the_place_of_an_earlier_one() {
 }
 
 #[test]
-fn what_is_out_of_scope_is_refused_and_the_third_time_people_look() {
+fn out_of_scope_change_is_refused_and_the_third_alerts_people() {
     let (mut fleet, epic, [worker, _]) = working();
     let mut reviews = Vec::new();
     for (turn, file) in ["lib/a", "*", "src/../lib"].into_iter().enumerate() {
@@ -301,7 +301,7 @@ fn what_is_out_of_scope_is_refused_and_the_third_time_people_look() {
 }
 
 #[test]
-fn what_somebody_else_holds_is_not_applied_while_they_do() {
+fn change_on_a_foreign_reservation_is_not_applied() {
     let (mut fleet, _, [worker, other]) = working();
     let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
     ask(&mut fleet, approve(&waits));
@@ -318,7 +318,7 @@ fn what_somebody_else_holds_is_not_applied_while_they_do() {
 }
 
 #[test]
-fn what_a_reviewer_changed_is_not_proposed() {
+fn reviewers_own_change_is_not_proposed() {
     let plan = plan_of(&[task("T1.1", json!({"review": {"domain": "api"}}))]);
     let (mut fleet, epic) = Fleet::with_goal(plan);
     let worker = fleet.worker(epic, "T1.1");
@@ -349,7 +349,7 @@ fn needing_two() -> (Fleet, AgentId, Change) {
 }
 
 #[test]
-fn two_people_have_to_approve_and_the_same_one_counts_once() {
+fn two_distinct_people_must_approve() {
     let (mut fleet, _, waits) = needing_two();
     let answer = fleet.op(&person("Ada"), approve(&waits));
     assert_eq!(answer.error, None, "{answer:?}");
@@ -373,7 +373,7 @@ fn two_people_have_to_approve_and_the_same_one_counts_once() {
 }
 
 #[test]
-fn after_a_conflict_both_have_to_approve_again() {
+fn conflict_requires_both_approvals_again() {
     let (mut fleet, _, waits) = needing_two();
     for name in ["Ada", "Ben"] {
         assert_eq!(fleet.op(&person(name), approve(&waits)).error, None);
@@ -390,7 +390,7 @@ fn after_a_conflict_both_have_to_approve_again() {
 }
 
 #[test]
-fn another_change_of_the_same_work_begins_without_the_approvals_of_the_first() {
+fn replacing_change_starts_without_earlier_approvals() {
     let (mut fleet, worker, waits) = needing_two();
     assert_eq!(fleet.op(&person("Ada"), approve(&waits)).error, None);
     let (_, second) = change(&mut fleet, &worker, made(&["src/a", "src/b"]));

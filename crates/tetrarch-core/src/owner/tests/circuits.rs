@@ -26,7 +26,7 @@ fn dies(fleet: &mut Fleet, worker: &AgentId, times: usize) -> Entry {
 }
 
 #[test]
-fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
+fn too_many_deaths_open_the_parents_circuit_with_one_alert() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let (worker, other) = (fleet.worker(epic, "T1.1"), fleet.worker(epic, "T1.2"));
     let borne = dies(&mut fleet, &worker, 3);
@@ -71,7 +71,7 @@ fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
 }
 
 #[test]
-fn a_task_that_fails_again_and_again_opens_the_circuit_however_slowly() {
+fn repeatedly_failing_task_opens_the_circuit_at_any_pace() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let slowly = |fleet: &mut Fleet| {
@@ -90,7 +90,7 @@ fn a_task_that_fails_again_and_again_opens_the_circuit_however_slowly() {
 }
 
 #[test]
-fn whoever_is_above_is_told_of_an_open_circuit() {
+fn ancestors_are_told_of_an_open_circuit() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();

@@ -86,7 +86,7 @@ pub(super) fn nodes(fleet: &Fleet, epic: EpicId) -> Vec<String> {
 }
 
 #[test]
-fn a_goal_without_a_plan_begins_with_the_one_that_was_made_for_it() {
+fn goal_without_a_plan_starts_with_the_generated_one() {
     let mut fleet = ready();
     let reply = fleet.op(&human(), wish());
     assert_eq!((reply.error, reply.version), (None, None));
@@ -115,7 +115,7 @@ fn a_goal_without_a_plan_begins_with_the_one_that_was_made_for_it() {
 }
 
 #[test]
-fn a_goal_that_was_planned_is_in_the_trace_of_whoever_gave_it() {
+fn planned_goal_stays_in_its_givers_trace() {
     let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     let mut fleet = ready();
     let asked = fleet.ask(&human(), RequestBody::Op(wish()));
@@ -127,7 +127,7 @@ fn a_goal_that_was_planned_is_in_the_trace_of_whoever_gave_it() {
 }
 
 #[test]
-fn a_goal_of_which_no_valid_plan_was_made_is_one_task() {
+fn goal_without_a_valid_generated_plan_is_one_task() {
     for answer in [None, Some("{}"), Some("no"), Some(&*a_cut().to_string())] {
         let mut fleet = ready();
         let epic = fleet.op(&human(), wish()).epic.unwrap();
@@ -143,7 +143,7 @@ fn a_goal_of_which_no_valid_plan_was_made_is_one_task() {
 }
 
 #[test]
-fn without_a_planner_a_goal_is_one_task_at_once() {
+fn goal_without_a_planner_is_one_task_at_once() {
     let mut fleet = Fleet::ready();
     let reply = fleet.op(&human(), wish());
     assert_eq!((reply.error, reply.version), (None, Some(1)));
@@ -152,7 +152,7 @@ fn without_a_planner_a_goal_is_one_task_at_once() {
 }
 
 #[test]
-fn a_goal_that_nobody_may_give_is_not_planned() {
+fn unauthorized_goal_is_not_planned() {
     let mut fleet = ready();
     let Op::GoalCreate { plan, .. } = wish() else { panic!() };
     let other = crate::id::ProjectName::new("other").unwrap();
@@ -205,7 +205,7 @@ fn standing(fleet: &Fleet, worker: &AgentId) -> AssignmentStatus {
 }
 
 #[test]
-fn the_planner_is_told_the_last_words_of_the_journal() {
+fn planner_is_told_the_last_words_of_the_journal() {
     let (mut fleet, _, worker) = worn_out(json!({}));
     fleet.now = fleet.now + Millis::from_secs(40 * 60);
     let words = vec!["log: the port is taken".to_owned(), "x".repeat(100_000)];
@@ -219,7 +219,7 @@ fn the_planner_is_told_the_last_words_of_the_journal() {
 }
 
 #[test]
-fn when_asking_did_not_help_the_planner_is_asked_and_nobody_else_meanwhile() {
+fn planner_alone_is_asked_after_the_agent_failed_to_help() {
     let (mut fleet, epic, worker) = worn_out(json!({"objective": "find the leak"}));
     let entry = oversee(&mut fleet);
     let planning = only(&fleet).clone();
@@ -240,7 +240,7 @@ fn when_asking_did_not_help_the_planner_is_asked_and_nobody_else_meanwhile() {
 }
 
 #[test]
-fn a_task_is_cut_as_proposed_after_its_attempt_is_ended() {
+fn task_is_split_as_proposed_after_its_attempt_ends() {
     let (mut fleet, epic, worker, id) = asked();
     let before = fleet.records.plans[&epic].version;
     let entry = propose(&mut fleet, id, Some(&a_cut().to_string()));
@@ -274,7 +274,7 @@ fn a_task_is_cut_as_proposed_after_its_attempt_is_ended() {
 }
 
 #[test]
-fn parts_are_done_as_their_task_would_have_been() {
+fn split_parts_inherit_their_tasks_completion_rules() {
     let fields = json!({"domain": "api", "role": "specialist", "keyFacts": ["it is cold"],
         "scopePaths": ["src"], "maxAttempts": 3, "outputSchema": {"type": "object"}});
     let mut fleet = ready();
@@ -297,7 +297,7 @@ fn parts_are_done_as_their_task_would_have_been() {
 }
 
 #[test]
-fn where_the_planner_is_no_help_the_ladder_goes_on_at_once() {
+fn unhelpful_planner_moves_the_ladder_on_at_once() {
     let none = json!({"diagnosis": "it waits for a key", "subtasks": []}).to_string();
     for answer in [None, Some("{}"), Some(&*none)] {
         for (attempts, rung) in [(2, "reassign: "), (1, "escalate: ")] {
@@ -316,7 +316,7 @@ fn where_the_planner_is_no_help_the_ladder_goes_on_at_once() {
 }
 
 #[test]
-fn a_subtask_is_never_cut_and_neither_is_anything_without_a_planner() {
+fn subtask_is_never_split_nor_is_anything_without_a_planner() {
     let mut subtask = task("T1.1", json!({}));
     subtask["subtasks"] = json!([{"id": "S1.1.1", "name": "s", "acceptance": ["a"]}]);
     let mut fleet = ready();
@@ -338,7 +338,7 @@ fn a_subtask_is_never_cut_and_neither_is_anything_without_a_planner() {
 }
 
 #[test]
-fn an_answer_for_what_changed_meanwhile_is_dropped_and_asked_again() {
+fn outdated_answer_is_dropped_and_asked_again() {
     let (mut fleet, epic, worker, first) = asked();
     let run = fleet.run_of(&worker);
     let update = "{\"status\": \"in_progress\", \"summary\": \"it goes on\"}".to_owned();
@@ -380,7 +380,7 @@ fn an_answer_for_what_changed_meanwhile_is_dropped_and_asked_again() {
 }
 
 #[test]
-fn what_was_asked_is_forgotten_with_what_it_was_about() {
+fn planner_question_is_forgotten_with_its_subject() {
     let (mut fleet, _, _, id) = asked();
     propose(&mut fleet, id, None);
     fleet.now = fleet.now + fleet.policy.kept.ended + Millis(1);
@@ -393,7 +393,7 @@ proptest! {
 
     // Every commit is checked by the fleet: whatever is answered, the plan of record stays valid.
     #[test]
-    fn whatever_is_answered_about_a_goal_its_plan_is_valid(
+    fn any_answer_about_a_goal_leaves_a_valid_plan(
         answer in proptest::option::of(any_answer(Purpose::Plan)),
         text in proptest::option::of("\\PC*"),
     ) {
@@ -406,7 +406,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_answered_about_a_task_its_plan_is_valid(
+    fn any_answer_about_a_task_leaves_a_valid_plan(
         answer in proptest::option::of(any_answer(Purpose::Split)),
     ) {
         let (mut fleet, epic, _, id) = asked();

@@ -36,7 +36,7 @@ fn does(fleet: &mut Fleet, epic: EpicId, on: &str, result: RunResult) {
 }
 
 #[test]
-fn every_level_hands_over_once_it_is_settled_and_not_before() {
+fn every_level_hands_over_only_once_settled() {
     let (mut fleet, epic) = Fleet::with_goal(small());
     does(&mut fleet, epic, "S1.1.1", told("one"));
     let first = left(&fleet, epic, "S1.1.1").unwrap().clone();
@@ -71,7 +71,7 @@ fn every_level_hands_over_once_it_is_settled_and_not_before() {
 }
 
 #[test]
-fn work_that_is_not_done_hands_over_too() {
+fn unfinished_work_hands_over_too() {
     let (mut fleet, epic) = Fleet::with_goal(small());
     let worker = fleet.worker(epic, "T1.2");
     let run = fleet.run_of(&worker);
@@ -105,7 +105,7 @@ fn work_that_is_not_done_hands_over_too() {
 }
 
 #[test]
-fn somebody_else_s_word_hands_over_with_its_reason() {
+fn manual_completion_hands_over_with_its_reason() {
     let (mut fleet, epic) = Fleet::with_goal(small());
     let key = format!("{}{}", "ghp_", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let done = Completion {
@@ -122,7 +122,7 @@ fn somebody_else_s_word_hands_over_with_its_reason() {
 }
 
 #[test]
-fn a_handoff_has_its_bounds_and_a_goal_that_is_given_up_sums_up_what_there_is() {
+fn handoff_is_bounded_and_a_cancelled_goal_summarizes_what_exists() {
     let (mut fleet, epic) = Fleet::with_goal(small());
     let evidence = Evidence { files: vec!["f".repeat(1_000); 100], ..Evidence::default() };
     let large = RunResult { evidence, ..told(&"x".repeat(SUMMARY_BYTES_MAX)) };

@@ -86,7 +86,7 @@ fn alerts(entry: &Entry) -> usize {
 }
 
 #[test]
-fn every_state_ends_at_its_deadline_and_not_before() {
+fn every_state_ends_at_its_deadline_not_before() {
     use RunState::{AwaitingInput, Blocked, Cancelling, Compacting, Queued, Spawning};
     for (state, within, ends, node, told) in [
         (Queued, SHORT.spawning, RunState::Failed, NodeStatus::Queued, 0),
@@ -115,7 +115,7 @@ fn every_state_ends_at_its_deadline_and_not_before() {
 }
 
 #[test]
-fn a_run_at_work_has_no_deadline() {
+fn working_run_has_no_deadline() {
     let (mut fleet, _, worker, since) = standing(RunState::Running);
     assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
     assert_eq!(tick_at(&mut fleet, since + Millis::from_secs(86_000)).records, []);
@@ -123,7 +123,7 @@ fn a_run_at_work_has_no_deadline() {
 }
 
 #[test]
-fn people_are_reminded_of_what_they_paused_and_it_stays_paused() {
+fn people_are_reminded_of_a_paused_run_that_stays_paused() {
     let (mut fleet, _, worker, since) = standing(RunState::PausedByUser);
     let run = fleet.run_of(&worker);
     let mut due = since + SHORT.awaiting_input;
@@ -145,7 +145,7 @@ fn people_are_reminded_of_what_they_paused_and_it_stays_paused() {
 }
 
 #[test]
-fn an_answer_in_time_ends_the_waiting() {
+fn timely_answer_ends_the_wait() {
     let (mut fleet, _, worker, since) = standing(RunState::AwaitingInput);
     moved(&mut fleet, &worker, RunEvent::InputReceived);
     assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
@@ -153,7 +153,7 @@ fn an_answer_in_time_ends_the_waiting() {
 }
 
 #[test]
-fn a_stop_that_waits_for_a_summary_is_not_undone_by_the_summarys_deadline() {
+fn summary_deadline_does_not_undo_a_stop() {
     let (mut fleet, epic, worker, since) = standing(RunState::Compacting);
     moved(&mut fleet, &worker, RunEvent::CancelRequested);
     tick_at(&mut fleet, since + SHORT.compacting);
@@ -161,7 +161,7 @@ fn a_stop_that_waits_for_a_summary_is_not_undone_by_the_summarys_deadline() {
 }
 
 #[test]
-fn only_what_did_not_come_up_or_hung_is_charged() {
+fn only_startup_failures_and_hangs_are_charged() {
     for (state, charged) in [
         (RunState::Spawning, 1),
         (RunState::Compacting, 1),
@@ -176,7 +176,7 @@ fn only_what_did_not_come_up_or_hung_is_charged() {
 }
 
 #[test]
-fn a_run_whose_session_is_lost_waits_for_a_host_instead() {
+fn run_of_a_lost_session_waits_for_a_host() {
     let (mut fleet, _, worker, since) = standing(RunState::Blocked);
     fleet.report(&id("HO@h1"), Report::Gone { cause: "the host was stopped".to_owned() });
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline);
@@ -191,7 +191,7 @@ fn a_run_whose_session_is_lost_waits_for_a_host_instead() {
 }
 
 #[test]
-fn what_hangs_below_an_end_ends_with_it_children_first() {
+fn descendants_of_an_ended_agent_end_children_first() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     fleet.policy.deadlines = SHORT;
     fleet.policy.window = Millis(1_000);
@@ -205,7 +205,7 @@ fn what_hangs_below_an_end_ends_with_it_children_first() {
 }
 
 #[test]
-fn many_deadlines_are_acted_on_in_portions() {
+fn many_deadlines_are_handled_in_portions() {
     let mut fleet = Fleet::new();
     fleet.policy.max_children = usize::MAX;
     fleet.join("h1", "life1", 100);
@@ -239,7 +239,7 @@ fn many_deadlines_are_acted_on_in_portions() {
 }
 
 #[test]
-fn an_external_agent_that_does_not_come_back_is_given_up() {
+fn external_agent_that_does_not_return_is_given_up() {
     let mut fleet = Fleet::new();
     fleet.op(&human(), Op::ProjectCreate(create(true)));
     let swept = |fleet: &mut Fleet, epoch| {

@@ -6,7 +6,7 @@ use crate::request::Report;
 use crate::role::Role;
 
 #[test]
-fn whoever_asks_for_thousands_gets_three_and_is_one_alert() {
+fn agent_requesting_thousands_gets_three_and_one_alert() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let before = fleet.ledger.len();
     for _ in 0..1_000 {

@@ -26,7 +26,7 @@ fn host_of(fleet: &Fleet, agent: &AgentId) -> Option<String> {
 }
 
 #[test]
-fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
+fn agents_of_a_drained_host_move_and_new_ones_start_elsewhere() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let worker = fleet.worker(epic, "T1.1");
     let second = fleet.worker(epic, "T1.2");
@@ -53,7 +53,7 @@ fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
 }
 
 #[test]
-fn a_host_stays_drained_when_it_joins_again_until_that_is_undone() {
+fn rejoining_host_stays_drained_until_undone() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     drain(&mut fleet, "h1", false);
     gone(&mut fleet, &po());
@@ -70,7 +70,7 @@ fn a_host_stays_drained_when_it_joins_again_until_that_is_undone() {
 }
 
 #[test]
-fn only_people_drain_hosts_and_only_those_that_there_are() {
+fn only_people_drain_known_hosts() {
     let mut fleet = Fleet::ready();
     assert_eq!(drain(&mut fleet, "nowhere", false).error, Some(ErrorCode::NotFound));
     let host = HostName::new("h1").unwrap();
@@ -80,7 +80,7 @@ fn only_people_drain_hosts_and_only_those_that_there_are() {
 }
 
 #[test]
-fn orchestrators_take_no_place_and_agents_with_work_take_one_each() {
+fn only_agents_with_work_take_capacity() {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 2);
     for name in ["demo", "two", "three", "four"] {
@@ -100,7 +100,7 @@ fn orchestrators_take_no_place_and_agents_with_work_take_one_each() {
 }
 
 #[test]
-fn a_host_that_is_gone_and_has_no_agents_is_forgotten_and_may_come_again() {
+fn absent_empty_host_is_forgotten_and_may_rejoin() {
     let mut fleet = Fleet::ready();
     fleet.join("h2", "life1", 2);
     let forget = |fleet: &mut Fleet, agent: &str| {
@@ -134,7 +134,7 @@ fn a_host_that_is_gone_and_has_no_agents_is_forgotten_and_may_come_again() {
 }
 
 #[test]
-fn an_external_project_says_how_its_program_gets_a_credential() {
+fn external_project_reply_explains_its_credential() {
     let mut fleet = Fleet::new();
     let made = fleet.op(&human(), Op::ProjectCreate(create(true)));
     assert_eq!(made.error, None);

@@ -43,7 +43,7 @@ fn listed(fleet: &mut Fleet) -> Value {
 }
 
 #[test]
-fn a_conflict_names_the_holder_and_numbers_grow_also_over_a_release() {
+fn conflict_names_the_holder_and_tokens_grow_across_releases() {
     let (mut fleet, _, [one, other]) = two();
     let first = ask(&mut fleet, &one, &["src/**"], Mode::Exclusive);
     assert_eq!((first.error, &data(&first)["fencing"]), (None, &json!("1")), "{first:?}");
@@ -68,7 +68,7 @@ fn a_conflict_names_the_holder_and_numbers_grow_also_over_a_release() {
 }
 
 #[test]
-fn a_reservation_ends_at_its_time() {
+fn reservation_expires() {
     let (mut fleet, _, [one, other]) = two();
     let ttl = Millis(60_000);
     let got = fleet.op(&Principal::Agent(one), reserve(&["a"], Mode::Exclusive, Some(ttl)));
@@ -88,7 +88,7 @@ fn a_reservation_ends_at_its_time() {
 }
 
 #[test]
-fn a_reservation_ends_with_its_session_at_once() {
+fn reservation_ends_with_its_session() {
     let (mut fleet, _, [one, other]) = two();
     assert_eq!(ask(&mut fleet, &one, &["a"], Mode::Exclusive).error, None);
     fleet.report(&one, Report::Crashed { cause: "signal 9".to_owned() });
@@ -102,7 +102,7 @@ fn a_reservation_ends_with_its_session_at_once() {
 }
 
 #[test]
-fn what_is_wanted_is_bounded_and_a_sessions_own() {
+fn reservations_are_bounded_and_belong_to_a_session() {
     let (mut fleet, _, [one, other]) = two();
     let from = Principal::Agent(one.clone());
     let many = vec!["a"; LIST_MAX + 1];
@@ -157,7 +157,7 @@ fn what_is_wanted_is_bounded_and_a_sessions_own() {
 }
 
 #[test]
-fn projects_do_not_stand_in_each_others_way() {
+fn projects_do_not_conflict() {
     let (mut fleet, _, [one, _]) = two();
     assert_eq!(ask(&mut fleet, &one, &["**"], Mode::Exclusive).error, None);
     let project = ProjectName::new("other").unwrap();

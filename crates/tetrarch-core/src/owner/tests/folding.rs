@@ -11,7 +11,7 @@ use crate::error::ErrorCode;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::limits::{ENDED_CHILDREN_KEPT, FULL_EVENT_NODES_MAX};
-use crate::plan::folding::Ended;
+use crate::plan::folding::EndedChildren;
 use crate::plan::view::whole;
 use crate::plan::{NodeStatus, PlanEvent};
 use crate::request::{Report, RequestBody};
@@ -30,7 +30,7 @@ fn failed() -> RunResult {
     RunResult::ended(Outcome::Failure, "it broke")
 }
 
-fn ended(fleet: &Fleet, epic: EpicId) -> Ended {
+fn ended(fleet: &Fleet, epic: EpicId) -> EndedChildren {
     fleet.records.plans[&epic].folded.get(&node("P1")).copied().unwrap_or_default()
 }
 
@@ -52,7 +52,10 @@ fn ended_children_beyond_the_latest_leave_their_plan_and_are_counted() {
     ];
     assert!(keys.iter().all(|key| entry.dropped.contains(key)), "{:?}", entry.dropped);
     assert_eq!(fleet.records.nodes[&epic].len(), 2 + ENDED_CHILDREN_KEPT);
-    assert_eq!(ended(&fleet, epic), Ended { done: 1, highest: 2, ..Ended::default() });
+    assert_eq!(
+        ended(&fleet, epic),
+        EndedChildren { done: 1, highest: 2, ..EndedChildren::default() }
+    );
     let counts = entry.plans[0].counts;
     assert_eq!((counts.done, counts.queued), (KEPT + 1, 1), "the counts have all of them");
     let percent = fleet.records.goal_states[&epic].percent;
@@ -69,7 +72,10 @@ fn children_that_failed_keep_nobody_from_asking_and_leave_as_given_up() {
     for _ in 0..3 {
         child(&mut fleet, epic, success("done"));
     }
-    assert_eq!(ended(&fleet, epic), Ended { failed: 3, highest: 4, ..Ended::default() });
+    assert_eq!(
+        ended(&fleet, epic),
+        EndedChildren { failed: 3, highest: 4, ..EndedChildren::default() }
+    );
     let last = fleet.ledger.last().unwrap();
     let given_up = last.plans[0].changes.iter().find(|change| change.node == node("T1.4")).unwrap();
     assert_eq!((given_up.from, given_up.to), (Some(NodeStatus::Blocked), NodeStatus::Cancelled));
@@ -132,7 +138,7 @@ fn what_leaves_a_plan_is_counted_once_and_only_when_it_has_ended() {
         assert!(!found.is_empty());
         format!("{found:?}")
     };
-    let plan = |entry: &mut Entry, change: &dyn Fn(&mut Ended)| {
+    let plan = |entry: &mut Entry, change: &dyn Fn(&mut EndedChildren)| {
         for record in &mut entry.records {
             if let Record::Plan(plan) = record {
                 plan.folded.values_mut().for_each(change);

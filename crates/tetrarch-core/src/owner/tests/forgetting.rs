@@ -41,7 +41,7 @@ fn tick_at(fleet: &mut Fleet, at: BusTime) -> Entry {
 }
 
 #[test]
-fn what_ended_is_forgotten_after_its_time_and_not_before() {
+fn ended_record_is_forgotten_after_its_retention() {
     let (mut fleet, epic, worker) = done();
     let run = fleet.run_of(&worker);
     let since = fleet.agent(&worker).since;
@@ -72,7 +72,7 @@ fn more_runs(fleet: &mut Fleet, run: RunId, count: u64, apart: Millis) {
 }
 
 #[test]
-fn what_is_ended_beyond_the_number_is_forgotten_before_its_time_but_not_at_once() {
+fn ended_records_above_the_limit_are_forgotten_early_with_a_grace() {
     let (mut fleet, _, worker) = done();
     let run = fleet.run_of(&worker);
     let since = fleet.records.run_status[&run].since;
@@ -95,7 +95,7 @@ fn what_is_ended_beyond_the_number_is_forgotten_before_its_time_but_not_at_once(
 }
 
 #[test]
-fn a_closed_goal_goes_with_its_plan_when_nothing_belongs_to_it_any_more() {
+fn closed_goal_is_forgotten_with_its_plan_once_unreferenced() {
     let (mut fleet, epic, worker) = done();
     let since = fleet.records.goal_states[&epic].since;
     let late = BusTime(since.0 + KEPT.goals.0 + 1);
@@ -113,7 +113,7 @@ fn a_closed_goal_goes_with_its_plan_when_nothing_belongs_to_it_any_more() {
 }
 
 #[test]
-fn an_open_goal_stays_however_old_it_is() {
+fn open_goal_is_never_forgotten() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     fleet.policy.kept = KEPT;
     tick_at(&mut fleet, BusTime(1_000 * KEPT.goals.0));
@@ -121,7 +121,7 @@ fn an_open_goal_stays_however_old_it_is() {
 }
 
 #[test]
-fn names_that_are_used_again_keep_their_epochs() {
+fn reused_names_keep_their_epochs() {
     let mut fleet = Fleet::ready();
     fleet.policy.kept = KEPT;
     let agent = po();
@@ -133,7 +133,7 @@ fn names_that_are_used_again_keep_their_epochs() {
 }
 
 #[test]
-fn many_are_forgotten_in_portions_and_more_ticks_follow_when_they_fall_behind() {
+fn forgetting_is_portioned_and_catches_up_with_more_ticks() {
     let (mut fleet, _, worker) = done();
     let run = fleet.run_of(&worker);
     more_runs(&mut fleet, run, 300, Millis(0));
@@ -164,7 +164,7 @@ fn snapshot(through: u64, part: &str) -> Snapshot {
 }
 
 #[test]
-fn a_snapshot_names_the_parts_it_replaces_and_an_older_one_counts_for_nothing() {
+fn snapshot_lists_replaced_parts_and_an_older_one_is_ignored() {
     let mut fleet = Fleet::ready();
     let take = |through, part| Input::Snapshot(Box::new(snapshot(through, part)), Due::Entries);
     fleet.one(take(1, "a"));
@@ -179,7 +179,7 @@ fn a_snapshot_names_the_parts_it_replaces_and_an_older_one_counts_for_nothing() 
 }
 
 #[test]
-fn people_are_told_when_the_ledger_is_trimmed_before_its_time() {
+fn early_ledger_trimming_alerts_people() {
     let mut fleet = Fleet::ready();
     let entry = fleet.one(Input::TrimmedEarly { through: 7, bytes: 9, limit: 10 });
     let told = &entry.events[0];

@@ -51,7 +51,7 @@ fn stands(fleet: &Fleet, epic: EpicId, ids: &[&str]) -> Vec<NodeStatus> {
 }
 
 #[test]
-fn every_pair_of_the_table_and_no_other() {
+fn goal_transitions_follow_the_table() {
     use GoalStatus::{Active, Archived, Cancelled, Completed, Paused};
     // How to come there, and what is legal from there.
     let rows = [
@@ -84,7 +84,7 @@ fn every_pair_of_the_table_and_no_other() {
 }
 
 #[test]
-fn people_go_and_the_owner_may_and_nobody_else() {
+fn only_people_and_the_owner_change_a_goal() {
     let mut fleet = Fleet::ready();
     let plan = || Box::new(equipped(schema::parse(&tasks(1)).unwrap()));
     let po = Principal::Agent(po());
@@ -112,7 +112,7 @@ fn people_go_and_the_owner_may_and_nobody_else() {
 }
 
 #[test]
-fn who_did_it_and_why_is_an_event_and_the_reason_has_a_bound() {
+fn goal_change_is_an_event_with_actor_and_bounded_reason() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let entry = does(&mut fleet, epic, Pause);
     let event = entry.events.iter().find(|event| event.kind == EventKind::GoalStatus).unwrap();
@@ -129,7 +129,7 @@ fn who_did_it_and_why_is_an_event_and_the_reason_has_a_bound() {
 }
 
 #[test]
-fn while_it_is_paused_nothing_new_begins_and_running_work_goes_on() {
+fn paused_goal_starts_nothing_and_running_work_goes_on() {
     let review = json!({"review": {"domain": "quality"}});
     let plan = plan_of(&[task("T1.1", json!({})), task("T1.2", review), task("T1.3", json!({}))]);
     let (mut fleet, epic) = Fleet::with_goal(plan);
@@ -160,7 +160,7 @@ fn while_it_is_paused_nothing_new_begins_and_running_work_goes_on() {
 }
 
 #[test]
-fn while_it_is_paused_the_overseer_sends_nothing() {
+fn paused_goal_gets_no_overseer_dispatch() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     does(&mut fleet, epic, Pause);
@@ -179,7 +179,7 @@ fn while_it_is_paused_the_overseer_sends_nothing() {
 }
 
 #[test]
-fn a_crash_while_it_is_paused_is_borne_and_the_last_result_reaches_it() {
+fn paused_goal_survives_a_crash_and_takes_its_last_result() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     does(&mut fleet, epic, Pause);
@@ -191,7 +191,7 @@ fn a_crash_while_it_is_paused_is_borne_and_the_last_result_reaches_it() {
 }
 
 #[test]
-fn a_cancelled_goal_stops_what_runs_children_first_and_gives_up_the_rest() {
+fn cancelled_goal_stops_runs_children_first_and_drops_the_rest() {
     let plan = plan_of(&[
         task("T1.1", json!({})),
         task("T1.2", json!({"deps": ["T1.1"]})),
@@ -223,7 +223,7 @@ fn a_cancelled_goal_stops_what_runs_children_first_and_gives_up_the_rest() {
 }
 
 #[test]
-fn cancelled_goal_keeps_how_far_it_came() {
+fn cancelled_goal_keeps_its_progress() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = fleet.worker(epic, "T1.1");
     fleet.end(&worker, success("done"));
@@ -236,7 +236,7 @@ fn cancelled_goal_keeps_how_far_it_came() {
 }
 
 #[test]
-fn what_does_not_end_in_time_ends_all_the_same() {
+fn run_outliving_the_cancel_deadline_is_ended() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     does(&mut fleet, epic, Cancel);
@@ -247,7 +247,7 @@ fn what_does_not_end_in_time_ends_all_the_same() {
 }
 
 #[test]
-fn a_death_after_the_cancellation_brings_nobody_back() {
+fn crash_after_cancellation_revives_nobody() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     does(&mut fleet, epic, Cancel);
@@ -257,7 +257,7 @@ fn a_death_after_the_cancellation_brings_nobody_back() {
 }
 
 #[test]
-fn work_under_review_and_work_that_people_are_asked_about_is_given_up_too() {
+fn cancellation_covers_reviewed_and_escalated_work() {
     let review = json!({"review": {"domain": "quality"}});
     let (mut fleet, epic) =
         Fleet::with_goal(plan_of(&[task("T1.1", review), task("T1.2", json!({}))]));
@@ -276,7 +276,7 @@ fn work_under_review_and_work_that_people_are_asked_about_is_given_up_too() {
 }
 
 #[test]
-fn a_reviewer_s_word_after_the_cancellation_changes_nothing() {
+fn review_after_cancellation_changes_nothing() {
     let review = json!({"review": {"domain": "quality"}});
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", review)]));
     let worker = fleet.worker(epic, "T1.1");
@@ -293,7 +293,7 @@ fn a_reviewer_s_word_after_the_cancellation_changes_nothing() {
 }
 
 #[test]
-fn people_and_the_overseer_each_have_their_word_on_urgency() {
+fn people_and_overseer_set_separate_priorities() {
     let mut fleet = Fleet::ready();
     let epic = fleet.goal(tasks(1));
     let said = |number| Some(Priority::new(number).unwrap());
@@ -315,7 +315,7 @@ fn people_and_the_overseer_each_have_their_word_on_urgency() {
 }
 
 #[test]
-fn the_largest_goal_is_cancelled_at_once_however_long_the_reason() {
+fn largest_goal_is_cancelled_at_once_with_any_reason() {
     let subtask = |n: usize, t: usize, s: usize| json!({"id": format!("S{n}.{t}.{s}"), "name": "n", "acceptance": ["x"]});
     let task_of = |n: usize, t: usize| {
         let below: Vec<_> = (1..=7).map(|s| subtask(n, t, s)).collect();
@@ -336,7 +336,7 @@ fn the_largest_goal_is_cancelled_at_once_however_long_the_reason() {
 }
 
 #[test]
-fn the_open_goals_of_a_retired_project_are_cancelled() {
+fn retiring_a_project_cancels_its_open_goals() {
     let (mut fleet, idle) = Fleet::with_goal(tasks(2));
     let busy = fleet.goal(tasks(1));
     fleet.worker(busy, "T1.1");
@@ -350,7 +350,7 @@ fn the_open_goals_of_a_retired_project_are_cancelled() {
 }
 
 #[test]
-fn a_goal_is_not_taken_by_a_request_with_its_id() {
+fn goal_id_reused_by_another_request_is_refused() {
     let mut fleet = Fleet::ready();
     let epic = fleet.goal(tasks(1));
     let before = fleet.records.goals[&epic].clone();

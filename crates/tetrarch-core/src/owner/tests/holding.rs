@@ -16,7 +16,7 @@ fn hold(fleet: &mut Fleet, key: RecordKey) {
 }
 
 #[test]
-fn a_request_that_would_change_one_is_refused_until_it_can_be_read() {
+fn requests_changing_held_records_are_unavailable() {
     let mut fleet = Fleet::ready();
     let other = ProjectName::new("other").unwrap();
     hold(&mut fleet, RecordKey::Project(other.clone()));
@@ -33,7 +33,7 @@ fn a_request_that_would_change_one_is_refused_until_it_can_be_read() {
 }
 
 #[test]
-fn whose_record_it_is_may_not_act_and_what_is_not_found_may_be_among_them() {
+fn requests_touching_held_records_are_unavailable() {
     let mut fleet = Fleet::ready();
     hold(&mut fleet, RecordKey::Agent(po()));
     let told = fleet.report(&po(), Report::Ready);
@@ -44,7 +44,7 @@ fn whose_record_it_is_may_not_act_and_what_is_not_found_may_be_among_them() {
 }
 
 #[test]
-fn what_is_no_request_goes_on_without_them() {
+fn non_request_inputs_ignore_held_records() {
     let mut fleet = Fleet::ready();
     hold(&mut fleet, RecordKey::Agent(AgentId::Go));
     let entry = fleet.one(Input::Started { epoch: 2, instance: "two".to_owned() });

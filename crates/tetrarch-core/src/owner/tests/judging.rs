@@ -53,7 +53,7 @@ fn configured() -> Planner {
 }
 
 #[test]
-fn a_goal_is_planned_by_its_projects_own_model_else_by_the_planner() {
+fn goal_is_planned_by_its_projects_model_or_else_the_planner() {
     let own = "openai m, profile orchestrator";
     let rows = [
         (None, None, None),
@@ -95,7 +95,7 @@ fn answered(fleet: &mut Fleet, answer: Option<&Value>) -> EpicId {
 }
 
 #[test]
-fn what_a_model_planned_for_it_is_reviewed_and_what_nobody_planned_is_not() {
+fn model_planned_work_is_reviewed_and_unplanned_work_is_not() {
     let plan = json!({"phases": [{"id": "P1", "name": "all", "tasks": [
         {"id": "T1.1", "name": "look", "acceptance": ["seen"]},
         {"id": "T1.2", "name": "tidy", "acceptance": ["tidy"], "subtasks": [
@@ -153,7 +153,7 @@ fn verdicts(entry: &Entry) -> Vec<&str> {
 }
 
 #[test]
-fn a_review_that_nobody_is_named_for_is_the_orchestrators_own() {
+fn unassigned_review_is_the_orchestrators() {
     let rows = [
         (None, json!({"review": true}), "default"),
         (Some(by_model()), json!({"review": true}), ORCHESTRATOR_PROFILE),
@@ -172,7 +172,7 @@ fn a_review_that_nobody_is_named_for_is_the_orchestrators_own() {
 }
 
 #[test]
-fn a_verdict_counts_once_and_each_result_is_judged_anew() {
+fn verdict_counts_once_per_result() {
     let (mut fleet, epic) = worked(Some(by_model()), json!({"review": true}));
     let (first, _) = reviewer(&mut fleet, epic);
     let run = fleet.run_of(&first);
@@ -190,7 +190,7 @@ fn a_verdict_counts_once_and_each_result_is_judged_anew() {
 }
 
 #[test]
-fn a_judgement_without_a_verdict_goes_the_way_there_is_without_and_costs_no_attempt() {
+fn judgement_without_verdict_falls_back_and_costs_no_attempt() {
     let (mut fleet, epic) = worked(Some(by_model()), json!({"review": true, "maxAttempts": 1}));
     let (own, _) = reviewer(&mut fleet, epic);
     let entry = fleet.end(&own, none());
@@ -210,7 +210,7 @@ fn a_judgement_without_a_verdict_goes_the_way_there_is_without_and_costs_no_atte
 }
 
 #[test]
-fn a_profile_that_the_plan_names_for_its_review_is_as_any_other() {
+fn plans_review_profile_is_an_ordinary_profile() {
     let fields = json!({
         "review": {"domain": "words", "profile": ORCHESTRATOR_PROFILE}, "maxAttempts": 1,
     });
@@ -221,7 +221,7 @@ fn a_profile_that_the_plan_names_for_its_review_is_as_any_other() {
 }
 
 #[test]
-fn whoever_judges_has_the_means_of_its_own_profile_alone() {
+fn judge_has_only_the_means_of_its_own_profile() {
     let fields = json!({"review": true, "tools": ["run"], "budget": {"tokens": 50_000}});
     let means = |profile| {
         let (mut fleet, epic) = worked(profile, fields.clone());
@@ -235,7 +235,7 @@ fn whoever_judges_has_the_means_of_its_own_profile_alone() {
 }
 
 #[test]
-fn a_task_that_stands_still_is_put_to_the_model_of_its_project() {
+fn stalled_task_is_put_to_its_projects_model() {
     let mut fleet = judged(by_model());
     let epic = fleet.goal(plan_of(&[task("T1.1", json!({}))]));
     fleet.worker(epic, "T1.1");

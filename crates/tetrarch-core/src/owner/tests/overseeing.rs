@@ -107,7 +107,7 @@ fn answer(fleet: &mut Fleet, question: QuestionId, text: &str) -> Option<ErrorCo
 }
 
 #[test]
-fn a_launch_is_the_first_dispatch_and_its_first_heartbeat_consumes_it() {
+fn launch_is_the_first_dispatch_and_its_heartbeat_consumes_it() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let wanted = request(epic, "T1.1", vec![wish(Role::Worker)]);
     let worker = fleet.spawn(&po(), wanted).spawned[0].agent.clone();
@@ -129,7 +129,7 @@ fn a_launch_is_the_first_dispatch_and_its_first_heartbeat_consumes_it() {
 }
 
 #[test]
-fn one_that_shows_nothing_is_asked_after_its_time_and_not_before() {
+fn silent_agent_is_asked_at_its_time_not_before() {
     let (mut fleet, _, worker) = working(2);
     let at = due(&fleet, &worker);
     assert_eq!(oversee(&mut fleet, before(at)).records, []);
@@ -148,7 +148,7 @@ fn one_that_shows_nothing_is_asked_after_its_time_and_not_before() {
 }
 
 #[test]
-fn two_ticks_at_one_moment_change_nothing_the_second_time() {
+fn second_tick_at_one_moment_changes_nothing() {
     let (mut fleet, _, worker) = working(1);
     fleet.policy.overseer.min_resend_interval = Millis(0);
     fleet.policy.overseer.backoff.max = Millis(0);
@@ -164,7 +164,7 @@ fn two_ticks_at_one_moment_change_nothing_the_second_time() {
 }
 
 #[test]
-fn nothing_is_sent_within_an_interval() {
+fn dispatches_keep_their_interval() {
     let (mut fleet, _, worker) = working(2);
     fleet.policy.overseer.idle_after = Millis(1);
     let mut sent = Vec::new();
@@ -183,7 +183,7 @@ fn nothing_is_sent_within_an_interval() {
 }
 
 #[test]
-fn what_did_not_arrive_is_sent_again_under_its_id() {
+fn unreceived_dispatch_is_resent_with_its_id() {
     let (mut fleet, _, worker) = working(2);
     let at = due(&fleet, &worker);
     let first = asked(&oversee(&mut fleet, at));
@@ -200,7 +200,7 @@ fn what_did_not_arrive_is_sent_again_under_its_id() {
 }
 
 #[test]
-fn another_agent_gets_it_when_asking_did_not_help() {
+fn work_is_reassigned_when_asking_did_not_help() {
     let (mut fleet, epic, worker) = working(2);
     let old = assignment(&fleet, &worker).id;
     let at = wear_out(&mut fleet, &worker);
@@ -214,7 +214,7 @@ fn another_agent_gets_it_when_asking_did_not_help() {
 }
 
 #[test]
-fn people_are_asked_when_all_else_is_used_up() {
+fn exhausted_ladder_escalates_to_people() {
     let (mut fleet, epic, worker) = working(1);
     let at = wear_out(&mut fleet, &worker);
     let entry = oversee(&mut fleet, at);
@@ -246,7 +246,7 @@ fn old_of(fleet: &Fleet, epic: EpicId) -> crate::id::AssignmentId {
 }
 
 #[test]
-fn an_answer_puts_the_node_back_in_the_queue_with_one_more_attempt() {
+fn answer_requeues_the_node_with_one_more_attempt() {
     for (attempts, allowed) in [(1, 2), (2, 2)] {
         let (mut fleet, epic, _, question) = escalated(attempts);
         assert_eq!(answer(&mut fleet, question, "it is in the vault"), None);
@@ -265,7 +265,7 @@ fn an_answer_puts_the_node_back_in_the_queue_with_one_more_attempt() {
 }
 
 #[test]
-fn an_answer_may_give_the_node_up() {
+fn answer_may_give_the_node_up() {
     let (mut fleet, epic, _, question) = escalated(1);
     assert_eq!(answer(&mut fleet, question, "cancel"), None);
     assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Cancelled);
@@ -273,7 +273,7 @@ fn an_answer_may_give_the_node_up() {
 }
 
 #[test]
-fn who_waits_is_not_idle() {
+fn waiting_agent_is_not_idle() {
     for event in [RunEvent::InputNeeded, RunEvent::UserPaused, RunEvent::CompactionStarted] {
         let (mut fleet, _, worker) = working(2);
         let (run, reason) = (fleet.run_of(&worker), String::new());
@@ -294,7 +294,7 @@ fn who_waits_is_not_idle() {
 }
 
 #[test]
-fn a_new_owner_listens_first() {
+fn new_owner_listens_first() {
     let (mut fleet, _, worker) = working(2);
     let at = due(&fleet, &worker);
     fleet.now = at;
@@ -308,7 +308,7 @@ fn a_new_owner_listens_first() {
 }
 
 #[test]
-fn an_owner_that_takes_over_decides_the_same() {
+fn succeeding_owner_decides_the_same() {
     let (mut fleet, _, worker) = working(1);
     let mut other = Records::default();
     for _ in 0..4 {
@@ -330,7 +330,7 @@ fn an_owner_that_takes_over_decides_the_same() {
 }
 
 #[test]
-fn people_may_have_it_looked_at_now_and_are_told_what_was_done() {
+fn manual_tick_reports_what_was_done() {
     let (mut fleet, _, worker) = working(2);
     let tick = |fleet: &mut Fleet, from: &Principal| {
         let body = RequestBody::Op(Op::OverseerTick(silence()));
@@ -347,7 +347,7 @@ fn people_may_have_it_looked_at_now_and_are_told_what_was_done() {
 }
 
 #[test]
-fn a_tick_looks_at_so_many_oldest_due_first_and_the_rest_comes_next() {
+fn tick_is_bounded_and_continues_oldest_due_first() {
     let (mut fleet, _, worker) = working(2);
     let one = assignment(&fleet, &worker).clone();
     // Copies that a tick looks at; nobody needs to be behind them.
@@ -385,7 +385,7 @@ fn a_tick_looks_at_so_many_oldest_due_first_and_the_rest_comes_next() {
 }
 
 #[test]
-fn what_was_sent_is_kept_so_far_and_forgotten_with_its_assignment() {
+fn dispatches_are_kept_bounded_and_forgotten_with_their_assignment() {
     let (mut fleet, _, worker) = working(2);
     let of = assignment(&fleet, &worker).id;
     for _ in 0..LIST_MAX + 3 {
@@ -415,7 +415,7 @@ fn diagnosed(diagnosis: Diagnosis) -> (Fleet, AgentId, String) {
 }
 
 #[test]
-fn the_end_of_the_journal_chooses_the_rung() {
+fn end_of_the_journal_chooses_the_rung() {
     for diagnosis in [Diagnosis::Unknown, Diagnosis::Slow] {
         let (fleet, worker, why) = diagnosed(diagnosis);
         assert_eq!(assignment(&fleet, &worker).recovery.retries, 1, "{why}");

@@ -94,7 +94,7 @@ fn ids(ids: impl IntoIterator<Item = NodeId>) -> Vec<String> {
 }
 
 #[test]
-fn a_replan_while_work_runs_keeps_it_and_its_answer_names_the_version() {
+fn replan_keeps_running_work_and_reports_its_version() {
     let chain = plan_of(&[
         task("T1.1", json!({})),
         task("T1.2", json!({"deps": ["T1.1"]})),
@@ -143,7 +143,7 @@ fn a_replan_while_work_runs_keeps_it_and_its_answer_names_the_version() {
 }
 
 #[test]
-fn go_people_and_appliers_apply_and_nobody_else() {
+fn only_owner_people_and_appliers_apply_a_plan() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = fleet.worker(epic, "T1.1");
     let others = [Principal::Agent(po()), Principal::Agent(worker)];
@@ -167,7 +167,7 @@ fn go_people_and_appliers_apply_and_nobody_else() {
 }
 
 #[test]
-fn a_sender_that_is_not_current_is_refused() {
+fn outdated_sender_is_refused() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let op = RequestBody::Op(Op::Plan(add(epic, "P1", json!({}))));
     let mut stale = fleet.ask(&go(), op);
@@ -177,7 +177,7 @@ fn a_sender_that_is_not_current_is_refused() {
 }
 
 #[test]
-fn every_code_is_given_with_what_it_is_about() {
+fn every_error_code_names_its_subject() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let version = fleet.version(epic);
     let other = EpicId(crate::id::Ulid(1));
@@ -237,7 +237,7 @@ fn only_the_plan_of_a_file_counts() {
 }
 
 #[test]
-fn a_split_task_is_done_when_its_parts_are() {
+fn split_task_is_done_when_its_parts_are() {
     let plan = plan_of(&[task("T1.1", json!({})), task("T1.2", json!({"deps": ["T1.1"]}))]);
     let (mut fleet, epic) = Fleet::with_goal(plan);
     let op = split(&fleet, epic, "T1.1", 2);
@@ -257,7 +257,7 @@ fn a_split_task_is_done_when_its_parts_are() {
 }
 
 #[test]
-fn go_splits_what_failed_and_what_people_were_asked_about() {
+fn owner_splits_failed_and_escalated_tasks() {
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", json!({"maxAttempts": 1}))]));
     let worker = fleet.worker(epic, "T1.1");
     let op = split(&fleet, epic, "T1.1", 2);
@@ -272,7 +272,7 @@ fn go_splits_what_failed_and_what_people_were_asked_about() {
 }
 
 #[test]
-fn an_escalation_that_a_change_settles_is_withdrawn() {
+fn escalation_settled_by_a_change_is_withdrawn() {
     let (mut fleet, epic, _, asked) = super::overseeing::escalated(2);
     let version = fleet.version(epic);
     let mut plan = plan_of(&[task("T1.1", json!({"maxAttempts": 2}))]);
@@ -286,7 +286,7 @@ fn an_escalation_that_a_change_settles_is_withdrawn() {
 }
 
 #[test]
-fn what_is_put_before_a_ready_task_is_waited_for() {
+fn ready_task_waits_for_inserted_predecessors() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     assert_eq!(fleet.status(epic, "T1.1"), NodeStatus::Queued);
     let plan = plan_of(&[task("T1.1", json!({"deps": ["T1.2"]})), task("T1.2", json!({}))]);
@@ -323,7 +323,7 @@ fn what_is_put_before_a_ready_task_is_waited_for() {
 }
 
 #[test]
-fn children_are_not_added_to_a_phase_that_was_given_up() {
+fn cancelled_phase_takes_no_children() {
     let plan = json!({"title": "goal", "phases": [
         {"id": "P1", "name": "one", "tasks": [task("T1.1", json!({}))]},
         {"id": "P2", "name": "two", "tasks": [task("T2.1", json!({}))]},
@@ -340,7 +340,7 @@ fn children_are_not_added_to_a_phase_that_was_given_up() {
 }
 
 #[test]
-fn two_changes_of_one_commit_make_one_version_and_the_second_sees_the_first() {
+fn two_changes_of_one_commit_make_one_version_in_order() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let version = fleet.version(epic);
     let plan = |name: &str| {
@@ -370,7 +370,7 @@ fn two_changes_of_one_commit_make_one_version_and_the_second_sees_the_first() {
 }
 
 #[test]
-fn a_change_is_told_rather_than_the_work_that_went_on_beside_it() {
+fn plan_change_event_wins_over_concurrent_work_events() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = fleet.worker(epic, "T1.1");
     let run = Some(fleet.run_of(&worker));
@@ -384,7 +384,7 @@ fn a_change_is_told_rather_than_the_work_that_went_on_beside_it() {
 }
 
 #[test]
-fn whoever_waits_for_what_ended_with_its_agent_is_put_to_people() {
+fn dependents_of_work_ended_with_its_agent_are_escalated() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();

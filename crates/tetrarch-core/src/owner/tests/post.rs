@@ -39,7 +39,7 @@ fn kinds(entry: &Entry) -> Vec<EventKind> {
 }
 
 #[test]
-fn a_goal_with_a_bad_plan_is_refused_with_the_code_for_that() {
+fn goal_with_an_invalid_plan_gets_its_own_code() {
     let mut fleet = Fleet::ready();
     for (kind, code, op) in [
         (MalformedKind::Plan, ErrorCode::InvalidPlan, "goal.create"),
@@ -58,7 +58,7 @@ fn a_goal_with_a_bad_plan_is_refused_with_the_code_for_that() {
 }
 
 #[test]
-fn the_writer_of_a_dead_letter_is_told_once_where_it_can_be_told() {
+fn writer_of_a_dead_letter_is_told_once_if_reachable() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = fleet.worker(epic, "T1.1");
     let gone = fleet.worker(epic, "T1.2");
@@ -94,7 +94,7 @@ fn the_writer_of_a_dead_letter_is_told_once_where_it_can_be_told() {
 }
 
 #[test]
-fn what_others_say_of_a_letter_is_cut_and_an_old_session_tells_nothing() {
+fn foreign_dead_letter_text_is_cut_and_old_session_ignored() {
     let mut fleet = Fleet::ready();
     let of = About { seq: 7, message: "m".repeat(9_000), topic: "t".repeat(9_000) };
     let long = SetAside { of, reason: "r".repeat(90_000), ..letter("", human(), None) };
@@ -109,7 +109,7 @@ fn what_others_say_of_a_letter_is_cut_and_an_old_session_tells_nothing() {
 }
 
 #[test]
-fn the_writer_of_mail_that_ends_unread_is_told() {
+fn writer_of_expired_unread_mail_is_told() {
     let mut fleet = Fleet::ready();
     let letter = Box::new(letter("info", human(), None));
     let entry = fleet.one(Input::Unread(po(), letter));
@@ -153,7 +153,7 @@ fn info() -> MailBody {
 }
 
 #[test]
-fn go_takes_reviews_and_information_and_its_place_moves_with_them() {
+fn owner_takes_reviews_and_info_and_moves_its_position() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker: Principal = fleet.worker(epic, "T1.1").into();
     let posted = to_go(&fleet, &worker, Some(epic), review("two tasks are one"));
@@ -175,7 +175,7 @@ fn go_takes_reviews_and_information_and_its_place_moves_with_them() {
 }
 
 #[test]
-fn go_tells_who_asked_that_mail_is_consumed_and_never_for_a_receipt() {
+fn owner_sends_receipts_on_request_but_never_for_receipts() {
     let mut fleet = Fleet::ready();
     let receipt = MailBody::Receipt(crate::mail::receipt::Receipt {
         of: about(3, "info"),
@@ -193,7 +193,7 @@ fn go_tells_who_asked_that_mail_is_consumed_and_never_for_a_receipt() {
 }
 
 #[test]
-fn what_go_does_not_take_is_set_aside_and_its_writer_told_what_to_do() {
+fn mail_the_owner_does_not_take_is_dead_lettered_with_next_step() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker: Principal = fleet.worker(epic, "T1.1").into();
     let answer = || MailBody::Answer { question: None, text: "yes".to_owned() };
@@ -231,7 +231,7 @@ fn what_go_does_not_take_is_set_aside_and_its_writer_told_what_to_do() {
 }
 
 #[test]
-fn a_death_is_blamed_on_what_was_in_hand_when_it_is_the_programs_own() {
+fn own_crash_is_blamed_on_the_message_in_hand() {
     for (cause, blamed) in [("signal 9", true), (HOST_RESTART, false)] {
         let (mut fleet, epic) = Fleet::with_goal(tasks(1));
         let worker = fleet.worker(epic, "T1.1");
@@ -263,7 +263,7 @@ fn oversee(fleet: &mut Fleet, worker: &AgentId) -> Entry {
 }
 
 #[test]
-fn somebody_elses_agents_are_left_alone_unless_allowed_and_that_is_said_once() {
+fn foreign_projects_mail_is_refused_once_unless_allowed() {
     let (mut fleet, worker) = foreign();
     let first = oversee(&mut fleet, &worker);
     assert_eq!(kinds(&first), [EventKind::Recovery]);

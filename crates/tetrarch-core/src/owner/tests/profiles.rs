@@ -35,7 +35,7 @@ fn bare() -> Value {
 }
 
 #[test]
-fn a_goal_without_any_profile_is_refused_and_nothing_is_kept() {
+fn goal_without_any_profile_is_refused_and_not_kept() {
     let mut fleet = Fleet::ready();
     let refused = give(&mut fleet, &bare());
     assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
@@ -51,7 +51,7 @@ fn a_goal_without_any_profile_is_refused_and_nothing_is_kept() {
 }
 
 #[test]
-fn a_goal_brings_new_profiles_and_changes_none_that_its_project_has() {
+fn goal_adds_new_profiles_and_changes_none() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "default");
     let brings = |argv: &str| {
@@ -106,7 +106,7 @@ fn every_node_without_a_profile_is_named_at_once() {
 }
 
 #[test]
-fn a_task_with_subtasks_needs_no_profile_of_its_own() {
+fn task_with_subtasks_needs_no_profile() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "coder");
     let subtask = json!({"id": "S1.1.1", "name": "a", "acceptance": ["a"], "profile": "coder"});
@@ -134,7 +134,7 @@ fn add(fleet: &mut Fleet, epic: EpicId, profile: Option<&str>, mode: PlanMode) -
 }
 
 #[test]
-fn a_change_or_a_draft_that_nobody_can_do_is_refused() {
+fn change_or_draft_without_a_usable_profile_is_refused() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "coder");
     let epic =
@@ -154,7 +154,7 @@ fn schedule(fleet: &mut Fleet, plan: &Value) -> OpReply {
 }
 
 #[test]
-fn a_schedule_that_nobody_can_do_is_refused() {
+fn schedule_without_a_usable_profile_is_refused() {
     let mut fleet = Fleet::ready();
     let refused = schedule(&mut fleet, &bare());
     assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
@@ -164,7 +164,7 @@ fn a_schedule_that_nobody_can_do_is_refused() {
 }
 
 #[test]
-fn a_schedule_whose_profile_is_gone_begins_nothing_and_its_owner_is_told() {
+fn schedule_with_a_lost_profile_starts_nothing_and_tells_its_owner() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "default");
     let made = schedule(&mut fleet, &bare());
@@ -180,7 +180,7 @@ fn a_schedule_whose_profile_is_gone_begins_nothing_and_its_owner_is_told() {
 }
 
 #[test]
-fn a_bare_spawn_without_a_default_profile_is_denied_with_its_name() {
+fn spawn_without_a_default_profile_is_denied_by_name() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "coder");
     let plan = plan_of(&[task("T1.1", json!({"profile": "coder"}))]);

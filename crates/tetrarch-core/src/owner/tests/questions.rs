@@ -51,7 +51,7 @@ fn answers(entry: &Entry, to: &AgentId) -> Vec<(Option<QuestionId>, String)> {
 }
 
 #[test]
-fn a_question_is_open_until_it_is_answered_and_answered_once() {
+fn question_is_open_until_answered_once() {
     let (mut fleet, epic, worker) = working();
     ask(&mut fleet, &worker, 7, "which?");
     let run = fleet.run_of(&worker);
@@ -74,7 +74,7 @@ fn a_question_is_open_until_it_is_answered_and_answered_once() {
 }
 
 #[test]
-fn the_same_report_twice_is_one_question() {
+fn repeated_report_is_one_question() {
     let (mut fleet, _, worker) = working();
     ask(&mut fleet, &worker, 7, "which?");
     let again = ask(&mut fleet, &worker, 7, "which?");
@@ -93,7 +93,7 @@ fn two_questions_may_be_open_at_once() {
 }
 
 #[test]
-fn only_people_and_whom_it_was_put_to_answer() {
+fn only_people_and_the_addressee_answer() {
     let (mut fleet, _, worker) = working();
     ask(&mut fleet, &worker, 7, "which?");
     for from in [Principal::Agent(worker.clone()), Principal::Agent(po())] {
@@ -115,7 +115,7 @@ fn dies(fleet: &mut Fleet, worker: &AgentId) {
 }
 
 #[test]
-fn the_next_session_takes_an_open_question_over() {
+fn next_session_inherits_an_open_question() {
     let (mut fleet, _, worker) = working();
     ask(&mut fleet, &worker, 7, "which?");
     dies(&mut fleet, &worker);
@@ -129,7 +129,7 @@ fn the_next_session_takes_an_open_question_over() {
 }
 
 #[test]
-fn the_next_session_gets_the_answer_that_was_given_meanwhile() {
+fn next_session_gets_the_answer_given_meanwhile() {
     let (mut fleet, _, worker) = working();
     ask(&mut fleet, &worker, 7, "which?");
     reply_to(&mut fleet, &human(), 7, "B");
@@ -143,7 +143,7 @@ fn the_next_session_gets_the_answer_that_was_given_meanwhile() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_withdrawn() {
+fn question_nobody_waits_for_is_withdrawn() {
     let (mut fleet, _, worker) = working();
     ask(&mut fleet, &worker, 7, "which?");
     fleet.end(&worker, success("without an answer"));

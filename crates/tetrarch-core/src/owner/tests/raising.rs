@@ -48,7 +48,7 @@ fn refused(fleet: &mut Fleet, agent: &AgentId, more: Spend, code: ErrorCode) -> 
 }
 
 #[test]
-fn what_is_added_is_taken_out_of_the_parents_and_comes_back_with_the_rest() {
+fn raise_comes_from_the_parent_and_returns_with_the_rest() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let entry = raised(&mut fleet, &agent, Spend { turns: 1, ..tokens(20) });
@@ -72,7 +72,7 @@ fn what_is_added_is_taken_out_of_the_parents_and_comes_back_with_the_rest() {
 }
 
 #[test]
-fn its_session_hears_of_it_on_the_control_lane_and_the_ledger_says_who_raised_what_and_why() {
+fn raise_is_sent_on_the_control_lane_and_audited() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let entry = raised(&mut fleet, &agent, tokens(20));
@@ -89,7 +89,7 @@ fn its_session_hears_of_it_on_the_control_lane_and_the_ledger_says_who_raised_wh
 }
 
 #[test]
-fn the_same_request_raises_once_and_two_people_raise_twice() {
+fn repeated_raise_counts_once_and_two_people_raise_twice() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let request = fleet.ask(&human(), RequestBody::Op(raise(&agent, tokens(20))));
@@ -104,7 +104,7 @@ fn the_same_request_raises_once_and_two_people_raise_twice() {
 }
 
 #[test]
-fn no_agent_raises_a_grant_not_even_one_above() {
+fn agent_may_not_raise_a_grant() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     for asks in [po(), agent.clone(), id("GO"), id("HO@h1")] {
@@ -119,7 +119,7 @@ fn no_agent_raises_a_grant_not_even_one_above() {
 }
 
 #[test]
-fn all_that_is_free_may_be_added_and_no_more() {
+fn raise_is_limited_to_what_is_free() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let why = refused(&mut fleet, &agent, tokens(61), ErrorCode::BudgetExceeded);
@@ -134,7 +134,7 @@ fn all_that_is_free_may_be_added_and_no_more() {
 }
 
 #[test]
-fn the_refusal_says_whom_to_raise_from_the_top_down() {
+fn refusal_names_whom_to_raise_top_down() {
     let (mut fleet, epic) = ninety();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -150,7 +150,7 @@ fn the_refusal_says_whom_to_raise_from_the_top_down() {
 }
 
 #[test]
-fn what_cannot_be_raised_says_why() {
+fn impossible_raise_is_refused_with_the_reason() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let invalid = ErrorCode::InvalidRequest;
@@ -172,7 +172,7 @@ fn what_cannot_be_raised_says_why() {
 }
 
 #[test]
-fn the_next_session_of_its_name_has_all_of_it() {
+fn next_session_keeps_the_raised_grant() {
     let (mut fleet, epic) = ninety();
     let agent = fleet.worker(epic, "T1.1");
     let first = fleet.run_of(&agent);

@@ -34,7 +34,7 @@ fn gone() -> Report {
 }
 
 #[test]
-fn a_hosts_next_life_goes_on_with_what_its_earlier_life_had() {
+fn next_life_of_a_host_takes_over_its_agents() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let before = fleet.agent(&worker).clone();
@@ -60,7 +60,7 @@ fn a_hosts_next_life_goes_on_with_what_its_earlier_life_had() {
 }
 
 #[test]
-fn a_join_that_comes_again_changes_nothing() {
+fn repeated_join_changes_nothing() {
     let mut fleet = Fleet::ready();
     let before = fleet.agent(&po()).epoch;
     let again = fleet.join("h1", "life1", 20);
@@ -75,7 +75,7 @@ fn a_join_that_comes_again_changes_nothing() {
 }
 
 #[test]
-fn a_full_host_takes_its_own_agents_back() {
+fn full_host_takes_its_own_agents_back() {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 3);
     fleet.op(&human(), Op::ProjectCreate(create(false)));
@@ -93,7 +93,7 @@ fn a_full_host_takes_its_own_agents_back() {
 }
 
 #[test]
-fn agents_of_a_host_that_left_go_on_elsewhere() {
+fn agents_of_a_departed_host_move() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     fleet.join("h2", "life1", 20);
@@ -146,7 +146,7 @@ fn many_agents_are_recovered_in_portions() {
 }
 
 #[test]
-fn a_crowded_host_is_lost_in_portions() {
+fn crowded_host_is_lost_in_portions() {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 1000);
     let people = 3 * LOST_MAX + 1;
@@ -172,7 +172,7 @@ fn a_crowded_host_is_lost_in_portions() {
 }
 
 #[test]
-fn who_is_offline_goes_on_as_far_as_hosts_have_room() {
+fn offline_agents_resume_within_host_capacity() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let workers: Vec<AgentId> = (0..3)
         .map(|_| {
@@ -190,7 +190,7 @@ fn who_is_offline_goes_on_as_far_as_hosts_have_room() {
 }
 
 #[test]
-fn a_stop_is_not_undone_by_a_lost_host() {
+fn lost_host_does_not_undo_a_stop() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&worker);
@@ -209,7 +209,7 @@ fn a_stop_is_not_undone_by_a_lost_host() {
 }
 
 #[test]
-fn a_crashed_agent_goes_on_in_its_next_session_with_the_same_attempt() {
+fn crashed_agent_resumes_in_its_next_session_same_attempt() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let first = fleet.run_of(&worker);
@@ -229,7 +229,7 @@ fn a_crashed_agent_goes_on_in_its_next_session_with_the_same_attempt() {
 }
 
 #[test]
-fn the_wall_clock_goes_on_in_the_next_session() {
+fn wall_clock_continues_in_the_next_session() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let wall = Some(Millis(60_000));
     let wanted = SubagentWish { wall, ..wish(Role::Worker) };
@@ -248,7 +248,7 @@ fn the_wall_clock_goes_on_in_the_next_session() {
 }
 
 #[test]
-fn a_crashed_orchestrator_goes_on_where_it_was() {
+fn crashed_orchestrator_resumes_where_it_was() {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 1);
     fleet.op(&human(), Op::ProjectCreate(create(false)));
@@ -272,7 +272,7 @@ fn a_crashed_orchestrator_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_end_takes_what_is_below_with_it() {
+fn ending_an_agent_ends_its_descendants() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -296,7 +296,7 @@ fn an_end_takes_what_is_below_with_it() {
 }
 
 #[test]
-fn a_replacement_keeps_its_slot_and_its_children() {
+fn replacement_keeps_slot_and_children() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -311,7 +311,7 @@ fn a_replacement_keeps_its_slot_and_its_children() {
 }
 
 #[test]
-fn a_host_crashing_is_a_host_gone() {
+fn crashing_host_counts_as_lost() {
     let mut fleet = Fleet::ready();
     fleet.report(&id("HO@h1"), Report::Crashed { cause: "a bug".to_owned() });
     assert_eq!(fleet.agent(&id("HO@h1")).liveness, Liveness::Terminated);
@@ -321,7 +321,7 @@ fn a_host_crashing_is_a_host_gone() {
 }
 
 #[test]
-fn who_lost_a_host_is_spread_over_the_others() {
+fn agents_of_a_lost_host_are_spread_over_the_others() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     for host in ["h2", "h3"] {
@@ -337,7 +337,7 @@ fn who_lost_a_host_is_spread_over_the_others() {
 }
 
 #[test]
-fn what_is_not_a_childs_own_failure_is_not_charged() {
+fn foreign_failure_is_not_charged() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     for life in 2..8 {
@@ -350,7 +350,7 @@ fn what_is_not_a_childs_own_failure_is_not_charged() {
 }
 
 #[test]
-fn losing_a_host_of_four_orchestrators_and_their_workers_opens_no_circuit() {
+fn losing_a_busy_host_opens_no_circuit() {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 20);
     let mut lost = Vec::new();

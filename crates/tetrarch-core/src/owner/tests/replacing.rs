@@ -53,7 +53,7 @@ fn run_state(fleet: &Fleet, agent: &AgentId) -> RunState {
 }
 
 #[test]
-fn an_earlier_life_of_its_host_may_not_say_that_a_session_is_gone() {
+fn earlier_host_life_may_not_report_a_session_gone() {
     let (mut fleet, _, worker) = working();
     let op = replace(&fleet, &worker, false);
     let (entry, _) = asked(&mut fleet, &human(), op);
@@ -70,7 +70,7 @@ fn an_earlier_life_of_its_host_may_not_say_that_a_session_is_gone() {
 }
 
 #[test]
-fn a_live_session_is_killed_and_replaced_when_it_is_gone() {
+fn live_session_is_killed_then_replaced() {
     let (mut fleet, epic, worker) = working();
     let (before, run) = (fleet.agent(&worker).clone(), fleet.run_of(&worker));
     let op = replace(&fleet, &worker, false);
@@ -102,7 +102,7 @@ fn a_live_session_is_killed_and_replaced_when_it_is_gone() {
 }
 
 #[test]
-fn a_session_that_was_replaced_is_answered_with_its_successor() {
+fn replaced_session_is_answered_with_its_successor() {
     let (mut fleet, _, worker) = working();
     let op = replace(&fleet, &worker, false);
     fleet.op(&human(), op.clone());
@@ -118,7 +118,7 @@ fn a_session_that_was_replaced_is_answered_with_its_successor() {
 }
 
 #[test]
-fn a_session_that_waits_for_a_host_is_placed_at_once_or_stays_offline() {
+fn session_waiting_for_a_host_is_placed_or_stays_offline() {
     let (mut fleet, _, worker) = working();
     fleet.report(&ho(), Report::Gone { cause: "stopped".to_owned() });
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline);
@@ -140,7 +140,7 @@ fn a_session_that_waits_for_a_host_is_placed_at_once_or_stays_offline() {
 }
 
 #[test]
-fn what_is_given_up_has_failed_and_its_process_is_killed() {
+fn abandoned_session_has_failed_and_its_process_is_killed() {
     let (mut fleet, epic, worker) = working();
     let op = replace(&fleet, &worker, true);
     let (entry, answer) = asked(&mut fleet, &po().into(), op);
@@ -161,7 +161,7 @@ fn what_is_given_up_has_failed_and_its_process_is_killed() {
 }
 
 #[test]
-fn only_who_stands_above_may_ask() {
+fn only_ancestors_may_replace() {
     let (mut fleet, epic, worker) = working();
     let other = fleet.worker(epic, "T1.2");
     for from in [&other, &worker, &ho()] {
@@ -187,7 +187,7 @@ fn only_who_stands_above_may_ask() {
 }
 
 #[test]
-fn what_cannot_be_replaced_or_rotated_is_refused_with_the_reason() {
+fn impossible_replacement_or_rotation_is_refused_with_the_reason() {
     let (mut fleet, epic, worker) = working();
     let session = fleet.agent(&worker).session.unwrap();
     let of = |agent: &str| Op::AgentReplace {
@@ -230,7 +230,7 @@ fn what_cannot_be_replaced_or_rotated_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_is_stopping_or_has_ended_is_neither_replaced_nor_rotated() {
+fn stopping_or_ended_agent_is_neither_replaced_nor_rotated() {
     let (mut fleet, epic, worker) = working();
     let event = RunEvent::CancelRequested;
     let (run, reason) = (fleet.run_of(&worker), String::new());
@@ -254,7 +254,7 @@ fn what_is_stopping_or_has_ended_is_neither_replaced_nor_rotated() {
 }
 
 #[test]
-fn an_external_agent_begins_its_next_session_itself() {
+fn external_agent_starts_its_next_session_itself() {
     let mut fleet = Fleet::new();
     fleet.op(&human(), Op::ProjectCreate(create(true)));
     fleet.op(&po().into(), Op::AgentRegister);
@@ -266,7 +266,7 @@ fn an_external_agent_begins_its_next_session_itself() {
 }
 
 #[test]
-fn a_rotation_is_asked_for_and_the_next_session_goes_on() {
+fn rotation_ends_the_session_and_starts_the_next() {
     let (mut fleet, _, worker) = working();
     let run = fleet.run_of(&worker);
     let (entry, answer) = asked(&mut fleet, &human(), rotate(&worker));
@@ -290,7 +290,7 @@ fn a_rotation_is_asked_for_and_the_next_session_goes_on() {
 }
 
 #[test]
-fn a_result_that_comes_instead_counts() {
+fn result_during_rotation_counts() {
     let (mut fleet, epic, worker) = working();
     fleet.op(&human(), rotate(&worker));
     fleet.end(&worker, success("just done"));
@@ -302,7 +302,7 @@ fn a_result_that_comes_instead_counts() {
 }
 
 #[test]
-fn a_rotation_that_takes_too_long_gives_way_to_a_kill() {
+fn overdue_rotation_becomes_a_kill() {
     let (mut fleet, _, worker) = working();
     fleet.op(&human(), rotate(&worker));
     let first = fleet.agent(&worker).ending.clone().unwrap().until;
@@ -317,7 +317,7 @@ fn a_rotation_that_takes_too_long_gives_way_to_a_kill() {
 }
 
 #[test]
-fn a_host_that_is_lost_with_the_session_replaces_it() {
+fn host_lost_with_its_session_replaces_it() {
     let (mut fleet, _, worker) = working();
     let op = replace(&fleet, &worker, false);
     fleet.op(&human(), op);
@@ -329,7 +329,7 @@ fn a_host_that_is_lost_with_the_session_replaces_it() {
 }
 
 #[test]
-fn a_death_before_the_kill_is_a_death() {
+fn crash_before_the_kill_is_a_crash() {
     let (mut fleet, _, worker) = working();
     let op = replace(&fleet, &worker, false);
     fleet.op(&human(), op);
@@ -341,7 +341,7 @@ fn a_death_before_the_kill_is_a_death() {
 }
 
 #[test]
-fn an_orchestrator_is_rotated_like_anybody_else() {
+fn orchestrator_is_rotated_like_any_agent() {
     let (mut fleet, _, worker) = working();
     assert_eq!(fleet.op(&human(), rotate(&po())).error, None);
     let entry = fleet.report(&po(), gone());
@@ -351,7 +351,7 @@ fn an_orchestrator_is_rotated_like_anybody_else() {
 }
 
 #[test]
-fn a_gone_that_nobody_ordered_ends_the_agent_unless_it_waits_for_a_host() {
+fn unordered_gone_ends_the_agent_unless_it_waits_for_a_host() {
     let (mut fleet, epic, worker) = working();
     let mut waits = fleet.clone();
     fleet.report(&worker, gone());
@@ -363,7 +363,7 @@ fn a_gone_that_nobody_ordered_ends_the_agent_unless_it_waits_for_a_host() {
 }
 
 #[test]
-fn what_is_killed_as_hung_is_charged_when_it_is_gone() {
+fn hung_session_is_charged_when_it_is_gone() {
     let (mut fleet, epic, worker) = working();
     fleet.policy.intensity.max = 1;
     for (epoch, failures) in [(2, 1), (2, 0)] {

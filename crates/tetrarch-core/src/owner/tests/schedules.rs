@@ -57,7 +57,7 @@ fn fired(entry: &Entry) -> usize {
 }
 
 #[test]
-fn a_goal_begins_when_it_is_due_and_not_before() {
+fn scheduled_goal_starts_when_due_not_before() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let due = next(&fleet, id);
@@ -78,7 +78,7 @@ fn a_goal_begins_when_it_is_due_and_not_before() {
 }
 
 #[test]
-fn a_firing_whose_id_is_taken_begins_under_another() {
+fn firing_with_a_taken_id_starts_under_another() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let due = next(&fleet, id);
@@ -97,7 +97,7 @@ fn a_firing_whose_id_is_taken_begins_under_another() {
 }
 
 #[test]
-fn a_schedule_whose_id_is_taken_is_refused() {
+fn schedule_with_a_taken_id_is_refused() {
     let mut fleet = Fleet::ready();
     let look = || mail(human(), "look");
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), look());
@@ -113,7 +113,7 @@ fn a_schedule_whose_id_is_taken_is_refused() {
 }
 
 #[test]
-fn whichever_owner_finds_it_due_the_same_begins_and_once() {
+fn any_owner_starts_the_same_due_goal_once() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let due = next(&fleet, id);
@@ -133,7 +133,7 @@ fn whichever_owner_finds_it_due_the_same_begins_and_once() {
 }
 
 #[test]
-fn what_was_missed_begins_once() {
+fn missed_firings_start_once() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, cron("*/10 * * * *"), mail(human(), "look"));
     let due = next(&fleet, id);
@@ -148,7 +148,7 @@ fn what_was_missed_begins_once() {
 }
 
 #[test]
-fn several_due_at_once_each_begin_a_goal_of_their_own() {
+fn several_due_schedules_start_separate_goals() {
     let mut fleet = Fleet::ready();
     for _ in 0..3 {
         scheduled(&mut fleet, cron("*/10 * * * *"), goal(&tasks(1)));
@@ -162,7 +162,7 @@ fn several_due_at_once_each_begin_a_goal_of_their_own() {
 }
 
 #[test]
-fn one_decision_begins_a_bounded_number_and_the_next_the_rest() {
+fn firings_per_decision_are_bounded() {
     let mut fleet = Fleet::ready();
     for _ in 0..=FIRED_MAX {
         scheduled(&mut fleet, cron("*/10 * * * *"), mail(human(), "look"));
@@ -176,7 +176,7 @@ fn one_decision_begins_a_bounded_number_and_the_next_the_rest() {
 }
 
 #[test]
-fn the_largest_plan_that_is_taken_fits_into_a_commit() {
+fn largest_scheduled_plan_fits_into_a_commit() {
     let mut fleet = Fleet::ready();
     let task_of = |n: usize, bytes: usize| {
         task(&format!("T1.{n}"), json!({"definitionOfDone": "x".repeat(bytes)}))
@@ -204,7 +204,7 @@ fn the_largest_plan_that_is_taken_fits_into_a_commit() {
 }
 
 #[test]
-fn while_no_work_is_taken_nothing_begins() {
+fn nothing_starts_while_intake_is_halted() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let due = next(&fleet, id);
@@ -217,7 +217,7 @@ fn while_no_work_is_taken_nothing_begins() {
 }
 
 #[test]
-fn what_cannot_begin_is_told_to_whose_it_is_and_is_due_again() {
+fn failed_firing_is_reported_to_its_owner_and_retried() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     assert_eq!(fleet.op(&human(), Op::ProjectRetire { project: project() }).error, None);
@@ -232,7 +232,7 @@ fn what_cannot_begin_is_told_to_whose_it_is_and_is_due_again() {
 }
 
 #[test]
-fn who_may_have_what_begin() {
+fn schedule_permissions_follow_its_target() {
     let mut fleet = Fleet::ready();
     let epic = fleet.goal(tasks(1));
     let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
@@ -272,7 +272,7 @@ fn who_may_have_what_begin() {
 }
 
 #[test]
-fn whose_it_is_and_people_take_it_back() {
+fn schedule_is_removed_by_its_owner_or_people() {
     let mut fleet = Fleet::ready();
     let po = Principal::Agent(po());
     let delete = |schedule| Op::Schedule(ScheduleOp::Delete { schedule });
@@ -288,7 +288,7 @@ fn whose_it_is_and_people_take_it_back() {
 }
 
 #[test]
-fn the_list_tells_when_and_what_came_of_it() {
+fn schedule_list_shows_times_and_outcomes() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let due = next(&fleet, id);
@@ -306,7 +306,7 @@ fn the_list_tells_when_and_what_came_of_it() {
 }
 
 #[test]
-fn there_may_be_so_many() {
+fn schedules_are_bounded() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), mail(human(), "look"));
     let one = fleet.records.schedules[&id].clone();

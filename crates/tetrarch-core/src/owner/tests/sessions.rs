@@ -26,7 +26,7 @@ fn external() -> Fleet {
 }
 
 #[test]
-fn a_new_owner_has_the_next_epoch_and_everything_before() {
+fn new_owner_has_the_next_epoch_and_all_records() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let before = fleet.records.clone();
@@ -38,7 +38,7 @@ fn a_new_owner_has_the_next_epoch_and_everything_before() {
 }
 
 #[test]
-fn an_external_agent_registers_is_heard_and_registers_again() {
+fn external_agent_registers_and_registers_again() {
     let mut fleet = external();
     assert_eq!((fleet.agent(&po()).liveness, fleet.agent(&po()).epoch), (Liveness::Register, 0));
     let early = fleet.report(&po(), Report::Ready);
@@ -69,7 +69,7 @@ fn an_external_agent_registers_is_heard_and_registers_again() {
 }
 
 #[test]
-fn only_external_agents_of_living_projects_register() {
+fn only_external_agents_of_live_projects_register() {
     let mut fleet = Fleet::ready();
     for who in [po().into(), Principal::Agent(id("PO-none"))] {
         let refused = fleet.op(&who, Op::AgentRegister);
@@ -82,7 +82,7 @@ fn only_external_agents_of_living_projects_register() {
 }
 
 #[test]
-fn an_external_project_can_be_made_again_and_its_old_program_stays_out() {
+fn recreated_external_project_excludes_its_old_program() {
     let mut fleet = external();
     fleet.op(&po().into(), Op::AgentRegister);
     fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
@@ -97,7 +97,7 @@ fn an_external_project_can_be_made_again_and_its_old_program_stays_out() {
 }
 
 #[test]
-fn a_session_that_is_over_is_told_so() {
+fn ended_session_is_told_so() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let run = Some(fleet.run_of(&worker));
@@ -120,7 +120,7 @@ fn a_session_that_is_over_is_told_so() {
 }
 
 #[test]
-fn administration_is_a_humans() {
+fn administration_is_limited_to_people() {
     let mut fleet = Fleet::ready();
     let ops = [
         Op::ProjectCreate(create(false)),
@@ -141,7 +141,7 @@ fn administration_is_a_humans() {
 }
 
 #[test]
-fn a_project_is_made_once_and_says_who_holds_it() {
+fn project_is_created_once_and_names_its_holder() {
     let mut fleet = Fleet::ready();
     let twice = fleet.op(&human(), Op::ProjectCreate(create(false)));
     assert_eq!(twice.error, Some(ErrorCode::Conflict));
@@ -155,7 +155,7 @@ fn a_project_is_made_once_and_says_who_holds_it() {
 }
 
 #[test]
-fn a_human_joins_once_and_for_nobody_else() {
+fn person_joins_once_and_only_for_themselves() {
     let mut fleet = Fleet::ready();
     let name = HumanName::new("Shai").unwrap();
     let joined = fleet.op(&human(), Op::HumanJoin { human: name.clone() });
@@ -173,7 +173,7 @@ fn a_human_joins_once_and_for_nobody_else() {
 }
 
 #[test]
-fn profiles_are_the_projects_own() {
+fn profiles_belong_to_their_project() {
     let mut fleet = Fleet::ready();
     assert!(fleet.records.profiles.is_empty(), "a project begins without any");
     let document = json!({"name": "default", "argv": ["work"]});
@@ -202,7 +202,7 @@ fn mode(mode: Mode) -> Op {
 }
 
 #[test]
-fn a_read_is_answered_and_leaves_nothing() {
+fn read_is_answered_and_leaves_nothing() {
     let mut fleet = Fleet::ready();
     let status = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: po() }));
     let mail = owner::answer(&fleet.records, &fleet.policy, fleet.now, &status).unwrap();
@@ -215,7 +215,7 @@ fn a_read_is_answered_and_leaves_nothing() {
 }
 
 #[test]
-fn a_request_beyond_the_share_is_refused_and_may_be_asked_again() {
+fn request_above_the_share_is_refused_and_may_be_repeated() {
     let mut fleet = Fleet::ready();
     let asked = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), Excess::Rate(100))));
@@ -229,7 +229,7 @@ fn a_request_beyond_the_share_is_refused_and_may_be_asked_again() {
 }
 
 #[test]
-fn decisions_are_forgotten_after_their_time_and_made_anew() {
+fn decisions_expire_and_are_made_again() {
     let mut fleet = Fleet::ready();
     let mut status = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     status.id = RequestId(Ulid(9));
@@ -248,7 +248,7 @@ fn decisions_are_forgotten_after_their_time_and_made_anew() {
 }
 
 #[test]
-fn a_sponsors_silence_is_told_to_it() {
+fn sponsor_is_told_of_its_silence() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let silent = Report::SponsorSilent { request: RequestId(Ulid(5)), sponsor: po() };
@@ -258,7 +258,7 @@ fn a_sponsors_silence_is_told_to_it() {
 }
 
 #[test]
-fn a_sponsor_is_a_specialists_own_orchestrator() {
+fn sponsor_is_the_specialists_own_orchestrator() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let worker = fleet.worker(epic, "T1.2");
@@ -271,7 +271,7 @@ fn a_sponsor_is_a_specialists_own_orchestrator() {
 }
 
 #[test]
-fn an_operation_under_a_used_id_with_another_body_is_a_conflict() {
+fn reused_operation_id_with_another_body_is_a_conflict() {
     let mut fleet = Fleet::ready();
     let first = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     let once = reply(&fleet.one(Input::Request(Box::new(first.clone()))));
@@ -287,7 +287,7 @@ fn an_operation_under_a_used_id_with_another_body_is_a_conflict() {
 }
 
 #[test]
-fn a_request_names_nobody_else_as_who_wants_it() {
+fn request_may_not_name_another_requester() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let others = [("T1.1", human()), ("T1.2", id("PO-other").into()), ("T1.3", AgentId::Go.into())];
     for (node, claimed) in others {
@@ -300,7 +300,7 @@ fn a_request_names_nobody_else_as_who_wants_it() {
 }
 
 #[test]
-fn a_host_asks_for_nobody_who_is_not_placed_on_it() {
+fn host_may_ask_only_for_agents_placed_on_it() {
     let mut fleet = Fleet::ready();
     for (agent, placed) in [(po(), false), (AgentId::Ho(HostName::new("h9").unwrap()), true)] {
         for op in [Op::AgentRegister, Op::AgentStatus { agent: AgentId::Go }] {

@@ -19,7 +19,7 @@ fn swept(fleet: &mut Fleet, agent: &AgentId, found: Silence) -> Entry {
 }
 
 #[test]
-fn a_host_that_misses_windows_is_stale_and_active_again_when_it_is_heard_of() {
+fn host_missing_windows_turns_stale_and_active_again() {
     let mut fleet = Fleet::ready();
     let h1 = id("HO@h1");
     swept(&mut fleet, &h1, Silence::Begun { missed: 1 });
@@ -34,7 +34,7 @@ fn a_host_that_misses_windows_is_stale_and_active_again_when_it_is_heard_of() {
 }
 
 #[test]
-fn what_a_lost_host_ran_goes_on_elsewhere_under_the_same_names() {
+fn agents_of_a_lost_host_move_under_the_same_names() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     fleet.join("h2", "life1", 20);
@@ -60,7 +60,7 @@ fn what_a_lost_host_ran_goes_on_elsewhere_under_the_same_names() {
 }
 
 #[test]
-fn what_no_host_can_take_waits_for_the_next_join() {
+fn unplaceable_agents_wait_for_the_next_join() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let entry = swept(&mut fleet, &id("HO@h1"), Silence::Long { missed: 3 });
@@ -71,7 +71,7 @@ fn what_no_host_can_take_waits_for_the_next_join() {
 }
 
 #[test]
-fn a_finding_of_an_earlier_epoch_changes_nothing() {
+fn finding_of_an_earlier_epoch_changes_nothing() {
     let mut fleet = Fleet::ready();
     let h1 = id("HO@h1");
     let late = Input::Swept { agent: h1.clone(), epoch: 1, found: Silence::Long { missed: 3 } };
@@ -81,7 +81,7 @@ fn a_finding_of_an_earlier_epoch_changes_nothing() {
 }
 
 #[test]
-fn a_silent_external_agent_has_to_register_again() {
+fn silent_external_agent_must_register_again() {
     let mut fleet = Fleet::new();
     fleet.op(&human(), Op::ProjectCreate(create(true)));
     fleet.op(&po().into(), Op::AgentRegister);
@@ -97,7 +97,7 @@ fn a_silent_external_agent_has_to_register_again() {
 }
 
 #[test]
-fn mass_silence_is_told_to_people_and_changes_nobody() {
+fn mass_silence_alerts_people_and_changes_nobody() {
     let mut fleet = Fleet::ready();
     let crate::id::Principal::Human(name) = human() else { panic!("a human") };
     fleet.op(&human(), Op::HumanJoin { human: name.clone() });
@@ -125,7 +125,7 @@ fn absent(state: Liveness, absence: Absence) -> (Fleet, AgentId, Entry) {
 }
 
 #[test]
-fn what_a_living_host_does_not_have_is_ended_and_goes_on_elsewhere() {
+fn session_absent_on_a_live_host_is_ended_and_moves() {
     for (state, absence, host, charged) in [
         (Liveness::Register, Absence::NeverNamed, "h2", 0),
         (Liveness::Register, Absence::NotUp, "h1", 1),
@@ -147,7 +147,7 @@ fn what_a_living_host_does_not_have_is_ended_and_goes_on_elsewhere() {
 }
 
 #[test]
-fn what_came_up_or_ended_meanwhile_is_not_absent() {
+fn session_that_registered_or_ended_meanwhile_is_not_absent() {
     for absence in [Absence::NeverNamed, Absence::NotUp] {
         let (mut fleet, worker, entry) = absent(Liveness::Active, absence);
         assert_eq!((entry.records, entry.mail), (vec![], vec![]), "{absence:?}: it came up");
@@ -158,7 +158,7 @@ fn what_came_up_or_ended_meanwhile_is_not_absent() {
 }
 
 #[test]
-fn a_host_that_does_not_say_that_a_session_is_gone_is_to_lose_its_lease() {
+fn host_not_confirming_a_gone_session_loses_its_lease() {
     let (mut fleet, worker, _) = absent(Liveness::Register, Absence::NeverNamed);
     let until = fleet.agent(&worker).ending.as_ref().unwrap().until;
     let ordered = fleet.ledger.last().unwrap().at;
@@ -182,7 +182,7 @@ fn a_host_that_does_not_say_that_a_session_is_gone_is_to_lose_its_lease() {
 }
 
 #[test]
-fn the_deadline_of_spawning_leaves_an_ordered_end_alone() {
+fn spawn_deadline_leaves_an_ordered_end_alone() {
     let (mut fleet, worker, _) = absent(Liveness::Register, Absence::NeverNamed);
     let run = fleet.run_of(&worker);
     fleet.now = fleet.records.run_status[&run].since + fleet.policy.deadlines.spawning;

@@ -39,7 +39,7 @@ fn assert_denied(answer: &SpawnAnswer, reason: DenialReason) {
 }
 
 #[test]
-fn an_admission_is_everything_in_one_entry() {
+fn admission_is_one_complete_entry() {
     let (mut fleet, epic) = five();
     let answer = fleet.spawn(&po(), request(epic, "T1.1", worker()));
     let entry = fleet.ledger.last().unwrap();
@@ -57,7 +57,7 @@ fn an_admission_is_everything_in_one_entry() {
 }
 
 #[test]
-fn the_parent_has_to_be_known_active_and_the_senders_own() {
+fn parent_must_be_known_active_and_the_senders_own() {
     let (mut fleet, epic) = five();
     let mut unknown = request(epic, "T1.1", worker());
     unknown.parent = Some(id("W:01JD8Z5W6T4QK3M9X2V7B1N0AC"));
@@ -88,7 +88,7 @@ fn the_parent_has_to_be_known_active_and_the_senders_own() {
 }
 
 #[test]
-fn roles_have_their_parents() {
+fn roles_follow_the_parent_table() {
     let (mut fleet, epic) = five();
     let first = fleet.worker(epic, "T1.1");
     let answer = fleet.spawn(&first, request(epic, "T1.2", worker()));
@@ -106,7 +106,7 @@ fn roles_have_their_parents() {
 }
 
 #[test]
-fn a_sponsored_worker_stands_at_depth_3_and_nothing_below_it() {
+fn sponsored_worker_is_at_depth_3_with_nothing_below() {
     let (mut fleet, epic) = five();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let answer = fleet.sponsored(epic, &specialist);
@@ -130,7 +130,7 @@ fn a_sponsored_worker_stands_at_depth_3_and_nothing_below_it() {
 }
 
 #[test]
-fn a_subtree_has_its_own_depth_limit() {
+fn subtree_has_its_own_depth_limit() {
     let (mut fleet, epic) = five();
     let mut shallow = wish(Role::Specialist);
     shallow.local_max_depth = Some(0);
@@ -143,7 +143,7 @@ fn a_subtree_has_its_own_depth_limit() {
 }
 
 #[test]
-fn slots_are_three_and_a_mode_makes_them_fewer() {
+fn three_slots_are_reduced_by_the_mode() {
     let (mut fleet, epic) = five();
     for on in ["T1.1", "T1.2", "T1.3"] {
         fleet.worker(epic, on);
@@ -184,7 +184,7 @@ fn tools_and_budgets_come_from_the_parent() {
 }
 
 #[test]
-fn a_tripped_circuit_refuses_everything_below() {
+fn open_circuit_refuses_everything_below() {
     let (mut fleet, epic) = five();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let mut tripped = fleet.agent(&po()).clone();
@@ -197,7 +197,7 @@ fn a_tripped_circuit_refuses_everything_below() {
 }
 
 #[test]
-fn while_no_work_is_taken_requests_are_refused_with_why_and_others_decided() {
+fn halted_intake_refuses_requests_and_decides_the_rest() {
     let (mut fleet, epic) = five();
     let why = "no work is accepted, the disk is full; free some";
     fleet.policy.halted = Some(why.to_owned());
@@ -210,7 +210,7 @@ fn while_no_work_is_taken_requests_are_refused_with_why_and_others_decided() {
 }
 
 #[test]
-fn a_host_must_be_up_have_room_and_fit() {
+fn host_must_be_up_with_capacity_and_matching_labels() {
     let (mut fleet, epic) = five();
     let mut elsewhere = wish(Role::Worker);
     elsewhere.placement.host = Some(HostName::new("h2").unwrap());
@@ -228,7 +228,7 @@ fn a_host_must_be_up_have_room_and_fit() {
 }
 
 #[test]
-fn a_node_must_be_a_ready_leaf_without_an_agent() {
+fn node_must_be_a_ready_unassigned_leaf() {
     let tree = json!({"id": "T1.3", "name": "tree", "subtasks": [task("S1.3.1", json!({}))]});
     let waiting = task("T1.2", json!({"deps": ["T1.1"]}));
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", json!({})), waiting, tree]));
@@ -243,7 +243,7 @@ fn a_node_must_be_a_ready_leaf_without_an_agent() {
 }
 
 #[test]
-fn the_epic_must_be_the_parents_projects_own_and_open() {
+fn epic_must_be_open_and_of_the_parents_project() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let nobodys = EpicId(Ulid(77));
     let answer = fleet.spawn(&po(), request(nobodys, "T1.1", worker()));
@@ -255,7 +255,7 @@ fn the_epic_must_be_the_parents_projects_own_and_open() {
 }
 
 #[test]
-fn what_is_malformed_names_the_field() {
+fn malformed_request_names_the_field() {
     let (mut fleet, epic) = five();
     let changed = |change: fn(&mut SubagentWish)| {
         let mut wish = wish(Role::Worker);
@@ -311,7 +311,7 @@ fn what_is_malformed_names_the_field() {
 }
 
 #[test]
-fn claims_are_corrected_and_the_record_decides() {
+fn claims_are_corrected_by_the_record() {
     let (mut fleet, epic) = five();
     let mut wanted = request(epic, "T1.1", worker());
     wanted.caller_depth = Some(0);
@@ -326,7 +326,7 @@ fn claims_are_corrected_and_the_record_decides() {
 }
 
 #[test]
-fn the_same_request_is_decided_once_and_answered_the_same() {
+fn repeated_request_is_decided_once_and_answered_the_same() {
     let (mut fleet, epic) = five();
     let first = fleet.ask(&po().into(), RequestBody::Spawn(request(epic, "T1.1", worker())));
     let mail = |entry: &crate::ledger::Entry| {
@@ -359,7 +359,7 @@ fn the_same_request_is_decided_once_and_answered_the_same() {
 }
 
 #[test]
-fn of_64_racing_requests_exactly_three_are_accepted() {
+fn exactly_three_of_64_racing_requests_are_accepted() {
     for group in [1, 7, 64] {
         let (mut fleet, epic) = Fleet::with_goal(tasks(1));
         let inputs: Vec<Input> = (0..64)
@@ -377,7 +377,7 @@ fn of_64_racing_requests_exactly_three_are_accepted() {
 }
 
 #[test]
-fn a_node_left_open_adds_tasks_up_to_seven_unsettled_ones() {
+fn open_node_adds_tasks_up_to_seven_unsettled() {
     let (mut fleet, epic) = five();
     let answer = fleet.spawn(&po(), request(epic, "-", vec![wish(Role::Worker); 3]));
     let nodes: Vec<String> = answer.spawned.iter().map(|s| s.node.to_string()).collect();
@@ -398,7 +398,7 @@ fn a_node_left_open_adds_tasks_up_to_seven_unsettled_ones() {
 }
 
 #[test]
-fn a_request_that_wants_no_answer_gets_none() {
+fn request_without_reply_gets_no_answer() {
     let (mut fleet, epic) = five();
     let wanted = SpawnRequest { ack_required: false, ..request(epic, "T1.1", worker()) };
     let input = fleet.asking(&po().into(), RequestBody::Spawn(wanted));
@@ -409,7 +409,7 @@ fn a_request_that_wants_no_answer_gets_none() {
 }
 
 #[test]
-fn domains_come_with_the_wish() {
+fn domains_come_from_the_request() {
     let (mut fleet, epic) = five();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let crate::id::AgentId::Specialist(domain, _) = &specialist else { panic!("{specialist}") };
@@ -417,7 +417,7 @@ fn domains_come_with_the_wish() {
 }
 
 #[test]
-fn a_stale_epoch_may_not_ask() {
+fn stale_epoch_is_refused() {
     let (mut fleet, epic) = five();
     let mut late = fleet.ask(&po().into(), RequestBody::Spawn(request(epic, "T1.1", worker())));
     late.sender.epoch = 0;

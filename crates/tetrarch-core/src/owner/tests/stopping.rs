@@ -35,7 +35,7 @@ fn stopped() -> RunResult {
 }
 
 #[test]
-fn a_stop_reaches_an_agent_when_all_below_it_has_ended() {
+fn stop_reaches_an_agent_after_all_its_descendants() {
     let (mut fleet, epic, specialist, child) = two_levels();
     let entry = retire(&mut fleet, &specialist);
     assert_eq!(topics(&entry, &child), ["stop"]);
@@ -56,7 +56,7 @@ fn a_stop_reaches_an_agent_when_all_below_it_has_ended() {
 }
 
 #[test]
-fn what_a_host_says_of_a_stop_that_was_asked_for_is_known() {
+fn host_report_of_a_requested_stop_is_recognized() {
     let (mut fleet, _, _, child) = two_levels();
     retire(&mut fleet, &child);
     let run = fleet.run_of(&child);
@@ -73,7 +73,7 @@ fn what_a_host_says_of_a_stop_that_was_asked_for_is_known() {
 }
 
 #[test]
-fn a_stop_that_somebody_gave_a_host_directly_goes_on_below() {
+fn stop_given_to_a_host_directly_covers_descendants() {
     let (mut fleet, _, specialist, child) = two_levels();
     let moved = Report::Run {
         run: fleet.run_of(&specialist),
@@ -87,7 +87,7 @@ fn a_stop_that_somebody_gave_a_host_directly_goes_on_below() {
 }
 
 #[test]
-fn an_agent_that_never_came_up_is_stopped_too() {
+fn agent_that_never_started_is_stopped_too() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let wanted = super::fleet::request(epic, "T1.1", vec![super::fleet::wish(Role::Worker)]);
     let worker = fleet.spawn(&po(), wanted).spawned[0].agent.clone();
@@ -99,7 +99,7 @@ fn an_agent_that_never_came_up_is_stopped_too() {
 }
 
 #[test]
-fn a_stop_of_what_lost_its_host_ends_it_at_once() {
+fn stop_of_a_hostless_agent_ends_it_at_once() {
     let (mut fleet, epic, specialist, child) = two_levels();
     fleet.report(&id("HO@h1"), Report::Gone { cause: "the host was stopped".to_owned() });
     assert_eq!(fleet.agent(&child).liveness, Liveness::Offline);
@@ -113,7 +113,7 @@ fn a_stop_of_what_lost_its_host_ends_it_at_once() {
 }
 
 #[test]
-fn a_host_that_is_lost_while_its_agents_drain_ends_them() {
+fn host_lost_during_a_drain_ends_its_draining_agents() {
     let (mut fleet, _, specialist, child) = two_levels();
     fleet.join("h2", "life1", 20);
     retire(&mut fleet, &specialist);
@@ -126,7 +126,7 @@ fn a_host_that_is_lost_while_its_agents_drain_ends_them() {
 }
 
 #[test]
-fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
+fn overdue_stop_kills_children_first() {
     let (mut fleet, epic, specialist, child) = two_levels();
     retire(&mut fleet, &specialist);
     let asked = fleet.records.run_status[&fleet.run_of(&child)].since;
@@ -141,7 +141,7 @@ fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
 }
 
 #[test]
-fn an_orchestrator_that_is_retired_takes_all_below_with_it_children_first() {
+fn retired_orchestrator_ends_descendants_children_first() {
     let (mut fleet, _, specialist, child) = two_levels();
     let entry = retire(&mut fleet, &po());
     assert_eq!(killed(&entry), [&child, &specialist, &po()]);

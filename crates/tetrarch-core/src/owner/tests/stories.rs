@@ -35,7 +35,7 @@ fn versions(fleet: &Fleet, epic: EpicId) -> Vec<u32> {
 }
 
 #[test]
-fn a_goal_is_given_worked_on_and_reached() {
+fn goal_is_given_worked_on_and_reached() {
     let plan = plan_of(&[task("T1.1", json!({})), task("T1.2", json!({"deps": ["T1.1"]}))]);
     let (mut fleet, epic) = Fleet::with_goal(plan);
     let created = fleet.ledger.last().unwrap();
@@ -70,7 +70,7 @@ fn a_goal_is_given_worked_on_and_reached() {
 }
 
 #[test]
-fn a_goal_has_no_result_before_it_is_reached() {
+fn unreached_goal_has_no_result() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let early = Report::Result { run: None, epic: Some(epic), result: success("early") };
     fleet.report(&po(), early);
@@ -78,7 +78,7 @@ fn a_goal_has_no_result_before_it_is_reached() {
 }
 
 #[test]
-fn a_failed_attempt_is_made_again_with_what_was_found_and_then_blocked() {
+fn failed_attempt_is_repeated_with_its_findings_then_blocked() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let first = fleet.worker(epic, "T1.1");
     fleet.end(&first, failure("no disk"));
@@ -97,7 +97,7 @@ fn a_failed_attempt_is_made_again_with_what_was_found_and_then_blocked() {
 }
 
 #[test]
-fn the_history_of_a_node_says_why_an_attempt_failed_in_one_short_line() {
+fn node_history_gives_a_failure_in_one_short_line() {
     let why = |error: &str| {
         let (mut fleet, epic) = Fleet::with_goal(tasks(1));
         let worker = fleet.worker(epic, "T1.1");
@@ -111,7 +111,7 @@ fn the_history_of_a_node_says_why_an_attempt_failed_in_one_short_line() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_never_was_active() {
+fn unstartable_program_was_never_active() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wish(Role::Worker)]));
     let agent = answer.spawned[0].agent.clone();
@@ -122,7 +122,7 @@ fn a_program_that_cannot_be_started_never_was_active() {
 }
 
 #[test]
-fn reviewed_work_is_done_when_the_verdict_is_pass() {
+fn reviewed_work_is_done_on_a_pass_verdict() {
     let reviewed = task("T1.1", json!({"review": {"domain": "api"}}));
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[reviewed]));
     let worker = fleet.worker(epic, "T1.1");
@@ -151,7 +151,7 @@ fn reviewed_work_is_done_when_the_verdict_is_pass() {
 }
 
 #[test]
-fn a_review_without_a_verdict_is_made_again_and_then_blocked() {
+fn review_without_a_verdict_is_repeated_then_blocked() {
     let reviewed = task("T1.1", json!({"review": {"domain": "api"}}));
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[reviewed]));
     let worker = fleet.worker(epic, "T1.1");
@@ -167,7 +167,7 @@ fn a_review_without_a_verdict_is_made_again_and_then_blocked() {
 }
 
 #[test]
-fn a_verdict_that_is_a_node_of_its_own_fails_its_own_node() {
+fn failing_verdict_of_a_review_node_fails_that_node() {
     let review = task("T1.1", json!({"role": "reviewer", "domain": "api", "maxAttempts": 1}));
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[review]));
     let reviewer = fleet.member(epic, "T1.1", Role::Reviewer);
@@ -176,7 +176,7 @@ fn a_verdict_that_is_a_node_of_its_own_fails_its_own_node() {
 }
 
 #[test]
-fn what_was_stopped_stays_stopped_whatever_its_program_says() {
+fn stopped_agent_stays_stopped_despite_its_program() {
     let stop = |fleet: &mut Fleet, on: &str, epic| {
         let agent = fleet.worker(epic, on);
         let run = fleet.run_of(&agent);
@@ -207,7 +207,7 @@ fn what_was_stopped_stays_stopped_whatever_its_program_says() {
 }
 
 #[test]
-fn a_run_that_waits_may_still_end() {
+fn waiting_run_may_still_end() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let asking = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&asking);
@@ -252,7 +252,7 @@ fn one_group_raises_a_plan_once() {
 }
 
 #[test]
-fn a_new_orchestrator_is_given_the_open_epics() {
+fn new_orchestrator_is_given_the_open_epics() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let retired = Op::AgentRetire { agent: po(), reason: String::new() };
     fleet.op(&human(), retired);
@@ -268,7 +268,7 @@ fn a_new_orchestrator_is_given_the_open_epics() {
 }
 
 #[test]
-fn only_what_waits_for_an_agent_is_blocked_by_its_orchestrator() {
+fn orchestrator_blocks_only_unstaffed_nodes() {
     let reviewed = task("T1.2", json!({"review": {"domain": "api"}}));
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", json!({})), reviewed]));
     let block = |on: &str| Op::WorkBlock {
@@ -291,7 +291,7 @@ fn only_what_waits_for_an_agent_is_blocked_by_its_orchestrator() {
 }
 
 #[test]
-fn goals_are_for_projects_that_exist() {
+fn goal_needs_an_existing_project() {
     let mut fleet = Fleet::ready();
     let plan = || Box::new(crate::plan::schema::one_task("goal"));
     let unknown = crate::id::ProjectName::new("nope").unwrap();

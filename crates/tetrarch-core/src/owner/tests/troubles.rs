@@ -69,7 +69,7 @@ fn each_trouble_is_one_alert_with_its_numbers() {
 }
 
 #[test]
-fn requests_that_come_after_the_stream_was_made_anew_are_counted_from_there() {
+fn sequence_restarts_with_a_recreated_request_stream() {
     let mut fleet = Fleet::ready();
     let decided = fleet.records.intake_seq;
     assert!(decided > 1);
@@ -89,7 +89,7 @@ fn images(records: &Records, keys: &[RecordKey]) -> BTreeMap<RecordKey, Record> 
 }
 
 #[test]
-fn an_accepted_ledger_is_given_back_what_state_still_has() {
+fn accepted_ledger_gets_back_what_state_still_has() {
     let (fleet, _) = Fleet::with_goal(tasks(2));
     let state = images(&fleet.records, &[]);
     let keys: Vec<RecordKey> = state.keys().cloned().collect();
@@ -136,7 +136,7 @@ fn an_accepted_ledger_is_given_back_what_state_still_has() {
 }
 
 #[test]
-fn what_is_given_back_is_split_so_that_each_entry_fits() {
+fn restored_records_are_split_to_fit_entries() {
     let (fleet, _) = Fleet::with_goal(tasks(1));
     let mut state = BTreeMap::new();
     let sample = fleet.records.profiles.iter().next().map(|(key, profile)| (key.clone(), profile));

@@ -82,7 +82,7 @@ fn working() -> (Fleet, EpicId, AgentId) {
 }
 
 #[test]
-fn a_steer_goes_to_the_session_and_its_receipts_are_kept_with_their_times() {
+fn steer_reaches_the_session_and_keeps_timed_receipts() {
     let (mut fleet, _, worker) = working();
     let (entry, answer) = asked(&mut fleet, &human(), &worker, steer("use metres"));
     assert_eq!((answer.error, answer.agent.as_ref()), (None, Some(&worker)));
@@ -114,7 +114,7 @@ fn a_steer_goes_to_the_session_and_its_receipts_are_kept_with_their_times() {
 }
 
 #[test]
-fn the_same_request_is_one_verb() {
+fn repeated_request_is_one_verb() {
     let (mut fleet, _, worker) = working();
     let input = fleet.asking(&human(), RequestBody::Op(op(&worker, steer("once"))));
     let first = fleet.one(input.clone());
@@ -126,7 +126,7 @@ fn the_same_request_is_one_verb() {
 }
 
 #[test]
-fn an_interrupt_waits_for_input_and_a_pause_stands_until_it_is_resumed() {
+fn interrupt_waits_for_input_and_pause_lasts_until_resume() {
     let (mut fleet, _, worker) = working();
     let it = ask(&mut fleet, &worker, interrupt());
     assert_eq!(state(&fleet, &worker), RunState::Running, "not before it is effective");
@@ -153,7 +153,7 @@ fn an_interrupt_waits_for_input_and_a_pause_stands_until_it_is_resumed() {
 }
 
 #[test]
-fn what_a_program_cannot_do_is_refused_with_why_and_a_pause_then_holds_nobody() {
+fn unsupported_verb_is_refused_and_its_pause_holds_nobody() {
     let (mut fleet, _, worker) = working();
     let it = ask(&mut fleet, &worker, Wanted::Pause);
     says(&mut fleet, &worker, (it, Verb::Pause), Stage::Refused);
@@ -165,7 +165,7 @@ fn what_a_program_cannot_do_is_refused_with_why_and_a_pause_then_holds_nobody() 
 }
 
 #[test]
-fn only_people_and_those_above_may_ask() {
+fn only_people_and_ancestors_send_verbs() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -183,7 +183,7 @@ fn only_people_and_those_above_may_ask() {
 }
 
 #[test]
-fn words_have_their_bounds() {
+fn verb_texts_are_bounded() {
     let (mut fleet, _, worker) = working();
     for text in ["", " \n"] {
         let (code, detail) = refused(&mut fleet, &worker, steer(text));
@@ -198,7 +198,7 @@ fn words_have_their_bounds() {
 }
 
 #[test]
-fn who_makes_no_run_that_could_hear_it_is_named() {
+fn agent_without_a_listening_run_is_named() {
     let (mut fleet, epic, worker) = working();
     for (agent, code) in [
         (id("W:01JD8Z5W6T4QK3M9X2V7B1N0AC"), ErrorCode::NotFound),
@@ -219,7 +219,7 @@ fn who_makes_no_run_that_could_hear_it_is_named() {
 }
 
 #[test]
-fn no_more_wait_for_a_host_than_are_kept() {
+fn verbs_waiting_for_a_host_are_bounded() {
     let (mut fleet, _, worker) = working();
     let first = ask(&mut fleet, &worker, steer("1"));
     for _ in 1..VERBS_KEPT {
@@ -232,7 +232,7 @@ fn no_more_wait_for_a_host_than_are_kept() {
 }
 
 #[test]
-fn the_next_session_of_a_paused_agent_is_paused_again() {
+fn next_session_of_a_paused_agent_is_paused() {
     let (mut fleet, _, worker) = working();
     let it = ask(&mut fleet, &worker, Wanted::Pause);
     says(&mut fleet, &worker, (it, Verb::Pause), Stage::Effective);
@@ -257,7 +257,7 @@ fn the_next_session_of_a_paused_agent_is_paused_again() {
 }
 
 #[test]
-fn a_pause_is_taken_back_also_while_no_host_has_the_agent() {
+fn pause_is_undone_even_without_a_host() {
     let (mut fleet, _, worker) = working();
     let it = ask(&mut fleet, &worker, Wanted::Pause);
     says(&mut fleet, &worker, (it, Verb::Pause), Stage::Effective);
@@ -270,7 +270,7 @@ fn a_pause_is_taken_back_also_while_no_host_has_the_agent() {
 }
 
 #[test]
-fn a_stop_of_a_paused_run_is_a_stop() {
+fn stop_of_a_paused_run_is_a_stop() {
     let (mut fleet, _, worker) = working();
     let it = ask(&mut fleet, &worker, Wanted::Pause);
     says(&mut fleet, &worker, (it, Verb::Pause), Stage::Effective);

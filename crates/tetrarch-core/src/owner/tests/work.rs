@@ -69,7 +69,7 @@ fn done_needs_a_crystallization_or_evidence() {
 }
 
 #[test]
-fn somebody_else_s_word_needs_a_reason_and_is_an_event() {
+fn manual_completion_needs_a_reason_and_is_an_event() {
     let (mut fleet, epic) = two();
     let silent = completes(&mut fleet, &human(), epic, done("T1.1", "c", ""));
     assert_eq!(silent.error, Some(ErrorCode::InvalidRequest));
@@ -85,7 +85,7 @@ fn somebody_else_s_word_needs_a_reason_and_is_an_event() {
 }
 
 #[test]
-fn who_works_on_it_who_leads_it_and_people_may_call_it_done() {
+fn worker_lead_and_people_may_complete_work() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let (first, second) = (fleet.worker(epic, "T1.1"), fleet.worker(epic, "T1.2"));
     let second = Principal::Agent(second);
@@ -104,7 +104,7 @@ fn who_works_on_it_who_leads_it_and_people_may_call_it_done() {
 }
 
 #[test]
-fn one_s_own_work_ends_as_its_run_s_result() {
+fn own_completion_ends_like_a_run_result() {
     let (mut fleet, epic) = two();
     let worker = fleet.worker(epic, "T1.1");
     let (run, from) = (fleet.run_of(&worker), Principal::Agent(worker.clone()));
@@ -121,7 +121,7 @@ fn one_s_own_work_ends_as_its_run_s_result() {
 }
 
 #[test]
-fn one_s_own_work_is_reviewed_where_the_plan_says_so() {
+fn own_completion_is_reviewed_where_planned() {
     let review = json!({"review": {"domain": "quality"}});
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", review)]));
     let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
@@ -135,7 +135,7 @@ fn one_s_own_work_is_reviewed_where_the_plan_says_so() {
 }
 
 #[test]
-fn a_reviewer_ends_with_a_verdict_and_with_nothing_else() {
+fn reviewer_ends_only_with_a_verdict() {
     let review = json!({"review": {"domain": "quality"}});
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", review)]));
     let worker = fleet.worker(epic, "T1.1");
@@ -146,7 +146,7 @@ fn a_reviewer_ends_with_a_verdict_and_with_nothing_else() {
 }
 
 #[test]
-fn whoever_still_works_on_it_is_ended_with_all_below() {
+fn completion_ends_the_worker_and_its_descendants() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
@@ -164,7 +164,7 @@ fn whoever_still_works_on_it_is_ended_with_all_below() {
 }
 
 #[test]
-fn only_open_leaves_of_open_goals_whose_needs_are_done() {
+fn only_open_leaves_with_done_dependencies_complete() {
     let (mut fleet, epic) = two();
     let mut says = |on: &str| {
         let said = completes(&mut fleet, &human(), epic, done(on, "c", "r"));
@@ -181,7 +181,7 @@ fn only_open_leaves_of_open_goals_whose_needs_are_done() {
 }
 
 #[test]
-fn what_shows_it_has_bounds() {
+fn evidence_is_bounded() {
     let commits = |count: usize, size: usize| Evidence {
         commits: vec!["x".repeat(size); count],
         ..Evidence::default()
@@ -209,7 +209,7 @@ fn unblocks(fleet: &mut Fleet, from: &Principal, epic: EpicId, on: &str, note: &
 }
 
 #[test]
-fn what_is_blocked_is_tried_again_with_one_more_attempt_where_they_are_used_up() {
+fn unblocked_work_gets_one_more_attempt_if_exhausted() {
     let plan = plan_of(&[task("T1.1", json!({"maxAttempts": 1}))]);
     let (mut fleet, epic) = Fleet::with_goal(plan);
     assert_eq!(
@@ -231,7 +231,7 @@ fn what_is_blocked_is_tried_again_with_one_more_attempt_where_they_are_used_up()
 }
 
 #[test]
-fn what_was_stopped_or_could_not_be_staffed_is_tried_again_too() {
+fn stopped_or_unstaffed_work_is_unblocked_too() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let blocker = Blocker {
         kind: "tool_not_allowed".to_owned(),
@@ -251,7 +251,7 @@ fn what_was_stopped_or_could_not_be_staffed_is_tried_again_too() {
 }
 
 #[test]
-fn what_people_are_asked_about_is_theirs_to_unblock_and_the_question_is_withdrawn() {
+fn escalated_work_is_unblocked_by_people_and_its_question_withdrawn() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let (run, update) = (fleet.run_of(&worker), r#"{"status":"blocked","blockers":["a key"]}"#);
@@ -281,7 +281,7 @@ fn ranks(
 }
 
 #[test]
-fn urgency_is_said_of_leaves_or_of_all_below_a_node() {
+fn priority_is_set_on_leaves_or_a_subtree() {
     let plan = json!({"title": "goal", "phases": [{"id": "P1", "name": "p", "tasks": [
         {"id": "T1.1", "name": "a", "acceptance": ["x"]},
         {"id": "T1.2", "name": "b", "acceptance": ["x"], "subtasks": [
@@ -310,7 +310,7 @@ fn urgency_is_said_of_leaves_or_of_all_below_a_node() {
 }
 
 #[test]
-fn urgency_is_not_for_everybody_to_say_nor_of_everything() {
+fn priority_is_limited_by_sender_and_target() {
     let (mut fleet, epic) = two();
     let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
     let error = |fleet: &mut Fleet, from: &Principal, on: &[(&str, Option<Priority>)]| {
@@ -338,7 +338,7 @@ fn told(fleet: &mut Fleet, from: &Principal, epic: EpicId, verb: WorkVerb) -> Va
 }
 
 #[test]
-fn the_list_tells_nodes_in_order_and_can_be_asked_for_a_status() {
+fn work_list_is_ordered_and_filtered_by_status() {
     let (mut fleet, epic) = two();
     let worker = fleet.worker(epic, "T1.1");
     let from = Principal::Agent(worker.clone());
@@ -358,7 +358,7 @@ fn the_list_tells_nodes_in_order_and_can_be_asked_for_a_status() {
 }
 
 #[test]
-fn a_list_without_room_is_cut_at_whole_items_and_says_so() {
+fn oversized_list_is_cut_at_whole_items_and_says_so() {
     let subtasks = |t: usize| -> Vec<Value> {
         (1..=7).map(|s| json!({"id": format!("S1.{t}.{s}"), "name": "n".repeat(900), "acceptance": ["x"]})).collect()
     };
@@ -374,7 +374,7 @@ fn a_list_without_room_is_cut_at_whole_items_and_says_so() {
 }
 
 #[test]
-fn pages_of_a_list_are_the_whole_list_in_order() {
+fn pages_concatenate_to_the_whole_list() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(5));
     let (mut ids, mut page) = (Vec::new(), Page { limit: Some(2), after: None });
     loop {
@@ -396,7 +396,7 @@ fn pages_of_a_list_are_the_whole_list_in_order() {
 }
 
 #[test]
-fn insights_tell_the_shape() {
+fn insights_show_the_graph() {
     let (mut fleet, epic) = two();
     let shape = told(&mut fleet, &human(), epic, WorkVerb::Insights { page: Page::default() });
     assert_eq!(shape["criticalPath"], json!(["T1.1", "T1.2"]));
@@ -406,7 +406,7 @@ fn insights_tell_the_shape() {
 }
 
 #[test]
-fn recommendations_follow_what_was_said_and_show_their_parts() {
+fn recommendations_follow_priorities_and_show_their_parts() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(4));
     ranks(&mut fleet, &human(), epic, &[("T1.3", said(100))]);
     ranks(&mut fleet, &Principal::Agent(po()), epic, &[("T1.2", said(100))]);

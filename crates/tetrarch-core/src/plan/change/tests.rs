@@ -44,7 +44,7 @@ pub(super) struct Record {
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) states: BTreeMap<NodeId, NodeState>,
     pub(super) output: Option<NodeId>,
-    pub(super) folded: Folded,
+    pub(super) folded: FoldedChildren,
 }
 
 pub(super) fn state(own: NodeId, status: NodeStatus) -> NodeState {
@@ -146,7 +146,7 @@ fn assert_invalid(record: &Record, wanted: &Change, words: &str) {
 }
 
 #[test]
-fn a_node_is_added_under_the_next_id_that_was_never_used() {
+fn added_node_gets_the_next_unused_id() {
     let record = Record::of(&["P1", "T1.1 done", "T1.2 cancelled", "P2", "T2.1"]);
     let changed = record.to(&add("P1", json!({"deps": ["T2.1"]})));
     assert_eq!(changed.added, ids(&["T1.3"]));
@@ -165,7 +165,7 @@ fn a_node_is_added_under_the_next_id_that_was_never_used() {
 }
 
 #[test]
-fn a_ready_task_is_split_and_what_waited_for_it_waits_for_its_parts() {
+fn split_ready_task_passes_its_dependents_to_its_parts() {
     let record = Record::of(&["P1", "T1.1 queued", "T1.2: T1.1"]);
     let changed = record.to(&split("T1.1", 2));
     assert_eq!(changed.added, ids(&["S1.1.1", "S1.1.2"]));
@@ -188,7 +188,7 @@ fn a_ready_task_is_split_and_what_waited_for_it_waits_for_its_parts() {
 }
 
 #[test]
-fn the_output_goes_with_what_it_was() {
+fn output_follows_its_node() {
     let mut record = Record::of(&["P1", "T1.1", "T1.2: T1.1"]);
     record.output = Some(id("T1.2"));
     assert_eq!(record.to(&split("T1.2", 2)).output, Some(id("S1.2.2")));
@@ -199,7 +199,7 @@ fn the_output_goes_with_what_it_was() {
 }
 
 #[test]
-fn leaves_are_merged_into_the_first_and_edges_follow() {
+fn merged_leaves_become_the_first_and_edges_follow() {
     let record = Record::of(&[
         "P1",
         "T1.1 done",
@@ -228,7 +228,7 @@ fn leaves_are_merged_into_the_first_and_edges_follow() {
 }
 
 #[test]
-fn a_whole_plan_adds_redefines_and_gives_up() {
+fn whole_plan_adds_redefines_and_cancels_nodes() {
     let record = Record::of(&["P1", "T1.1 done", "T1.2 queued", "T1.3: T1.2"]);
     let renamed = Node { name: "other".to_owned(), ..node("T1.3", &["T1.1"]) };
     let wanted = record.file(&["T1.2"], vec![renamed, node("T1.4", &["T1.3"])]);
@@ -256,7 +256,7 @@ fn done_work_is_kept_whatever_the_file_says() {
 }
 
 #[test]
-fn what_was_given_up_stays_so_and_its_id_is_taken() {
+fn cancelled_node_stays_cancelled_and_keeps_its_id() {
     let record = Record::of(&["P1", "T1.1", "T1.2 cancelled"]);
     let same = record.to(&record.file(&[], Vec::new()));
     assert!(same.is_nothing(&record.present()));
@@ -265,7 +265,7 @@ fn what_was_given_up_stays_so_and_its_id_is_taken() {
 }
 
 #[test]
-fn nobody_is_left_waiting_for_what_is_given_up() {
+fn cancelled_node_leaves_no_dependents_waiting() {
     let record = Record::of(&["P1", "T1.1", "T1.2", "P2: P1", "T2.1: T1.1"]);
     let gone = Edit { removes: ids(&["T1.1"]), ..Edit::default() };
     let found = change(&record.present(), 5, &gone).unwrap_err().to_string();
@@ -279,7 +279,7 @@ fn nobody_is_left_waiting_for_what_is_given_up() {
 }
 
 #[test]
-fn a_ready_node_waits_for_what_is_put_before_it() {
+fn ready_node_waits_for_its_inserted_dependency() {
     let record = Record::of(&["P1", "T1.1 queued", "T1.2 queued", "P2: P1", "T2.1"]);
     let waits = node("T1.2", &["T1.3"]);
     let changed = record.to(&record.file(&[], vec![waits, node("T1.3", &[])]));
@@ -290,7 +290,7 @@ fn a_ready_node_waits_for_what_is_put_before_it() {
 }
 
 #[test]
-fn what_has_begun_cannot_begin_to_wait() {
+fn started_node_cannot_get_a_dependency() {
     let record = Record::of(&["P1", "T1.1 done", "T1.2", "P2", "T2.1", "T2.2 done"]);
     let later = Node { depends_on: ids(&["P2"]), ..record.nodes[&id("P1")].clone() };
     assert_invalid(&record, &record.file(&[], vec![later]), "P1 cannot begin to wait for P2");
@@ -299,7 +299,7 @@ fn what_has_begun_cannot_begin_to_wait() {
 }
 
 #[test]
-fn a_blocked_node_is_tried_again_as_it_is_defined_now() {
+fn blocked_node_is_retried_with_its_new_definition() {
     let mut record = Record::of(&["P1", "T1.1 blocked", "T1.2 blocked"]);
     for leaf in ["T1.1", "T1.2"] {
         record.leaf(leaf).attempts = 2;
@@ -349,7 +349,7 @@ fn bounds_hold_at_both_ends() {
 }
 
 #[test]
-fn a_plan_has_so_many_nodes_that_are_not_settled_and_more_that_are() {
+fn unsettled_nodes_are_bounded_and_settled_ones_come_extra() {
     let full = |count: usize, status: NodeStatus| {
         let mut record = Record::of(&["P1", "T1.1", "P2", "T2.1"]);
         for n in 2..count - 2 {
@@ -367,7 +367,7 @@ fn a_plan_has_so_many_nodes_that_are_not_settled_and_more_that_are() {
 }
 
 #[test]
-fn circles_are_named_and_what_was_given_up_makes_none() {
+fn cycles_are_named_and_cancelled_nodes_make_none() {
     let record = Record::of(&["P1", "T1.1", "T1.2: T1.1", "P2", "T2.1: P1"]);
     let circle = record.file(&[], vec![node("T1.1", &["T2.1"])]);
     assert_invalid(&record, &circle, "dependency cycle");
@@ -380,7 +380,7 @@ fn circles_are_named_and_what_was_given_up_makes_none() {
 }
 
 #[test]
-fn a_split_task_stays_split() {
+fn split_task_stays_split() {
     let record = Record::of(&["P1", "T1.1", "S1.1.1", "S1.1.2", "T1.2"]);
     let wanted = record.file(&["S1.1.1", "S1.1.2"], Vec::new());
     assert_invalid(&record, &wanted, "T1.1 was split and would have no subtask left");
@@ -389,7 +389,7 @@ fn a_split_task_stays_split() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn every_error_is_reported_at_once() {
     let record = Record::of(&["P1", "T1.1 done", "T1.2"]);
     let bare = Node { acceptance: Vec::new(), ..node("T1.3", &["T7.7"]) };
     let other = Node { name: "other".to_owned(), ..node("T1.1", &[]) };
@@ -415,7 +415,7 @@ fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn what_is_written_of_a_node_is_read_as_the_same() {
+fn written_node_round_trips() {
     let whole = json!({
         "id": "S1.1.4", "name": "n", "objective": "o", "definitionOfDone": "d", "role": "specialist",
         "domain": "api", "profile": "fast", "acceptance": ["a"], "deps": ["T1.2"], "tools": ["sh"],

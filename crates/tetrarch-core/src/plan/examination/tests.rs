@@ -34,7 +34,7 @@ fn found(document: &Value, look: impl Fn(&Examination<'_>) -> Vec<PlanProblem>) 
 }
 
 #[test]
-fn a_profile_that_is_not_there_is_told_where_it_is_named() {
+fn missing_profile_is_reported_where_it_is_named() {
     let both = [
         json!({"profile": "hand"}),
         json!({"review": {"domain": "d", "profile": "judge"}, "profile": "model"}),
@@ -61,7 +61,7 @@ fn a_profile_that_is_not_there_is_told_where_it_is_named() {
 }
 
 #[test]
-fn what_there_is_instead_are_the_profiles_that_the_file_can_name() {
+fn suggested_profiles_are_those_the_file_can_name() {
     let document = plan([json!({"profile": "hand"}), json!({"run": ["work"]})], json!({}));
     let read = parse_either(&document).unwrap();
     let site = ProfileName::new("site").unwrap();
@@ -70,7 +70,7 @@ fn what_there_is_instead_are_the_profiles_that_the_file_can_name() {
 }
 
 #[test]
-fn a_tool_is_wrong_where_nobody_has_it() {
+fn tool_nobody_has_is_reported() {
     let tools = ["read", "edit", "network"];
     for (profile, tool, problem) in [
         ("model", "read", None),
@@ -100,7 +100,7 @@ fn a_tool_is_wrong_where_nobody_has_it() {
 }
 
 #[test]
-fn a_schema_that_is_none_is_told_where_it_stands() {
+fn invalid_schema_is_reported_with_its_position() {
     for key in ["outputSchema", "output_schema"] {
         let document = plan([json!({}), json!({(key): {"type": "objekt"}})], json!({}));
         let fault = |text: &str| text.contains("objekt").then(|| "/type: what".to_owned());
@@ -113,7 +113,7 @@ fn a_schema_that_is_none_is_told_where_it_stands() {
 }
 
 #[test]
-fn a_program_is_looked_for_where_it_can_be() {
+fn program_is_looked_up_where_it_can_be() {
     for (task, argv, path) in [
         (json!({"profile": "program"}), "swep", Some("profiles.program.argv")),
         (json!({"profile": "model"}), "/opt/swep", Some("profiles.program.argv")),
@@ -140,7 +140,7 @@ fn a_program_is_looked_for_where_it_can_be() {
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_told_where_it_is_named() {
+fn unset_variable_is_reported_where_it_is_named() {
     let document = plan([json!({}), json!({})], json!({"pass_env": ["SET", "UNSET"]}));
     assert_eq!(
         found(&document, |it| it.unset_variables(|name| name == "SET")),

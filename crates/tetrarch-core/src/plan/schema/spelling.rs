@@ -41,7 +41,7 @@ mod tests {
     use super::meant;
 
     #[test]
-    fn a_word_of_another_tool_or_a_slip_is_understood_and_nothing_else() {
+    fn known_synonym_or_typo_is_suggested_and_nothing_else() {
         let task = ["id", "name", "deps", "profile", "acceptance", "wall", "outputSchema"];
         for (given, key) in [
             ("depends_on", Some("deps")),

@@ -49,7 +49,7 @@ fn assert_read(value: &Value) -> PlanFile {
 }
 
 #[test]
-fn a_whole_plan_is_read_in_either_case() {
+fn whole_plan_is_read_in_either_case() {
     let camel = json!({
         "planVersion": 1,
         "goal": {"title": "T", "problemStatement": "why", "successCriteria": ["s"],
@@ -108,7 +108,7 @@ fn a_whole_plan_is_read_in_either_case() {
 }
 
 #[test]
-fn defaults_are_a_worker_with_two_attempts_and_the_name_as_objective() {
+fn defaults_are_a_worker_two_attempts_and_the_name_as_objective() {
     let plan = assert_read(&plan_of(&[leaf("T1.1")]));
     let task = &plan.nodes[1];
     assert_eq!((task.role, task.max_attempts), (Role::Worker, ATTEMPTS_DEFAULT));
@@ -117,7 +117,7 @@ fn defaults_are_a_worker_with_two_attempts_and_the_name_as_objective() {
 }
 
 #[test]
-fn a_goal_without_a_plan_is_one_task() {
+fn goal_without_a_plan_is_one_task() {
     let plan = one_task("say hello");
     let written = json!({"title": "say hello", "output": "T1.1", "phases": [
         {"id": "P1", "name": "say hello", "objective": "say hello", "tasks": [
@@ -152,7 +152,7 @@ fn every_problem_is_listed() {
 }
 
 #[test]
-fn the_document_is_a_mapping_with_phases() {
+fn document_is_a_mapping_with_phases() {
     for value in [json!(null), json!(1), json!("x"), json!([]), json!(true)] {
         assert_refused(&value, "plan", "is ");
     }
@@ -183,7 +183,7 @@ fn plan_sized(phases: u32, tasks: u32, subtasks: u32) -> Value {
 }
 
 #[test]
-fn five_phases_seven_tasks_and_seven_subtasks_are_the_most() {
+fn five_phases_seven_tasks_and_seven_subtasks_are_the_maximum() {
     assert_eq!(assert_read(&plan_sized(5, 7, 7)).nodes.len(), 5 + 7 + 4 + 7);
     assert_read(&plan_sized(1, 1, 0));
     assert_refused(&plan_sized(6, 1, 0), "phases", "6 entries; the limit is 5");
@@ -197,7 +197,7 @@ fn five_phases_seven_tasks_and_seven_subtasks_are_the_most() {
 }
 
 #[test]
-fn texts_and_lists_hold_what_their_bound_says() {
+fn texts_and_lists_respect_their_bounds() {
     let text = |len: usize| "x".repeat(len);
     for (key, max) in [
         ("name", TEXT_BYTES_MAX),
@@ -228,7 +228,7 @@ fn texts_and_lists_hold_what_their_bound_says() {
 }
 
 #[test]
-fn a_plan_as_a_whole_fits_into_a_commit() {
+fn largest_plan_fits_into_a_commit() {
     let mut plan = plan_sized(5, 7, 7);
     let fill = |plan: &mut Value, facts: usize| {
         for phase in plan["phases"].as_array_mut().unwrap() {
@@ -268,7 +268,7 @@ fn ids_belong_to_their_tier_and_parent() {
 }
 
 #[test]
-fn names_are_required_of_all_and_criteria_of_leaves() {
+fn every_node_needs_a_name_and_every_leaf_criteria() {
     assert_refused(&plan_with(json!({"name": null})), "phases[0].tasks[0].name", "is missing");
     for none in [json!(null), json!([])] {
         let path = "phases[0].tasks[0].acceptance";
@@ -283,7 +283,7 @@ fn names_are_required_of_all_and_criteria_of_leaves() {
 }
 
 #[test]
-fn dependencies_stay_within_the_epic_and_lead_to_no_circle() {
+fn dependencies_stay_within_the_epic_without_cycles() {
     let deps = |lists: [&[&str]; 3]| {
         let mut plan = plan_of(&[leaf("T1.1"), leaf("T1.2"), leaf("T1.3")]);
         for (task, list) in plan["phases"][0]["tasks"].as_array_mut().unwrap().iter_mut().zip(lists)

@@ -452,9 +452,9 @@ mod tests {
             }
         }
         input.boundary().await.unwrap();
-        let taken = std::iter::from_fn(|| ends.told.try_recv().ok()).map(|told| match told.event {
-            RunnerEvent::Taken { place } => place,
-            other => panic!("{other:?}"),
+        let taken = std::iter::from_fn(|| ends.told.try_recv().ok()).map(|told| {
+            let RunnerEvent::Taken { place } = told.event else { panic!("{:?}", told.event) };
+            place
         });
         assert_eq!(taken.collect::<Vec<_>>(), read, "what was not read is not told");
         let first = read.len() as u64;

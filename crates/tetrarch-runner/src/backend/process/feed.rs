@@ -88,7 +88,7 @@ impl Feed {
         let waiting = FeedQueue { urgent, lines };
         let pipe = stdin.as_fd().try_clone_to_owned().ok();
         let told = Arc::new(AtomicU64::new(0));
-        let to = Told { notes, deliveries, teller };
+        let to = LineReports { notes, deliveries, teller };
         let writer = tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), to));
         Self { queue: Some(queue), verbs: Some(verbs), writer, pipe, told }
     }
@@ -187,7 +187,7 @@ impl FeedQueue {
 }
 
 /// Who hears what became of lines.
-struct Told {
+struct LineReports {
     notes: mpsc::Sender<String>,
     deliveries: mpsc::Sender<LineDelivery>,
     teller: Teller,
@@ -198,7 +198,7 @@ async fn write(
     first: Vec<u8>,
     mut waiting: FeedQueue,
     told: Arc<AtomicU64>,
-    Told { notes, deliveries, teller }: Told,
+    LineReports { notes, deliveries, teller }: LineReports,
 ) {
     let tell = |id, why| {
         // A run that has ended wants to know of nothing.

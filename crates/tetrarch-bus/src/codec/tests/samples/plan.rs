@@ -4,7 +4,7 @@ use tetrarch_core::assignment::Purpose;
 use tetrarch_core::budget::Limits;
 use tetrarch_core::goal::{GoalResult, GoalStatus};
 use tetrarch_core::intensity::Failures;
-use tetrarch_core::plan::rollup::Counts;
+use tetrarch_core::plan::rollup::NodeCounts;
 use tetrarch_core::plan::{
     Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, PlanEvent,
     PlanReason, PlanSource, Review,
@@ -108,9 +108,9 @@ pub(in super::super) fn plan_event(full: bool) -> PlanEvent {
         nodes: vec![view],
         folded: if full { vec![id("T1.1")] } else { Vec::new() },
         counts: if full {
-            Counts { todo: 1, queued: 2, in_progress: 3, blocked: 4, done: 5, cancelled: 6 }
+            NodeCounts { todo: 1, queued: 2, in_progress: 3, blocked: 4, done: 5, cancelled: 6 }
         } else {
-            Counts::default()
+            NodeCounts::default()
         },
         definitions: vec![node(full)],
         title: if full { "t".to_owned() } else { String::new() },

@@ -26,7 +26,7 @@ fn stranded() -> (Fleet, AgentId, Change) {
 }
 
 #[test]
-fn an_order_whose_host_is_gone_may_be_denied_and_is_not_given_again() {
+fn order_of_a_lost_host_may_be_denied_and_is_not_repeated() {
     let (mut fleet, _, waits) = stranded();
     let found = of_fleet(&fleet.records, &Telemetry::default());
     assert!(found.iter().any(|it| it.kind == ObstacleKind::ChangeWaiting), "{found:?}");
@@ -41,7 +41,7 @@ fn an_order_whose_host_is_gone_may_be_denied_and_is_not_given_again() {
 }
 
 #[test]
-fn an_order_whose_host_stays_away_expires_with_its_change() {
+fn order_of_an_absent_host_expires_with_its_change() {
     let (mut fleet, _, waits) = stranded();
     assert!(
         next_deadline(&fleet.records, &fleet.policy, fleet.now).is_some_and(|at| at <= waits.until)
@@ -56,7 +56,7 @@ fn an_order_whose_host_stays_away_expires_with_its_change() {
 }
 
 #[test]
-fn an_order_whose_host_comes_back_is_given_for_its_new_life() {
+fn order_is_repeated_for_the_hosts_new_life() {
     let (mut fleet, _, waits) = stranded();
     let entry = fleet.join("h1", "life2", 20);
     let again = orders(&entry);

@@ -29,7 +29,7 @@ fn first_rung(policy: &Value) -> String {
 }
 
 #[test]
-fn the_ladder_begins_where_the_node_says() {
+fn ladder_starts_at_the_nodes_rung() {
     for (policy, rung) in [
         (json!({}), "nudge"),
         (json!("nudge"), "nudge"),
@@ -46,7 +46,7 @@ fn the_ladder_begins_where_the_node_says() {
 }
 
 #[test]
-fn one_is_idle_after_the_time_of_its_node_and_not_before() {
+fn agent_is_idle_after_its_nodes_limit() {
     for own in [Millis::from_secs(60), Millis::from_secs(24 * 3600)] {
         let (mut fleet, _, worker) =
             working(&json!({"idleAfter": own.0 / 1_000, "minResendInterval": "1s"}));
@@ -61,7 +61,7 @@ fn one_is_idle_after_the_time_of_its_node_and_not_before() {
 }
 
 #[test]
-fn an_owner_that_has_just_begun_to_listen_waits_that_time() {
+fn newly_listening_owner_waits_the_nodes_limit() {
     let own = Millis::from_secs(60);
     let (mut fleet, _, worker) = working(&json!({"idleAfter": "1m", "minResendInterval": "1m"}));
     let since = assignment(&fleet, &worker).recovery.quiet_since() + Millis(10);
@@ -74,7 +74,7 @@ fn an_owner_that_has_just_begun_to_listen_waits_that_time() {
 }
 
 #[test]
-fn it_is_asked_as_often_and_as_soon_again_as_its_node_says() {
+fn asking_follows_the_nodes_count_and_interval() {
     let (mut fleet, _, worker) =
         working(&json!({"maxRetries": 4, "idleAfter": "1s", "minResendInterval": "1h"}));
     fleet.policy.overseer.backoff.max = Millis(0);
@@ -96,7 +96,7 @@ fn it_is_asked_as_often_and_as_soon_again_as_its_node_says() {
 }
 
 #[test]
-fn nobody_else_gets_what_its_agent_is_to_keep() {
+fn work_kept_for_its_agent_is_not_reassigned() {
     let (mut fleet, _, worker) = working(&json!({"reassign": false}));
     let at = wear_out(&mut fleet, &worker);
     oversee(&mut fleet, at);
@@ -109,7 +109,7 @@ fn nobody_else_gets_what_its_agent_is_to_keep() {
 }
 
 #[test]
-fn the_next_assignment_carries_it_too() {
+fn next_assignment_inherits_the_policy() {
     let (mut fleet, epic, worker) = working(&json!("reassign"));
     let first = assignment(&fleet, &worker).clone();
     let at = due(&fleet, &worker);

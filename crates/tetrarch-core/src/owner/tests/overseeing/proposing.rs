@@ -45,13 +45,13 @@ fn decide(fleet: &mut Fleet, draft: &Proposal, verdict: DraftVerdict) {
 }
 
 #[test]
-fn nothing_is_proposed_unless_the_operator_wants_it() {
+fn nothing_is_proposed_unless_enabled() {
     let (mut fleet, _) = Fleet::with_goal(plan_of(&[large("T1.1")]));
     assert_eq!(look(&mut fleet).records, []);
 }
 
 #[test]
-fn two_looks_propose_nothing_twice() {
+fn second_look_proposes_nothing_twice() {
     let (mut fleet, epic) = proposing(&[large("T1.1"), large("T1.2")]);
     let version = fleet.version(epic);
     let entry = look(&mut fleet);
@@ -70,7 +70,7 @@ fn two_looks_propose_nothing_twice() {
 }
 
 #[test]
-fn what_was_turned_down_is_not_proposed_again() {
+fn rejected_proposal_is_not_repeated() {
     let (mut fleet, epic) = proposing(&[large("T1.1"), large("T1.2")]);
     for left in [1, 0] {
         fleet.now = fleet.now + Millis::from_secs(60);
@@ -85,7 +85,7 @@ fn what_was_turned_down_is_not_proposed_again() {
 }
 
 #[test]
-fn it_is_made_by_somebodys_word_and_then_there_is_nothing_left_to_propose() {
+fn approved_proposal_leaves_nothing_to_propose() {
     let (mut fleet, epic) = proposing(&[large("T1.1")]);
     look(&mut fleet);
     let [draft] = drafts(&fleet, epic).try_into().unwrap();
@@ -97,7 +97,7 @@ fn it_is_made_by_somebodys_word_and_then_there_is_nothing_left_to_propose() {
 }
 
 #[test]
-fn only_plans_that_changed_since_the_last_look_are_looked_at() {
+fn only_changed_plans_are_examined() {
     let (mut fleet, epic) = proposing(&[large("T1.1")]);
     let changed = fleet.records.plans[&epic].updated;
     let looked = |at| Input::Oversee(Telemetry { looked: at, ..silence() });
@@ -106,7 +106,7 @@ fn only_plans_that_changed_since_the_last_look_are_looked_at() {
 }
 
 #[test]
-fn nothing_is_proposed_for_a_goal_that_is_not_worked_on() {
+fn inactive_goal_gets_no_proposals() {
     for (verb, status) in
         [(GoalVerb::Pause, GoalStatus::Paused), (GoalVerb::Cancel, GoalStatus::Cancelled)]
     {
@@ -118,7 +118,7 @@ fn nothing_is_proposed_for_a_goal_that_is_not_worked_on() {
 }
 
 #[test]
-fn what_somebody_works_on_is_left_alone() {
+fn work_in_progress_is_not_proposed_for_change() {
     let (mut fleet, epic) = proposing(&[large("T1.1")]);
     fleet.worker(epic, "T1.1");
     assert_eq!(look(&mut fleet).records, []);

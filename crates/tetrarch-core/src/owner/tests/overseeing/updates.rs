@@ -4,7 +4,7 @@ use super::*;
 use crate::ledger::Record;
 
 #[test]
-fn an_update_begins_the_ladder_anew_and_output_does_not() {
+fn update_restarts_the_ladder_and_output_does_not() {
     let (mut fleet, _, worker) = working(2);
     let at = due(&fleet, &worker);
     oversee(&mut fleet, at);
@@ -28,7 +28,7 @@ fn an_update_begins_the_ladder_anew_and_output_does_not() {
 }
 
 #[test]
-fn who_says_when_it_is_heard_of_again_is_asked_when_it_is_not() {
+fn agent_missing_its_announced_update_is_asked() {
     let (mut fleet, _, worker) = working(2);
     let later = fleet.now + RESEND_AFTER + Millis(1);
     let run = fleet.run_of(&worker);
@@ -45,7 +45,7 @@ fn who_says_when_it_is_heard_of_again_is_asked_when_it_is_not() {
 }
 
 #[test]
-fn blocked_with_blockers_is_put_to_people_at_once() {
+fn blocked_update_with_blockers_is_escalated_at_once() {
     let (fleet, epic, worker, _) = escalated(2);
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
     let blocker = fleet.node(epic, "T1.1").blocker.clone().unwrap();
@@ -56,7 +56,7 @@ fn blocked_with_blockers_is_put_to_people_at_once() {
 }
 
 #[test]
-fn done_without_evidence_is_asked_for_it_until_the_ladder_goes_on() {
+fn done_without_evidence_is_asked_for_it_before_escalation() {
     let (mut fleet, epic, worker) = working(2);
     let done = r#"{"overseerUpdate": {"status": "done"}}"#;
     let entry = says(&mut fleet, &worker, done);
@@ -87,7 +87,7 @@ fn done_without_evidence_is_asked_for_it_until_the_ladder_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_read_or_is_about_something_else_is_refused_with_the_reason() {
+fn unreadable_or_unrelated_update_is_refused_with_the_reason() {
     let (mut fleet, _, worker) = working(2);
     let was = assignment(&fleet, &worker).clone();
     for (update, says_so) in [
@@ -104,7 +104,7 @@ fn what_cannot_be_read_or_is_about_something_else_is_refused_with_the_reason() {
 }
 
 #[test]
-fn evidence_that_was_asked_for_and_did_not_arrive_is_asked_for_again_under_its_id() {
+fn unreceived_evidence_request_is_resent_with_its_id() {
     let (mut fleet, _, worker) = working(2);
     let run = fleet.run_of(&worker);
     let done = r#"{"status": "done"}"#.to_owned();
@@ -121,7 +121,7 @@ fn evidence_that_was_asked_for_and_did_not_arrive_is_asked_for_again_under_its_i
 }
 
 #[test]
-fn a_session_launched_since_is_not_asked_the_same_again_within_the_interval() {
+fn relaunched_session_is_not_asked_again_within_the_interval() {
     let (mut fleet, _, worker) = working(2);
     let done = |fleet: &mut Fleet| {
         let run = fleet.run_of(&worker);

@@ -48,7 +48,7 @@ fn told(entry: &Entry, to: &Principal) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_agents_draft_is_put_to_people_and_applied_by_their_word() {
+fn agents_draft_is_put_to_people_and_applied_on_approval() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let from = Principal::Agent(po());
     let version = fleet.version(epic);
@@ -91,7 +91,7 @@ fn an_agents_draft_is_put_to_people_and_applied_by_their_word() {
 }
 
 #[test]
-fn a_draft_whose_ground_has_moved_stays_open() {
+fn draft_with_an_outdated_base_stays_open() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let version = fleet.version(epic);
     let (_, id) =
@@ -109,7 +109,7 @@ fn a_draft_whose_ground_has_moved_stays_open() {
 }
 
 #[test]
-fn people_and_go_decide_and_an_author_may_take_back() {
+fn people_and_owner_decide_and_the_author_may_withdraw() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
     let from = Principal::Agent(po());
@@ -138,7 +138,7 @@ fn people_and_go_decide_and_an_author_may_take_back() {
 }
 
 #[test]
-fn a_draft_takes_the_place_of_another() {
+fn draft_replaces_another() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let from = Principal::Agent(po());
     let (_, first) = fleet.proposes(&from, proposing(epic, json!({})));
@@ -155,7 +155,7 @@ fn a_draft_takes_the_place_of_another() {
 }
 
 #[test]
-fn so_many_drafts_are_open_and_so_many_are_kept() {
+fn open_and_kept_drafts_are_bounded() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let from = Principal::Agent(po());
     let mut open = Vec::new();
@@ -176,7 +176,7 @@ fn so_many_drafts_are_open_and_so_many_are_kept() {
 }
 
 #[test]
-fn a_draft_is_looked_at_when_it_is_made() {
+fn draft_is_validated_on_creation() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let from = Principal::Agent(po());
     let PlanOp::Plan(nothing) = whole(&fleet, epic, &tasks(1)) else { panic!() };
@@ -198,7 +198,7 @@ fn a_draft_is_looked_at_when_it_is_made() {
 }
 
 #[test]
-fn people_and_go_may_draft_and_two_asks_of_one_commit_are_one_event() {
+fn only_people_and_owner_draft_and_one_commit_is_one_event() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let (entry, _) = fleet.proposes(&human(), proposing(epic, json!({})));
     assert!(entry.reviews.is_empty(), "whoever may decide asks nobody");
@@ -211,7 +211,7 @@ fn people_and_go_may_draft_and_two_asks_of_one_commit_are_one_event() {
 }
 
 #[test]
-fn drafts_go_with_their_goal() {
+fn drafts_are_forgotten_with_their_goal() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     fleet.proposes(&Principal::Agent(po()), proposing(epic, json!({})));
     let worker = fleet.worker(epic, "T1.1");

@@ -30,7 +30,7 @@ fn renamed(own: &str, deps: &[&str]) -> Node {
 }
 
 #[test]
-fn a_definition_that_changed_since_is_a_conflict_and_one_before_is_not() {
+fn definition_changed_since_the_base_is_a_conflict() {
     let mut record = at(&["P1", "T1.1", "T1.2"]);
     record.nodes.get_mut(&id("T1.1")).unwrap().defined = 4;
     let wanted = record.file(&[], vec![renamed("T1.1", &[])]);
@@ -46,7 +46,7 @@ fn a_definition_that_changed_since_is_a_conflict_and_one_before_is_not() {
 }
 
 #[test]
-fn what_began_or_ended_since_is_a_conflict() {
+fn node_started_or_ended_since_the_base_is_a_conflict() {
     for (status, words) in [
         ("in_progress", "T1.1 was started in version 4"),
         ("done", "T1.1 is done since version 4"),
@@ -73,7 +73,7 @@ fn what_began_or_ended_since_is_a_conflict() {
 }
 
 #[test]
-fn a_busy_plan_does_not_starve_a_change() {
+fn busy_plan_does_not_starve_a_change() {
     let mut record =
         at(&["P1", "T1.1 done", "T1.2 in_progress", "T1.3 in_progress", "P2: P1", "T2.1"]);
     for (leaf, begun) in [("T1.2", 4), ("T1.3", 5)] {
@@ -88,7 +88,7 @@ fn a_busy_plan_does_not_starve_a_change() {
 }
 
 #[test]
-fn what_is_worked_on_is_never_touched() {
+fn node_in_progress_is_never_changed() {
     let mut record = at(&["P1", "T1.1 in_progress", "T1.2 queued"]);
     record.leaf("T1.1").assignee = Some("PO-demo".parse().unwrap());
     for wanted in [
@@ -105,7 +105,7 @@ fn what_is_worked_on_is_never_touched() {
 }
 
 #[test]
-fn what_came_after_its_version_is_kept() {
+fn nodes_newer_than_the_base_are_kept() {
     let mut record = at(&["P1", "T1.1", "T1.2"]);
     let wanted = record.file(&["T1.2"], vec![node("T1.4", &[])]);
     let late = record.nodes.get_mut(&id("T1.2")).unwrap();
@@ -119,14 +119,14 @@ fn what_came_after_its_version_is_kept() {
 }
 
 #[test]
-fn a_parent_that_was_given_up_meanwhile_is_a_conflict() {
+fn parent_cancelled_meanwhile_is_a_conflict() {
     let record = at(&["P1", "T1.1", "P2", "T2.1 cancelled"]);
     assert_conflict(&record, 2, &add("P2", json!({})), "P2 is cancelled since version 3");
     assert_invalid(&record, &add("P2", json!({})), "P2 was cancelled");
 }
 
 #[test]
-fn nobody_has_seen_the_future() {
+fn future_base_version_is_refused() {
     let record = at(&["P1", "T1.1"]);
     assert_conflict(&record, 6, &add("P1", json!({})), "version 6 does not exist");
 }

@@ -179,7 +179,7 @@ fn can_be_finished(record: &Record) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn what_is_accepted_leaves_a_valid_plan_and_what_was_done(deeds in deeds()) {
+    fn accepted_change_leaves_a_valid_plan_and_finished_work(deeds in deeds()) {
         let mut record = Record::of(&[
             "P1", "T1.1", "S1.1.1", "S1.1.2: S1.1.1", "T1.2", "P2: P1", "T2.1", "T2.2: T2.1",
         ]);

@@ -9,7 +9,7 @@ use crate::plan::change::{Change, ChangeError};
 use crate::plan::{Node, NodeStatus};
 
 #[test]
-fn the_parts_of_a_task_are_recovered_as_it_is_unless_they_say_otherwise() {
+fn parts_inherit_their_tasks_recovery_policy() {
     let mut record = Record::of(&["P1", "T1.1", "T1.2", "T1.3"]);
     let own = RecoveryPolicy { max_retries: Some(1), ..RecoveryPolicy::default() };
     record.nodes.get_mut(&id("T1.1")).unwrap().recovery = own;
@@ -24,7 +24,7 @@ fn the_parts_of_a_task_are_recovered_as_it_is_unless_they_say_otherwise() {
 }
 
 #[test]
-fn a_node_that_says_otherwise_how_it_is_recovered_is_another() {
+fn changed_recovery_policy_redefines_the_node() {
     let record = Record::of(&["P1", "T1.1", "T1.2 in_progress"]);
     let own = RecoveryPolicy { reassign: Some(false), ..RecoveryPolicy::default() };
     let with = |name: &str| record.file(&[], vec![Node { recovery: own, ..node(name, &[]) }]);

@@ -20,7 +20,7 @@ fn command_of(plan: &PlanFile) -> &Profile {
 }
 
 #[test]
-fn a_command_is_one_shell_line_or_a_program_with_arguments() {
+fn command_is_one_shell_line_or_a_program_with_arguments() {
     for (run, argv) in [
         (json!("make test && echo $X"), vec!["/bin/sh", "-c", "make test && echo $X"]),
         (json!(["make", "{result:T1.1}"]), vec!["make", "{result:T1.1}"]),
@@ -44,7 +44,7 @@ fn a_command_is_one_shell_line_or_a_program_with_arguments() {
 }
 
 #[test]
-fn commands_that_say_the_same_are_one_profile() {
+fn equal_commands_share_one_profile() {
     let run = json!({"run": "make"});
     let plan = assert_read(&two(&run, &run));
     assert_eq!((plan.profiles.len(), &plan.nodes[1].profile), (1, &plan.nodes[2].profile));
@@ -53,7 +53,7 @@ fn commands_that_say_the_same_are_one_profile() {
 }
 
 #[test]
-fn what_is_wrong_with_a_command_is_said() {
+fn invalid_command_is_reported() {
     let at = |key: &str| format!("phases[0].tasks[0].{key}");
     for (fields, key, text) in [
         (json!({"run": 1}), "run", "is 1"),
@@ -77,7 +77,7 @@ fn what_is_wrong_with_a_command_is_said() {
 }
 
 #[test]
-fn a_command_that_reviews_judges_by_its_exit_code() {
+fn review_command_judges_by_its_exit_code() {
     let plan = assert_read(&plan_with(json!({"run": "a", "review": {"run": "b"}})));
     let review = plan.nodes[1].review.clone().unwrap();
     let judge =
@@ -92,7 +92,7 @@ fn a_command_that_reviews_judges_by_its_exit_code() {
 }
 
 #[test]
-fn variables_of_results_hold_what_the_line_names() {
+fn result_variables_hold_what_the_line_names() {
     let run = json!({"deps": ["T1.1"], "run": "echo \"$TETRARCH_RESULT_T1_1\""});
     let plan = assert_read(&two(&json!({}), &run));
     let value = ("TETRARCH_RESULT_T1_1".to_owned(), "{result:T1.1}".to_owned());
@@ -100,7 +100,7 @@ fn variables_of_results_hold_what_the_line_names() {
 }
 
 #[test]
-fn results_are_of_nodes_that_are_done_by_then() {
+fn results_come_from_nodes_done_by_then() {
     let text = |text: &str| json!({"task": text, "deps": ["T1.1"]});
     assert_read(&two(&json!({}), &text("{result:T1.1} {goal} {node} {a} ${goal}")));
     for (value, path, what) in [

@@ -30,7 +30,7 @@ fn depends_on(plan: &Value, node: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_phase_waits_for_the_one_before_it_by_default() {
+fn each_phase_waits_for_the_previous_by_default() {
     for order in [None, Some("sequential")] {
         let plan = three_phases(order, &[]);
         assert_eq!(depends_on(&plan, "P1"), [""; 0], "{order:?}");

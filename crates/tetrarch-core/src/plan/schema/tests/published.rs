@@ -14,7 +14,7 @@ fn published() -> Value {
 }
 
 #[test]
-fn published_plan_file_has_the_keys_of_the_reader() {
+fn published_plan_schema_has_the_keys_of_the_reader() {
     let schema = published();
     for (place, keys) in [
         ("", PLAN_KEYS),
@@ -33,7 +33,7 @@ fn published_plan_file_has_the_keys_of_the_reader() {
 }
 
 #[test]
-fn every_key_of_the_published_plan_file_is_described() {
+fn every_key_of_the_published_plan_schema_is_described() {
     let schema = published();
     let defs = schema["$defs"].as_object().unwrap();
     for (name, object) in defs.iter().map(|(name, def)| (name.as_str(), def)).chain([("", &schema)])
@@ -47,7 +47,7 @@ fn every_key_of_the_published_plan_file_is_described() {
 }
 
 #[test]
-fn published_plan_file_has_the_bounds_of_the_reader() {
+fn published_plan_schema_has_the_bounds_of_the_reader() {
     let schema = published();
     for (place, bound) in [
         ("/properties/phases/maxItems", PHASES_MAX),

@@ -7,7 +7,7 @@ use crate::overseer::Rung;
 use crate::secret::SecretSource;
 
 #[test]
-fn fields_are_refused_with_what_is_allowed() {
+fn invalid_field_is_refused_with_allowed_values() {
     let at = |key: &str| format!("phases[0].tasks[0].{key}");
     for (fields, key, text) in [
         (json!({"foo": 1}), "foo", "unknown key"),
@@ -47,7 +47,7 @@ fn fields_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn fields_are_read_at_both_ends_and_in_every_form() {
+fn fields_are_accepted_at_both_ends_and_in_every_form() {
     for fields in [
         json!({"maxAttempts": 1, "budget": {"tokens": 1, "costUsd": 0.000001, "turns": 1}}),
         json!({"maxAttempts": 10, "wall": 0.001, "outputSchema": "text"}),
@@ -64,7 +64,7 @@ fn fields_are_read_at_both_ends_and_in_every_form() {
 }
 
 #[test]
-fn a_recovery_policy_is_a_rung_or_says_more() {
+fn recovery_policy_is_a_rung_or_a_mapping() {
     let own = |policy: Value| {
         assert_read(&plan_with(json!({"recoveryPolicy": policy}))).nodes[1].recovery
     };
@@ -100,7 +100,7 @@ fn a_recovery_policy_is_a_rung_or_says_more() {
 }
 
 #[test]
-fn a_recovery_policy_outside_its_bounds_is_refused_where_it_stands() {
+fn out_of_bounds_recovery_policy_is_refused_at_its_position() {
     let refused = |policy: Value, path: &str, text: &str| {
         let path = format!("phases[0].tasks[0].recoveryPolicy{path}");
         assert_refused(&plan_with(json!({"recoveryPolicy": policy})), &path, text);
@@ -121,7 +121,7 @@ fn a_recovery_policy_outside_its_bounds_is_refused_where_it_stands() {
 }
 
 #[test]
-fn the_output_is_a_leaf_of_the_plan() {
+fn output_is_a_leaf_of_the_plan() {
     let with = |output: Value| {
         let mut plan = plan_of(&[leaf("T1.1")]);
         plan["output"] = output;
@@ -134,7 +134,7 @@ fn the_output_is_a_leaf_of_the_plan() {
 }
 
 #[test]
-fn profiles_are_read_strictly() {
+fn profiles_are_parsed_strictly() {
     let with = |profile: Value| {
         let mut plan = plan_of(&[leaf("T1.1")]);
         plan["profiles"] = json!({"p": profile});
@@ -250,14 +250,14 @@ fn any_document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_document_is_read_or_refused_with_reasons(value in any_document()) {
+    fn any_document_is_accepted_or_refused_with_reasons(value in any_document()) {
         if let Err(found) = parse(&value) {
             prop_assert!(!found.is_empty());
         }
     }
 
     #[test]
-    fn any_value_anywhere_in_a_plan_is_read_or_refused(
+    fn any_value_in_a_plan_is_accepted_or_refused(
         value in any_document(),
         place in prop::sample::select(vec![
             "/phases", "/phases/0", "/phases/0/tasks", "/phases/0/tasks/0/id", "/title",
@@ -275,7 +275,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_has_no_character_that_people_do_not_see() {
+fn name_with_invisible_characters_is_refused() {
     for (hidden, said) in [
         ('\u{202e}', "the bidirectional control character U+202E"),
         ('\u{2066}', "the bidirectional control character U+2066"),
