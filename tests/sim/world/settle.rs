@@ -149,6 +149,11 @@ impl World {
         if self.bus.state != self.truth {
             return Err("invariant 20: STATE is not what the ledger replays to".to_owned());
         }
+        self.plans_add_up()
+    }
+
+    /// The events of each plan come to what it is, in the order of its versions.
+    fn plans_add_up(&self) -> Result<(), String> {
         for (epic, events) in &self.bus.plans {
             let known = events.iter().try_fold(None, |known: Option<PlanEvent>, (_, event)| {
                 event.clone().onto(known.as_ref()).map(Some)
