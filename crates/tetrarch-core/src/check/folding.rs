@@ -56,7 +56,7 @@ fn gone(plan: &Plan) -> impl Iterator<Item = (NodeId, Gone)> {
 /// Where a leaf stood at its end: the last that its plan's event tells of it, else where it stood before.
 fn last_status(before: &Records, entry: &Entry, epic: EpicId, id: NodeId) -> Option<NodeStatus> {
     let events = entry.plans.iter().filter(|event| event.epic == epic);
-    let moves = events.flat_map(|event| &event.changes).filter(|change| change.node == id);
+    let mut moves = events.flat_map(|event| &event.changes).filter(|change| change.node == id);
     let known = before.node_states.get(&epic).and_then(|states| states.get(&id));
-    moves.last().map(|change| change.to).or(known.map(|state| state.status))
+    moves.next_back().map(|change| change.to).or(known.map(|state| state.status))
 }
