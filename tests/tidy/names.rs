@@ -11,7 +11,7 @@ use crate::source::Source;
 const TEST_NAME_MAX: usize = 70;
 
 /// Types of the core that share a name with another one still; the list only gets shorter.
-const SHARED: [&str; 27] = [
+const SHARED: [&str; 26] = [
     "Answer",
     "Change",
     "Due",
@@ -34,7 +34,6 @@ const SHARED: [&str; 27] = [
     "Stage",
     "Standing",
     "Subject",
-    "Tally",
     "Telemetry",
     "Turn",
     "Verdict",

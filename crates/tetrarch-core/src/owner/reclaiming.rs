@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_owner_write_most_to_it_loses_that_when_there_is_hardly_room() {
+    fn mail_to_the_heaviest_asker_is_reclaimed_first() {
         let records = Fleet::ready().records;
         let all = vec![
             mail("PO-demo", "PO-out", false, 10),

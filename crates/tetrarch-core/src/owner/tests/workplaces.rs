@@ -6,7 +6,7 @@ use crate::request::{BriefWish, TaskWish};
 use crate::role::Role;
 
 #[test]
-fn a_child_of_a_hosted_agent_works_nowhere_but_where_its_profile_or_its_parent_does() {
+fn hosted_child_works_only_where_its_profile_or_parent_does() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(5));
     let parent = fleet.worker(epic, "T1.1");
     let own = fleet.agent(&parent).work.as_ref().unwrap().run.to_string();
