@@ -139,7 +139,7 @@ async fn unstartable_program_is_reported_with_a_remedy() {
     let mut stage = Stage::new();
     let error = stage.refused(command(&["no-such-agent", "-p"])).await;
     assert!(
-        error.contains("`no-such-agent` was not found") && error.contains("install it"),
+        error.contains("`no-such-agent` or its interpreter was not found") && error.contains("install it"),
         "{error}"
     );
     let error = stage.refused(command(&[])).await;
@@ -156,7 +156,7 @@ async fn unstartable_program_is_reported_with_a_remedy() {
     for place in ["a/../../b", ".", "./", "link", "link/new", ".homes", ".homes/run_x"] {
         escaping.brief.workspace = place.to_owned();
         let error = stage.refused(escaping.clone()).await;
-        assert!(error.contains("no directory of its own"), "{place}: {error}");
+        assert!(error.contains("not a directory of its own"), "{place}: {error}");
     }
     assert!(!Path::new("/etc/new").exists());
     let mut external = shell("true");

@@ -98,7 +98,7 @@ async fn unaccepted_verb_is_refused_with_the_reason() {
     runner.progress("up").await;
     let id = runner.verb(run, steer("left")).await;
     let events = runner.receipt(id, Stage::Refused).await;
-    assert!(why(&events).contains("does not take steer"), "{events:?}");
+    assert!(why(&events).contains("does not support steer"), "{events:?}");
     runner.order(Order::Kill { run }).await;
     runner.see_the_end().await;
     let id = runner.verb(run, steer("late")).await;

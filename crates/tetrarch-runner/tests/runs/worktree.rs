@@ -118,7 +118,7 @@ async fn change_containing_a_known_secret_is_kept_and_not_proposed() {
     let seen = stage.run(start.clone()).await;
     assert!(change(&seen).is_none(), "{:?}", seen.events);
     let told = format!("{:?}", seen.events);
-    assert!(told.contains("cannot be proposed: git diff: it has a secret in it"), "{told}");
+    assert!(told.contains("cannot be proposed: git diff failed: it has a secret in it"), "{told}");
     let branch = format!("refs/heads/tetrarch/{}", start.run);
     assert!(repository.git(&["ls-tree", "--name-only", &branch]).contains("key"));
 }
@@ -400,7 +400,7 @@ async fn worktree_with_unapplied_work_is_removed_only_by_force() {
     assert!(kept.iter().all(|it| it.state == WorktreeState::Unapplied && it.bytes > 0), "{kept:?}");
     let run = two.run.to_string();
     let error = remove_worktree(&dir, &run, false, &Containment::default()).await.unwrap_err();
-    assert!(error.to_string().contains("has work that refs/heads/main has not"), "{error}");
+    assert!(error.to_string().contains("has commits that are not in refs/heads/main"), "{error}");
     assert!(remove_worktree(&dir, "run_none", true, &Containment::default()).await.is_err());
     remove_worktree(&dir, &run, true, &Containment::default()).await.unwrap();
     assert_eq!(worktrees(&dir, &Containment::default()).await.len(), 1);
