@@ -61,7 +61,7 @@ async fn a_full_disk() {
     let refused = kept(&fleet, acknowledged + 1);
     assert_eq!(refused.code, Some(6), "{}", refused.err);
     assert!(refused.err.contains("the disk of the bus is full"), "{}", refused.err);
-    assert!(refused.err.contains("next: free some room there"), "{}", refused.err);
+    assert!(refused.err.contains("next: free some disk space there"), "{}", refused.err);
     assert!(refused.took < REFUSED_WITHIN, "{:?}", refused.took);
     assert_eq!(fleet.run(["status"]).code, Some(0), "what is there can still be read");
     let looked = fleet.run(["doctor"]);

@@ -126,7 +126,9 @@ fn digest(subject: &str, payload: &[u8], meaning: Option<&str>) -> String {
         whole.truncate(DIGEST_HALF);
         whole
     };
-    half(payload) + &half(meaning.map_or(payload, str::as_bytes))
+    let said = half(payload);
+    let meant = meaning.map_or_else(|| said.clone(), |meaning| half(meaning.as_bytes()));
+    said + &meant
 }
 
 /// What a request says that may be decided on, in one spelling, however it was written; none of what is
