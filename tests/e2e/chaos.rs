@@ -83,7 +83,7 @@ fn leads(process: &Process) -> bool {
     rustix::process::getpgid(Some(pid)).is_ok_and(|group| group == pid)
 }
 
-fn pid(process: &Process) -> Pid {
+pub(crate) fn pid(process: &Process) -> Pid {
     Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap()
 }
 

@@ -5,8 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tetrarch_tests::{Fleet, wait};
+
+use crate::chaos::pid;
+use crate::storm::pillars;
 
 /// A repository whose branch `main` is checked out.
 pub(crate) struct Repository(pub(crate) PathBuf);
@@ -279,8 +283,8 @@ fn change_is_approved_by_an_approver_and_merged_by_an_operator() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
-/// A `git` that kills whoever called it at the moment when the branch is moved: the first time before,
-/// the second time after.
+/// A `git` that stands still at the moment when the branch is moved: the first time before, the second time
+/// after. It is kept within bounds in which it cannot end its host itself.
 fn treacherous(fleet: &Fleet) -> String {
     let path = std::env::var("PATH").unwrap();
     let git = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.is_file());
@@ -289,8 +293,8 @@ fn treacherous(fleet: &Fleet) -> String {
     let (git, here) = (git.display(), dir.display());
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *update-ref*refs/heads/main*)\n\
-         if mkdir {here}/before 2>/dev/null; then kill -9 $PPID; exit 1; fi\n\
-         if mkdir {here}/after 2>/dev/null; then {git} \"$@\"; kill -9 $PPID; exit 1; fi;;\n\
+         if mkdir {here}/before 2>/dev/null; then exec sleep 600; fi\n\
+         if mkdir {here}/after 2>/dev/null; then {git} \"$@\"; touch {here}/after/moved; exec sleep 600; fi;;\n\
          esac\nexec {git} \"$@\"\n"
     );
     let shim = fleet.file("bin/git", &script);
@@ -307,9 +311,16 @@ fn merge_of_a_killed_host_is_made_once_by_its_next_life() {
     let repository = Repository::new(&fleet);
     let more = ("echo more > more", json!({}));
     work(&fleet, &repository.0, &[("echo four >> a", json!({})), more]);
-    for (node, file) in [("T1.1", "a"), ("T1.2", "more")] {
+    for (node, file, reached) in [("T1.1", "a", "before"), ("T1.2", "more", "after/moved")] {
         let waits = id(&change(&fleet, node));
-        fleet.ok(["approve", &waits, "--apply"]);
+        let applying = fleet.spawn(["approve", &waits, "--apply"]);
+        wait::until("the branch is about to be moved", || {
+            fleet.cwd().join("bin").join(reached).exists().then_some(())
+        });
+        let host = pillars(&fleet).into_iter().find(|one| one.command.contains(" host ")).unwrap();
+        kill_process(pid(&host), Signal::KILL).unwrap();
+        let ended = applying.ended();
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
         let applied = change(&fleet, node);
         let tip = repository.git(&["rev-parse", "main"]);
         assert_eq!((&applied["status"], &applied["commit"]), (&json!("applied"), &json!(tip)));

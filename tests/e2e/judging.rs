@@ -138,7 +138,10 @@ fn goal_with_a_garbage_model_falls_back_to_the_default_way() {
     assert_eq!((&bare["status"], &bare["attempts"]), (&json!("refused"), &json!(3)), "{bare}");
     let keyless = provenance(&fleet, "keyless");
     assert_eq!(keyless["status"], "refused", "{keyless}");
-    assert!(keyless["problems"].to_string().contains("no variable NO_SUCH_KEY"), "{keyless}");
+    assert!(
+        keyless["problems"].to_string().contains("variable NO_SUCH_KEY is missing"),
+        "{keyless}"
+    );
     let verdicts = told(&fleet, "review.verdict");
     assert_eq!(verdicts.len(), 2, "{verdicts:?}");
     assert!(

@@ -87,7 +87,8 @@ impl Worktrees {
             let message = format!("tetrarch: apply {}", order.change);
             let moved =
                 git.says(&["update-ref", "-m", &message, &action.target, &new, &old]).await?;
-            if moved.code == 0 {
+            // A git that was killed may have moved it all the same.
+            if moved.code == 0 || git.commit(&action.target).await?.as_ref() == Some(&new) {
                 unlock(&landing);
                 return Ok(ApplyOutcome::Applied { commit: new });
             }

@@ -139,7 +139,8 @@ async fn unstartable_program_is_reported_with_a_remedy() {
     let mut stage = Stage::new();
     let error = stage.refused(command(&["no-such-agent", "-p"])).await;
     assert!(
-        error.contains("`no-such-agent` or its interpreter was not found") && error.contains("install it"),
+        error.contains("`no-such-agent` or its interpreter was not found")
+            && error.contains("install it"),
         "{error}"
     );
     let error = stage.refused(command(&[])).await;
