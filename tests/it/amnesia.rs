@@ -81,7 +81,7 @@ async fn older_copy_is_refused_and_accepted_with_surviving_state() {
     assert!(high >= 3);
     replaced(&bus, &whole[..1]).await;
     let why = refused(&server, dir.path()).await;
-    assert!(why.contains("says STATE"), "{why}");
+    assert!(why.contains("remembered by STATE"), "{why}");
 
     for wrong in [0, 2, high] {
         let error = accepted(&server, wrong, dir.path()).await.unwrap_err();
@@ -118,7 +118,7 @@ async fn data_directory_alone_detects_an_older_copy() {
     }
     topology::apply(&bus, 1).await.unwrap();
     let why = refused(&server, dir.path()).await;
-    assert!(why.contains("says the data directory"), "{why}");
+    assert!(why.contains("remembered by the data directory"), "{why}");
     let done = accepted(&server, 0, dir.path()).await.unwrap();
     assert_eq!((done.filled, done.restored, done.last), (high, 0, high + 1));
     let mut next = owner(&server, "next", dir.path()).await;

@@ -76,7 +76,7 @@ const INSTEAD: [(&str, &str); 41] = [
         "agent rotate {OTHER} --reason 'its context is full'",
     ),
     ("creds issue {id}", "creds issue PO-demo"),
-    ("creds rotate {party}{options}", "creds rotate human:bob --expires 30d --role operator"),
+    ("creds rotate {holder}{options}", "creds rotate human:bob --expires 30d --role operator"),
     ("creds rotate {human}{role}", "creds rotate human:bob --role approver"),
     ("circuit close {AGENT}", "circuit close {OPEN}"),
     ("goal archive {GOAL}", "goal archive {DONE}"),

@@ -25,7 +25,7 @@ pub enum Tier {
     Subtask,
 }
 
-const NODE_FORMS: &str = "P<n>, T<n>.<n> or S<n>.<n>.<n> with numbers from 1 to 4294967295";
+const NODE_FORMS: &str = "P<n>, T<n>.<n> or S<n>.<n>.<n> with numbers from 1";
 
 impl NodeId {
     /// The id of a phase; numbers start at 1.

@@ -200,7 +200,8 @@ async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<DoctorCheck> {
     };
     let differences = differences(wanted, &found);
     (!differences.is_empty()).then(|| {
-        let next = "the owner updates settings at its start; check the log of `tetrarch serve`";
+        let next =
+            "the owner updates settings at its start; check the log of `tetrarch serve --global`";
         DoctorCheck::warn(&check, differences.join("; "), next)
     })
 }
