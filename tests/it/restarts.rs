@@ -161,7 +161,7 @@ async fn ledger_behind_the_last_plan_event_is_refused_without_state() {
     let ended = soon("a refusal", first.task).await.unwrap();
     match ended {
         Err(why @ EngineError::Amnesia { .. }) => {
-            assert!(why.to_string().contains("says the last plan event"), "{why}");
+            assert!(why.to_string().contains("remembered by the last plan event"), "{why}");
         }
         other => panic!("{other:?}"),
     }
