@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use tetrarch_tests::{Fleet, wait};
+use tetrarch_tests::{Fleet, Process, wait};
 
 use crate::chaos::pid;
 use crate::storm::pillars;
@@ -311,14 +311,18 @@ fn merge_of_a_killed_host_is_made_once_by_its_next_life() {
     let repository = Repository::new(&fleet);
     let more = ("echo more > more", json!({}));
     work(&fleet, &repository.0, &[("echo four >> a", json!({})), more]);
-    for (node, file, reached) in [("T1.1", "a", "before"), ("T1.2", "more", "after/moved")] {
+    let ends: [(&str, &str, &[&str]); 2] =
+        [("T1.1", "a", &["before", "after/moved"]), ("T1.2", "more", &[])];
+    for (node, file, stands_still) in ends {
         let waits = id(&change(&fleet, node));
         let applying = fleet.spawn(["approve", &waits, "--apply"]);
-        wait::until("the branch is about to be moved", || {
-            fleet.cwd().join("bin").join(reached).exists().then_some(())
-        });
-        let host = pillars(&fleet).into_iter().find(|one| one.command.contains(" host ")).unwrap();
-        kill_process(pid(&host), Signal::KILL).unwrap();
+        for reached in stands_still {
+            let reached = fleet.cwd().join("bin").join(reached);
+            wait::until("git stands still", || reached.exists().then_some(()));
+            let is_host = |one: &Process| one.command.contains(" host ");
+            let host = pillars(&fleet).into_iter().find(is_host).unwrap();
+            kill_process(pid(&host), Signal::KILL).unwrap();
+        }
         let ended = applying.ended();
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         let applied = change(&fleet, node);
