@@ -298,29 +298,7 @@ fn dispatch(before: &Records, new: &Dispatch, found: &mut Findings) {
 
 /// A plan that changes keeps its ids, and what was done under them (spec 05).
 fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut Findings) {
-    let (epic, id) = match key {
-        RecordKey::Node(epic, id) | RecordKey::NodeState(epic, id) => (*epic, *id),
-        RecordKey::Agent(_)
-        | RecordKey::Host(_)
-        | RecordKey::Project(_)
-        | RecordKey::Profile(..)
-        | RecordKey::Run(_)
-        | RecordKey::RunStatus(_)
-        | RecordKey::Goal(_)
-        | RecordKey::GoalState(_)
-        | RecordKey::Plan(_)
-        | RecordKey::Assignment(_)
-        | RecordKey::Dispatch(_)
-        | RecordKey::Question(_)
-        | RecordKey::Draft(..)
-        | RecordKey::Crystallization(..)
-        | RecordKey::Schedule(_)
-        | RecordKey::Reservation(_)
-        | RecordKey::Change(_)
-        | RecordKey::Planning(_)
-        | RecordKey::Decision(_)
-        | RecordKey::Snapshot => return,
-    };
+    let Some((epic, id)) = key.node() else { return };
     if entry.dropped.contains(&RecordKey::Goal(epic)) {
         return;
     }

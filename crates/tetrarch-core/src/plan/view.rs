@@ -60,29 +60,8 @@ pub fn changed<'a>(
     epic: EpicId,
     keys: impl IntoIterator<Item = &'a RecordKey>,
 ) -> BTreeSet<NodeId> {
-    let own = keys.into_iter().filter_map(|key| match key {
-        RecordKey::Node(of, id) | RecordKey::NodeState(of, id) => (*of == epic).then_some(*id),
-        RecordKey::Agent(_)
-        | RecordKey::Host(_)
-        | RecordKey::Project(_)
-        | RecordKey::Profile(..)
-        | RecordKey::Run(_)
-        | RecordKey::RunStatus(_)
-        | RecordKey::Goal(_)
-        | RecordKey::GoalState(_)
-        | RecordKey::Plan(_)
-        | RecordKey::Assignment(_)
-        | RecordKey::Dispatch(_)
-        | RecordKey::Question(_)
-        | RecordKey::Draft(..)
-        | RecordKey::Crystallization(..)
-        | RecordKey::Schedule(_)
-        | RecordKey::Reservation(_)
-        | RecordKey::Change(_)
-        | RecordKey::Planning(_)
-        | RecordKey::Decision(_)
-        | RecordKey::Snapshot => None,
-    });
+    let own = keys.into_iter().filter_map(RecordKey::node);
+    let own = own.filter_map(|(of, id)| (of == epic).then_some(id));
     own.flat_map(|id| std::iter::successors(Some(id), |id| id.parent())).collect()
 }
 

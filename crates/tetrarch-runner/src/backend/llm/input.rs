@@ -340,7 +340,7 @@ mod tests {
     use tetrarch_core::order::Observed;
     use tokio::time::timeout;
 
-    /// The other ends of what the ears hear and tell.
+    /// The other ends of what the input hears and tells.
     struct Ends {
         lines: mpsc::Sender<Inbound>,
         asked: watch::Sender<StopRequest>,
