@@ -10,6 +10,7 @@ use crate::limits::UNREAD_MAX;
 use crate::request::work::{WorkOp, WorkVerb};
 use crate::request::{Op, Request, RequestBody, Sender};
 use crate::time::{BusTime, Moment};
+use crate::words::words;
 
 /// Senders that are remembered; those who asked nothing of late are forgotten first.
 const SENDERS_MAX: usize = 10_000;
@@ -234,9 +235,9 @@ fn weight(body: &RequestBody) -> u64 {
 /// What one user of a server may publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Messages a second.
+    /// Messages a second; twice as many at once.
     pub messages: u64,
-    /// Bytes a second.
+    /// Bytes a second; twice as many at once.
     pub bytes: u64,
     /// Bytes at once, and again in [`KEPT`]: servers keep the ids of messages in memory for that long.
     pub kept_bytes: u64,
@@ -246,6 +247,19 @@ pub struct Pace {
 
 /// The time in milliseconds in which a user has its [`Pace::kept_bytes`] back.
 const KEPT: u64 = 120_000;
+
+impl Pace {
+    /// What may be published at once, and the milliseconds in which it drains.
+    fn buckets(&self) -> [(Overuse, u64, u64); 3] {
+        let (burst, drained) =
+            (|rate: u64| rate.saturating_mul(BURST_SECONDS), BURST_SECONDS * 1_000);
+        [
+            (Overuse::Messages, burst(self.messages), drained),
+            (Overuse::Bytes, burst(self.bytes), drained),
+            (Overuse::KeptBytes, self.kept_bytes, KEPT),
+        ]
+    }
+}
 
 impl Default for Pace {
     /// Far more than any program needs, and less than what slows a server.
@@ -268,28 +282,46 @@ pub struct Told {
     pub bytes: u64,
 }
 
-/// What users published of late.
+words! {
+    /// What a user does more of than its [`Pace`] allows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Overuse {
+        /// Messages.
+        Messages = "it publishes too many messages a second",
+        /// Bytes.
+        Bytes = "it publishes too many bytes a second",
+        /// Bytes that the server keeps.
+        KeptBytes = "it publishes more bytes than the server can keep",
+        /// Connections.
+        Connections = "it has too many connections",
+    }
+}
+
+/// What users published of late: a leaky bucket for each of messages, bytes and kept bytes. Looks are late at
+/// times, so a rate is judged over [`BURST_SECONDS`] and not between two looks.
 #[derive(Debug, Clone)]
 pub struct Talkers {
     pace: Pace,
     looked: Option<Moment>,
     seen: BTreeMap<u64, (u64, u64)>,
-    /// What servers keep of users, in bytes.
-    kept: BTreeMap<String, u64>,
+    owed: BTreeMap<String, [u64; 3]>,
 }
 
 impl Talkers {
     /// Nobody has been looked at.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
-        Self { pace, looked: None, seen: BTreeMap::new(), kept: BTreeMap::new() }
+        Self { pace, looked: None, seen: BTreeMap::new(), owed: BTreeMap::new() }
     }
 
-    /// Whoever has more connections than it may, or published faster than it may since the last look, over all
-    /// of them. The first look finds nobody: what is old is not fast.
-    pub fn look(&mut self, told: impl IntoIterator<Item = Told>, now: Moment) -> Vec<String> {
-        let passed = self.looked.map(|last| now.0.saturating_sub(last.0).max(1));
-        self.looked = Some(now);
+    /// Whoever has more connections than it may, or published more than it may, over all of them. The first
+    /// look finds nobody: what is old is not fast.
+    pub fn look(
+        &mut self,
+        told: impl IntoIterator<Item = Told>,
+        now: Moment,
+    ) -> Vec<(String, Overuse)> {
+        let looked = self.looked.replace(now);
         let mut said: BTreeMap<String, (u64, u64, usize)> = BTreeMap::new();
         let mut seen = BTreeMap::new();
         for Told { user, connection, messages, bytes } in told {
@@ -301,24 +333,29 @@ impl Talkers {
             seen.insert(connection, (messages, bytes));
         }
         self.seen = seen;
-        let Some(passed) = passed else { return Vec::new() };
-        let back = self.pace.kept_bytes.saturating_mul(passed) / KEPT;
-        self.kept.retain(|_, kept| {
-            *kept = kept.saturating_sub(back);
-            *kept > 0
+        let Some(last) = looked else { return Vec::new() };
+        let buckets = self.pace.buckets();
+        let passed = now.0.saturating_sub(last.0);
+        self.owed.retain(|_, owed| {
+            for (owed, (_, size, drained)) in owed.iter_mut().zip(buckets) {
+                *owed = owed.saturating_sub(size.saturating_mul(passed) / drained);
+            }
+            owed.iter().any(|owed| *owed > 0)
         });
-        for (user, (_, bytes, _)) in said.iter().filter(|(_, (_, bytes, _))| *bytes > 0) {
-            *self.kept.entry(user.clone()).or_default() += bytes;
+        let mut over = Vec::new();
+        for (user, (messages, bytes, connections)) in said {
+            let owed = self.owed.entry(user.clone()).or_default();
+            for (owed, more) in owed.iter_mut().zip([messages, bytes, bytes]) {
+                *owed = owed.saturating_add(more);
+            }
+            let full = owed.iter().zip(buckets).find(|(owed, (_, size, _))| *owed > size);
+            if let Some((_, (overuse, ..))) = full {
+                over.push((user, overuse));
+            } else if connections > self.pace.connections {
+                over.push((user, Overuse::Connections));
+            }
         }
-        let too_much =
-            |much: u64, rate: u64| much.saturating_mul(1_000) > rate.saturating_mul(passed);
-        let over = said.into_iter().filter(|(user, (messages, bytes, connections))| {
-            too_much(*messages, self.pace.messages)
-                || too_much(*bytes, self.pace.bytes)
-                || *connections > self.pace.connections
-                || self.kept.get(user).is_some_and(|kept| *kept > self.pace.kept_bytes)
-        });
-        over.map(|(user, _)| user).collect()
+        over
     }
 }
 
@@ -448,35 +485,51 @@ mod tests {
         Told { user: user.to_owned(), connection, messages, bytes }
     }
 
+    const NOBODY: [(String, Overuse); 0] = [];
+
     #[test]
     fn user_rate_counts_messages_and_bytes_over_all_connections() {
         let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000, ..Pace::default() });
         let old = [told("a", 1, 9_999, 0), told("b", 2, 0, 0)];
-        assert_eq!(talkers.look(old, Moment(0)), [""; 0], "what is old is not fast");
-        let just = [told("a", 1, 10_049, 0), told("b", 2, 0, 500)];
-        assert_eq!(talkers.look(just, Moment(500)), [""; 0], "as much as it may");
-        let more = [told("a", 1, 10_074, 0), told("a", 3, 26, 0), told("b", 2, 0, 1_001)];
-        assert_eq!(talkers.look(more, Moment(1_000)), ["a", "b"]);
-        assert_eq!(talkers.look([told("a", 4, 0, 0)], Moment(1_500)), [""; 0]);
+        assert_eq!(talkers.look(old, Moment(0)), NOBODY, "what is old is not fast");
+        let just = [told("a", 1, 10_199, 0), told("b", 2, 0, 2_000)];
+        assert_eq!(talkers.look(just, Moment(500)), NOBODY, "two seconds' worth at once");
+        let more = [told("a", 1, 10_199, 0), told("a", 3, 50, 0), told("b", 2, 0, 2_500)];
+        assert_eq!(talkers.look(more, Moment(1_000)), NOBODY, "half a second's worth came back");
+        let more = [told("a", 1, 10_199, 0), told("a", 3, 101, 0), told("b", 2, 0, 3_001)];
+        let over = [("a".to_owned(), Overuse::Messages), ("b".to_owned(), Overuse::Bytes)];
+        assert_eq!(talkers.look(more, Moment(1_500)), over);
+        assert_eq!(talkers.look([told("a", 4, 0, 0)], Moment(2_000)), NOBODY);
+    }
+
+    /// The look in between came late, so twice as long as it seems passed before the next.
+    #[test]
+    fn late_look_makes_no_steady_sender_too_fast() {
+        let mut talkers = Talkers::new(Pace { messages: 100, ..Pace::default() });
+        let mut sent = |messages, at| talkers.look([told("a", 1, messages, 0)], Moment(at));
+        assert_eq!(sent(0, 0), NOBODY);
+        assert_eq!(sent(10, 900), NOBODY, "asked at 100, answered at 900");
+        assert_eq!(sent(110, 1_100), NOBODY);
     }
 
     #[test]
     fn stored_bytes_of_a_user_are_bounded_and_refill() {
         let mut talkers = Talkers::new(Pace { kept_bytes: 120_000, ..Pace::default() });
         let mut sent = |bytes, at| talkers.look([told("a", 1, 0, bytes)], Moment(at));
-        assert_eq!(sent(7, 0), [""; 0], "what is old does not count");
-        assert_eq!(sent(7 + 120_000, 1_000), [""; 0], "as many as it may");
-        assert_eq!(sent(7 + 121_000, 2_000), [""; 0], "1,000 came back in a second");
-        assert_eq!(sent(7 + 122_001, 3_000), ["a"]);
-        assert_eq!(sent(7 + 122_001, 4_000), [""; 0]);
+        assert_eq!(sent(7, 0), NOBODY, "what is old does not count");
+        assert_eq!(sent(7 + 120_000, 1_000), NOBODY, "as many as it may");
+        assert_eq!(sent(7 + 121_000, 2_000), NOBODY, "1,000 came back in a second");
+        assert_eq!(sent(7 + 122_001, 3_000), [("a".to_owned(), Overuse::KeptBytes)]);
+        assert_eq!(sent(7 + 122_001, 4_000), NOBODY);
     }
 
     #[test]
     fn connections_of_a_user_are_bounded() {
         let mut talkers = Talkers::new(Pace { connections: 2, ..Pace::default() });
         let many = |count| (0..count).map(|connection| told("a", connection, 0, 0));
-        assert_eq!(talkers.look(many(3), Moment(0)), [""; 0], "the first look finds nobody");
-        assert_eq!(talkers.look(many(2), Moment(500)), [""; 0]);
-        assert_eq!(talkers.look(many(3), Moment(1_000)), ["a"]);
+        assert_eq!(talkers.look(many(3), Moment(0)), NOBODY, "the first look finds nobody");
+        assert_eq!(talkers.look(many(2), Moment(500)), NOBODY);
+        let over = [("a".to_owned(), Overuse::Connections)];
+        assert_eq!(talkers.look(many(3), Moment(1_000)), over);
     }
 }

@@ -56,19 +56,16 @@ pub async fn guard_pace(
         // Whoever is refused is gone, and the end of its connections is no news.
         told.retain(|_, told| !refused.contains_key(&told.user));
         let over = talkers.look(told.into_values(), now);
-        for user in &over {
+        for (user, overuse) in &over {
             let held = authority.credentials()?.into_iter().find(|held| held.user == *user);
             let name = held.map(|held| held.name);
-            tracing::error!(
-                ?name,
-                user,
-                "it publishes too fast or too much, or has too many connections: it is disconnected for a while"
-            );
+            let (why, seconds) = (overuse.as_str(), refused_for.as_secs());
+            tracing::error!(?name, user, why, seconds, "a sender is disconnected for a while");
         }
         let before = refused.len();
         refused.retain(|_, since| since.elapsed() < refused_for);
         let changed = !over.is_empty() || refused.len() != before;
-        refused.extend(over.into_iter().map(|user| (user, Instant::now())));
+        refused.extend(over.into_iter().map(|(user, _)| (user, Instant::now())));
         if changed {
             let all = authority.revoked()?.with(refused.keys().cloned());
             tell_revoked(to, authority, &all).await?;
