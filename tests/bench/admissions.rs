@@ -29,6 +29,18 @@ pub(crate) async fn measure(
     let epics = goals(fleet, requesters).await;
     let work = round(requesters, &epics, effort.admissions);
     let (capture, _) = Capture::of(fleet, work).await;
+    let mut stored = [
+        Line::new("messages stored for a life", Unit::Messages, Aim::Within(16.0)),
+        Line::new("bytes stored for a life", Unit::Bytes, Aim::Within(12.0 * 1024.0)),
+    ];
+    let (mut messages, mut bytes) = (0, 0);
+    for (kind, (count, size)) in capture.kinds() {
+        tell(&kind, a_life(count, admissions), a_life(size, admissions));
+        (messages, bytes) = (messages + count, bytes + size);
+    }
+    for (line, of) in stored.iter_mut().zip([messages, bytes]) {
+        line.push_alone(a_life(of, admissions));
+    }
     for _ in 0..effort.rounds {
         let epics = goals(fleet, requesters).await;
         settled(fleet).await;
@@ -37,7 +49,17 @@ pub(crate) async fn measure(
         let floor = replay.run(&capture).await;
         line.push(per_second(admissions, ours), per_second(admissions, floor));
     }
-    vec![line]
+    std::iter::once(line).chain(stored).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+fn a_life(of: usize, lives: usize) -> f64 {
+    of as f64 / lives as f64
+}
+
+#[expect(clippy::print_stdout, reason = "what a life costs where is what is asked for")]
+fn tell(kind: &str, messages: f64, bytes: f64) {
+    println!("{kind}: {messages:.2} messages, {bytes:.0} bytes a life");
 }
 
 /// How many of something there were in a second.

@@ -2,7 +2,7 @@
 //! fleet: the floor under a rate. Order is kept where the contract asks for it, within each
 //! subject; nothing else waits for anything.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -99,6 +99,25 @@ impl Capture {
             let _written = writeln!(text, "{ms:9.2} ms {bytes:6} {}", message.subject);
         }
         text
+    }
+
+    /// Messages and bytes of each kind, with their headers and subjects; plan events are those of an epic and
+    /// not of a life.
+    pub(crate) fn kinds(&self) -> BTreeMap<String, (usize, usize)> {
+        let mut kinds: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for message in &self.messages {
+            let tokens: Vec<&str> = message.subject.split('.').collect();
+            let kind = match tokens.as_slice() {
+                ["plan", ..] => continue,
+                ["$KV", "STATE", kind, ..] => format!("STATE {kind}"),
+                ["$O", _, kind, ..] => format!("ARTIFACTS {kind}"),
+                [head, ..] => (*head).to_owned(),
+                [] => String::new(),
+            };
+            let of = kinds.entry(kind).or_default();
+            *of = (of.0 + 1, of.1 + message.length);
+        }
+        kinds
     }
 
     /// Their mean sizes.

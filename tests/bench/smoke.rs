@@ -34,7 +34,7 @@ async fn measures(words: &[&str], lines: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn spawns_and_admissions_are_measured() {
-    measures(&["spawn", "admissions"], 3).await;
+    measures(&["spawn", "admissions"], 5).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,6 +29,8 @@ pub(crate) enum Unit {
     PerSecond,
     /// Bytes.
     Bytes,
+    /// Messages.
+    Messages,
     /// Hundredths of one core.
     Percent,
 }
@@ -96,6 +98,7 @@ impl Line {
             Unit::Bytes if value >= 10_240.0 => format!("{:.1} KiB", value / 1024.0),
             Unit::Bytes => format!("{value:.0} B"),
             Unit::Percent => format!("{value:.1} %"),
+            Unit::Messages => format!("{value:.1}"),
         };
         let with_spread = |rounds: &Rounds, number: &dyn Fn(f64) -> String| {
             let (low, high) = rounds.spread();

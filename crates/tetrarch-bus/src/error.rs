@@ -137,7 +137,8 @@ pub enum PublishError {
         /// The sequence of its last message, 0 when it has none.
         last: u64,
     },
-    /// A write on this subject is still in progress (10164). Nothing was stored; try again.
+    /// A write on this subject (10164) or of this message id (10158) is still in progress. Nothing was stored by
+    /// this one; try again.
     #[error("cannot publish to {subject}: another write is in progress; retry")]
     Busy {
         /// The subject.

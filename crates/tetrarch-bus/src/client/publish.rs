@@ -18,6 +18,8 @@ use crate::error::PublishError;
 
 const WRONG_LAST: u64 = 10071;
 const BUSY: u64 = 10164;
+/// A message of the same id waits for servers that agree on it.
+const SAME_ID_BUSY: u64 = 10158;
 const NO_STREAM: u64 = 503;
 const TOO_LARGE: u64 = 413;
 
@@ -135,7 +137,7 @@ fn server_said(subject: String, error: &NatsError) -> PublishError {
             Some(last) => PublishError::WrongLast { subject, last },
             None => PublishError::Refused { subject, code: WRONG_LAST, text },
         },
-        Some((BUSY, _)) => PublishError::Busy { subject },
+        Some((BUSY | SAME_ID_BUSY, _)) => PublishError::Busy { subject },
         Some((code, text)) => PublishError::Refused { subject, code, text },
         None => PublishError::Unknown { subject, reason: error.to_string() },
     }
@@ -175,6 +177,18 @@ mod tests {
         assert_eq!(in_progress(refused(0), Some(0)), busy);
         assert_eq!(in_progress(refused(8), Some(7)), refused(8));
         assert_eq!(in_progress(refused(7), None), refused(7));
+    }
+
+    #[test]
+    fn write_in_progress_is_busy_and_other_refusals_are_not() {
+        let said = |code: u64| {
+            let json = format!(r#"{{"code":409,"err_code":{code},"description":"no"}}"#);
+            let said: async_nats::jetstream::Error = serde_json::from_str(&json).unwrap();
+            server_said("s".to_owned(), &NatsError::with_source(PublishErrorKind::Other, said))
+        };
+        let busy = PublishError::Busy { subject: "s".to_owned() };
+        assert_eq!([said(BUSY), said(SAME_ID_BUSY)], [busy.clone(), busy]);
+        assert!(matches!(said(10_047), PublishError::Refused { code: 10_047, .. }));
     }
 
     #[test]

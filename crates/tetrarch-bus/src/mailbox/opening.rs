@@ -19,6 +19,7 @@ use tokio::task::unconstrained;
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
+use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::{self, EVERY_PLAN_EVENT, MAIL, PLANS};
 use tetrarch_core::id::{EpicId, Principal};
@@ -28,6 +29,8 @@ use turns::Turns;
 
 /// How long the server keeps a consumer from which nobody takes anything.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the making of a consumer is tried; others wait for it.
+const REMADE_WITHIN: Duration = Duration::from_millis(500);
 /// What is asked for.
 const EXAMPLE: &str =
     r#"{"lane": "mail", "after": 0}, or {"lane": "plan", "epic": "goal_...", "version": 7}"#;
@@ -186,10 +189,17 @@ impl Openings {
         let failed = |error: &dyn std::error::Error| ConsumerRefused::Bus(error.to_string());
         let stream = self.bus.js.get_stream_no_info(made.stream).await;
         let stream = stream.map_err(|error| failed(&error))?;
-        // There may be none; that one is there and stays shows when it is made.
-        let _none = stream.delete_consumer(&made.name).await;
-        stream.create_consumer(config).await.map_err(|error| failed(&error))?;
-        Ok(made)
+        let mut retry = Retry::until(REMADE_WITHIN);
+        loop {
+            // There may be none; that one is there and stays shows when it is made.
+            let _none = stream.delete_consumer(&made.name).await;
+            match stream.create_consumer(config.clone()).await {
+                Ok(_) => return Ok(made),
+                // The server may still be removing the files of the one before.
+                Err(error) if !retry.pause().await => return Err(failed(&error)),
+                Err(error) => tracing::debug!(consumer = made.name, %error, "making it again"),
+            }
+        }
     }
 
     /// The position before the first event of an epic that is newer than a version. Versions grow with positions,
