@@ -20,6 +20,8 @@ use crate::time::{BusTime, Millis};
 use super::{Policy, circuits, recovery, reports, sessions};
 
 const RULE: &str = "06 The run's state machine";
+/// How long the word of a killed program takes to the owner, where a window is longer.
+const END_IS_KNOWN: Millis = Millis(1_000);
 
 /// How long a run may stand in a state (spec 12, `[deadlines]` and `[runs]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Policy {
             RunState::AwaitingInput | RunState::PausedByUser => Some(awaiting_input),
             RunState::Blocked => Some(blocked),
             RunState::Compacting => Some(compacting),
-            RunState::Cancelling => Some(self.ending()),
+            RunState::Cancelling => Some(self.stopping()),
             RunState::Running | RunState::Done | RunState::Failed | RunState::Orphaned => None,
         }
     }
@@ -68,8 +70,18 @@ impl Policy {
     /// the word of it to arrive.
     #[must_use]
     pub fn ending(&self) -> Millis {
+        Millis(self.drain_and_kill().0.saturating_add(self.window.0))
+    }
+
+    /// How long a stop may take, with all below: drain and kill grace, and a moment for the word of
+    /// the end. What has to be waited for on a lower level leaves its parent no more time.
+    fn stopping(&self) -> Millis {
+        Millis(self.drain_and_kill().0.saturating_add(self.window.min(END_IS_KNOWN).0))
+    }
+
+    fn drain_and_kill(&self) -> Millis {
         let StopWithin { drain, kill_grace } = self.deadlines.stop;
-        Millis(drain.0.saturating_add(kill_grace.0).saturating_add(self.window.0))
+        Millis(drain.0.saturating_add(kill_grace.0))
     }
 }
 

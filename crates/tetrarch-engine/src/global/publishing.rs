@@ -2,10 +2,12 @@
 //! recorded (docs/decisions/0008). Neither decides anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::ledger::Entry;
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 use super::TermEnd;
 use super::keeping::OutboxProgress;
@@ -16,6 +18,10 @@ use crate::pump::Pump;
 /// Committed entries that wait for a half of the outbox; what comes before it waits when they are
 /// as many.
 pub(super) const ENTRIES_FOR_OUTBOX: usize = 256;
+
+/// The least time between two rounds of images: what changes several times in it is one message (spec 02,
+/// Few messages).
+const RECORD_EVERY: Duration = Duration::from_millis(20);
 
 /// A committed entry with its sequence in the ledger.
 pub(super) type Committed = (u64, Arc<Entry>);
@@ -48,7 +54,8 @@ pub(super) fn announce(
     })
 }
 
-/// Records announced entries, in the ledger's order; what waits is recorded together.
+/// Records announced entries, in the ledger's order: the first at once, what comes within
+/// [`RECORD_EVERY`] of it together.
 pub(super) fn record(
     mut recorder: Recorder,
     mut announced: mpsc::Receiver<Committed>,
@@ -58,6 +65,7 @@ pub(super) fn record(
     Pump::run(async move {
         let mut batch = Vec::new();
         while announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
+            let next = Instant::now() + RECORD_EVERY;
             if let Err(error) = recorder.record(&batch).await {
                 // The term may have ended for another reason already.
                 let _ended = ending.send(Err(error.into())).await;
@@ -67,6 +75,7 @@ pub(super) fn record(
             let through = batch.last().map_or(0, |(seq, _)| *seq);
             memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             batch.clear();
+            sleep_until(next).await;
         }
     })
 }

@@ -10,6 +10,7 @@ use crate::plan::NodeStatus;
 use crate::request::{Op, Report};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
+use crate::time::{BusTime, Millis};
 
 /// A specialist with a worker below it, both at work.
 fn two_levels() -> (Fleet, EpicId, AgentId, AgentId) {
@@ -126,12 +127,14 @@ fn host_lost_during_a_drain_ends_its_draining_agents() {
 }
 
 #[test]
-fn overdue_stop_kills_children_first() {
+fn stop_is_overdue_after_drain_and_kill_and_kills_children_first() {
     let (mut fleet, epic, specialist, child) = two_levels();
     retire(&mut fleet, &specialist);
     let asked = fleet.records.run_status[&fleet.run_of(&child)].since;
-    let due = asked + fleet.policy.ending();
+    let due = asked + Millis(30_000 + 5_000 + 1_000);
     assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
+    fleet.now = BusTime(due.0 - 1);
+    assert_eq!(killed(&fleet.one(Input::Tick)), [] as [&AgentId; 0]);
     fleet.now = due;
     let entry = fleet.one(Input::Tick);
     assert_eq!(killed(&entry), [&child, &specialist]);
