@@ -256,6 +256,17 @@ impl Bus {
         }
     }
 
+    /// Claims the cursor of a new agent; what is read first shows this much.
+    pub(crate) fn claim_first(
+        &mut self,
+        first: &Cursor,
+        ours: &Claim,
+        through: u64,
+    ) -> (Claimed, Reader) {
+        let reader = self.readers.get(&first.agent).copied().unwrap_or_default();
+        (self.cursors.claim_first(first, ours, through), reader)
+    }
+
     /// A cursor as it stands.
     pub(crate) fn cursor(&self, who: &AgentId) -> Option<&Cursor> {
         self.cursors.stands(who).map(|(_, cursor)| cursor)

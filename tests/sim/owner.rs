@@ -6,8 +6,8 @@ mod settling;
 mod sweeping;
 
 use tetrarch_core::id::{CommitId, HostName};
-use tetrarch_core::ledger::{Entry, RecordKey};
-use tetrarch_core::mail::Lane;
+use tetrarch_core::ledger::{Entry, RecordKey, Seal};
+use tetrarch_core::mail::{Lane, MailBody};
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::backoff::Backoff;
@@ -423,21 +423,18 @@ impl Owner {
         let seq = index as u64 + 1;
         let late = bug == Some(Bug::SealedLate) && self.class < 2;
         match if late { 1 - self.class } else { self.class } {
-            0 => entry.seals.iter().for_each(|seal| bus.publish_seal(seal, view)),
+            0 => {
+                // Mail waits for no seal, and may be out before it.
+                if dice.percent(50) {
+                    send(&entry, seq, Lane::Mail, bug, bus, dice);
+                }
+                for seal in entry.seals.iter().filter(|seal| !is_of_new(seal, &entry)) {
+                    bus.publish_seal(seal, view);
+                }
+            }
             1 => {
                 for lane in [Lane::Ctl, Lane::Mail] {
-                    let own = |mail: &tetrarch_core::mail::Mail| mail.body.lane() == lane;
-                    let mail = entry.mail.iter().enumerate().filter(|(_, mail)| own(mail));
-                    for (at, mail) in mail {
-                        let known = bus.has_mail(&mail.to, lane, (seq, at));
-                        let lost = bug.is_some_and(|bug| bug.loses(mail));
-                        if lost || (known && dice.percent(70)) {
-                            continue;
-                        }
-                        let from = tetrarch_core::id::AgentId::Go.into();
-                        let place = Some((seq, at));
-                        bus.store_mail(Stored { place, from, mail: mail.clone(), seq: 0 });
-                    }
+                    send(&entry, seq, lane, bug, bus, dice);
                 }
             }
             2 => {
@@ -455,6 +452,30 @@ impl Owner {
         if acknowledged {
             self.class = (self.class + 1) % 4;
         }
+    }
+}
+
+/// Whether a seal is that of a new agent, whose first claim does without.
+fn is_of_new(seal: &Seal, entry: &Entry) -> bool {
+    entry.mail.iter().any(|mail| {
+        matches!(&mail.body, MailBody::Launch(launch)
+            if launch.is_first() && launch.agent == seal.agent && launch.epoch == seal.epoch)
+    })
+}
+
+/// Sends the mail of an entry on one lane; of what is out, some again.
+fn send(entry: &Entry, seq: u64, lane: Lane, bug: Option<Bug>, bus: &mut Bus, dice: &mut Dice) {
+    let own = |mail: &tetrarch_core::mail::Mail| mail.body.lane() == lane;
+    let mail = entry.mail.iter().enumerate().filter(|(_, mail)| own(mail));
+    for (at, mail) in mail {
+        let known = bus.has_mail(&mail.to, lane, (seq, at));
+        let lost = bug.is_some_and(|bug| bug.loses(mail));
+        if lost || (known && dice.percent(70)) {
+            continue;
+        }
+        let from = tetrarch_core::id::AgentId::Go.into();
+        let place = Some((seq, at));
+        bus.store_mail(Stored { place, from, mail: mail.clone(), seq: 0 });
     }
 }
 

@@ -5,8 +5,8 @@ mod agent;
 mod project;
 
 use tetrarch_core::cursor::{Claim, ClaimOutcome, Cursor};
-use tetrarch_core::id::{AgentId, Principal, RequestId, SessionId};
-use tetrarch_core::mail::{Launch, Mail};
+use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
+use tetrarch_core::mail::{Duty, Launch, Mail};
 use tetrarch_core::request::{Report, RequestBody, Sender};
 use tetrarch_core::time::BusTime;
 use tetrarch_tests::simulated::{Claimed, NOW};
@@ -86,6 +86,8 @@ struct Own {
     id: AgentId,
     session: SessionId,
     epoch: u64,
+    /// The run of a new agent, whose cursor is not sealed.
+    first: Option<RunId>,
     claim: Claim,
     life: u64,
     reader: Reader,
@@ -100,6 +102,10 @@ impl Own {
             id: launch.agent.clone(),
             session: launch.session,
             epoch: launch.epoch,
+            first: match &launch.duty {
+                Duty::Run(run) => launch.is_first().then_some(run.id),
+                Duty::Project(_) | Duty::Human(_) => None,
+            },
             claim,
             life,
             reader: Reader::default(),
@@ -126,7 +132,13 @@ impl Own {
     /// Claims the cursor; waits for a seal that does not show yet, but not for ever.
     fn ask_for_cursor(&mut self, reach: &mut Reach<'_>) -> ClaimOutcome {
         let seen = reach.view().cursors;
-        let (mut claimed, reader) = reach.bus.claim(&self.id, self.epoch, &self.claim, seen);
+        let (mut claimed, reader) = match self.first {
+            Some(run) => {
+                let first = Cursor::first(self.id.clone(), self.session, run, self.claim.clone());
+                reach.bus.claim_first(&first, &self.claim, seen)
+            }
+            None => reach.bus.claim(&self.id, self.epoch, &self.claim, seen),
+        };
         if claimed == Claimed::NotYet {
             reach.tally.note("claim waited for its seal");
             if reach.faulty && reach.dice.percent(20) {

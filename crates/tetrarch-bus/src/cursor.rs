@@ -192,6 +192,20 @@ pub async fn claim(
     }
 }
 
+/// Claims the cursor of a new agent by writing its first one, which nothing may precede; where
+/// something does, as [`claim`] does.
+///
+/// # Errors
+/// See [`CursorError`].
+pub async fn claim_first(bus: &Bus, first: Cursor, ours: &Claim) -> Result<Claimed, CursorError> {
+    match write_cursor(bus, &first, 0).await {
+        Ok(seq) => Ok(Claimed::Ours { cursor: first, seq }),
+        // Somebody claimed it, or the owner sealed it: for a later session, or as earlier versions do.
+        Err(CursorError::Fenced { .. }) => claim(bus, &first.agent, first.epoch, ours).await,
+        Err(error) => Err(error),
+    }
+}
+
 fn decoded(agent: &AgentId, message: &RawMessage) -> Result<(Cursor, u64), CursorError> {
     match codec::decode_cursor(&message.payload) {
         Ok(cursor) => Ok((cursor, message.seq)),

@@ -1,6 +1,6 @@
-//! The outbox: what a committed entry makes visible, strictly in this order, each class
-//! acknowledged before the next (spec 02, Outbox): seals, control and mail, plan events; then
-//! STATE and how far it got. The two halves work side by side, so that nobody's mail waits for
+//! The outbox: what a committed entry makes visible, each class acknowledged before the next (spec
+//! 02, Outbox): seals, then control that needs them, mail beside both; plan events; then STATE and
+//! how far it got. The two halves work side by side, so that nobody's mail waits for
 //! the images of earlier entries (docs/decisions/0008). Every class may be repeated from any entry
 //! on, by this owner or the next one, and ends in the same. It decides nothing and reads the
 //! entries only.
@@ -25,8 +25,8 @@ use crate::surely;
 pub use plan::PlanTips;
 use plan::Tip;
 pub use seal::{JournalEnd, end_journal};
-use tetrarch_core::ledger::{Entry, Record, RecordKey};
-use tetrarch_core::mail::{Duty, Mail, MailBody};
+use tetrarch_core::ledger::{Entry, Record, RecordKey, Seal};
+use tetrarch_core::mail::{Duty, Lane, Mail, MailBody};
 use tetrarch_failpoint::{Failpoint, reach_if};
 
 /// Publishes of one class that are on their way at once.
@@ -81,9 +81,15 @@ impl Announcer {
     /// # Errors
     /// See [`OutboxError`]; the caller sends the whole batch again.
     pub async fn announce(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
-        self.seals(entries).await?;
-        reach_if(Failpoint::SealsPublished, || launch_runs(entries));
-        self.mail(entries).await?;
+        let (orders, mail): (Vec<_>, Vec<_>) =
+            post::messages(entries)?.into_iter().partition(|message| message.lane == Lane::Ctl);
+        let sealed = async {
+            self.seals(entries).await?;
+            reach_if(Failpoint::SealsPublished, || launch_runs(entries));
+            self.send(orders).await
+        };
+        // Only orders need seals.
+        futures::try_join!(sealed, self.send(mail))?;
         reach_if(Failpoint::LaunchPublished, || launch_runs(entries));
         self.plans(entries).await?;
         reach_if(Failpoint::PlanPublished, || {
@@ -94,7 +100,8 @@ impl Announcer {
 
     async fn seals(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         let lines = by_line(entries.iter().flat_map(|(_, entry)| {
-            entry.seals.iter().map(|seal| (seal.agent.clone(), seal.clone()))
+            let seals = entry.seals.iter().filter(|seal| !is_of_new(seal, entry));
+            seals.map(|seal| (seal.agent.clone(), seal.clone()))
         }));
         let bus = &self.bus;
         run(lines.into_iter().map(|seals| {
@@ -111,8 +118,7 @@ impl Announcer {
 
     /// One at a time to each recipient and lane, so that what a recipient gets only grows, also
     /// when one of them is lost or refused; recipients side by side.
-    async fn mail(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
-        let messages = post::messages(entries)?;
+    async fn send(&self, messages: Vec<post::OutboxMessage>) -> Result<(), OutboxError> {
         let lines = by_line(messages.into_iter().map(|message| (message.subject.clone(), message)));
         let bus = &self.bus;
         run(lines.into_iter().map(|messages| {
@@ -299,6 +305,14 @@ impl Recorder {
         self.revisions.extend(stored);
         Ok(())
     }
+}
+
+/// Whether a seal is that of a new agent, whose first claim does without.
+fn is_of_new(seal: &Seal, entry: &Entry) -> bool {
+    entry.mail.iter().any(|mail| {
+        matches!(&mail.body, MailBody::Launch(launch)
+            if launch.is_first() && launch.agent == seal.agent && launch.epoch == seal.epoch)
+    })
 }
 
 /// Whether a run's launch is among what these entries make visible.

@@ -8,6 +8,9 @@ use crate::ledger::Seal;
 
 pub use trials::Trials;
 
+/// The epoch of an agent's first session.
+pub const FIRST_EPOCH: u64 = 1;
+
 /// How far an agent has read its inbox: the highest position handled per lane, in sequences
 /// of the `MAIL` stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,6 +62,21 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// The cursor of a new agent, claimed without a seal (spec 02, Outbox).
+    #[must_use]
+    pub fn first(agent: AgentId, session: SessionId, run: RunId, claim: Claim) -> Self {
+        Self {
+            agent,
+            session,
+            epoch: FIRST_EPOCH,
+            positions: Positions::default(),
+            run: Some(run),
+            claim: Some(claim),
+            trials: Trials::default(),
+            receipts: None,
+        }
+    }
+
     /// Whether no session has handled this message of the mail lane, nor begun to.
     #[must_use]
     pub fn has_not_seen(&self, seq: u64) -> bool {

@@ -6,6 +6,7 @@ pub mod receipt;
 
 use crate::brief::{RunResult, Verdict};
 use crate::change::ApplyOrder;
+use crate::cursor::FIRST_EPOCH;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName,
@@ -372,6 +373,15 @@ pub struct Launch {
     pub depth: u8,
     /// What it is to do.
     pub duty: Duty,
+}
+
+impl Launch {
+    /// Whether the agent is new, so that no cursor of it can be in anybody's hands: it needs no seal, and its
+    /// first claim expects no cursor. Orchestrators are made anew under their old names and may have one.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.epoch == FIRST_EPOCH && matches!(self.duty, Duty::Run(_))
+    }
 }
 
 /// What a session is started for.

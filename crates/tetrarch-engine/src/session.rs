@@ -14,7 +14,7 @@ use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail, send_request};
 use tetrarch_bus::subject::{OpName, Origin, Subject};
 use tetrarch_core::cursor::{Claim, Cursor};
-use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId};
+use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::receipt::{self, About, Receipt, SetAside, Stage};
 use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
 use tetrarch_core::order::StopWithin;
@@ -112,6 +112,13 @@ impl Session {
     pub(crate) async fn claim(&self) -> Result<Claimed, EngineError> {
         let Shared { bus, claim, .. } = &self.shared;
         Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?)
+    }
+
+    /// The same for a new agent, whose first run this is.
+    pub(crate) async fn claim_first(&self, run: RunId) -> Result<Claimed, EngineError> {
+        let Shared { bus, claim, .. } = &self.shared;
+        let first = Cursor::first(self.agent.clone(), self.session, run, claim.clone());
+        Ok(cursor::claim_first(bus, first, claim).await?)
     }
 
     /// Writes how far the inbox is handled; gives the cursor's new sequence.

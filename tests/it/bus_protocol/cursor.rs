@@ -1,15 +1,17 @@
 //! Cursors: seals, claims and fenced sessions.
 
 use futures::future::join_all;
-use tetrarch_bus::cursor::{Claimed, CursorError, claim, read_cursor, write_cursor};
+use tetrarch_bus::cursor::{Claimed, CursorError, claim, claim_first, read_cursor, write_cursor};
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
-use tetrarch_core::id::HostName;
+use tetrarch_core::id::{HostName, RunId, SessionId, Ulid};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::reading::{Reading, Turn};
 
 use super::{batch, empty_entry, outbox, seal, worker};
 use tetrarch_bus::Bus;
 use tetrarch_core::ledger::Entry;
+
+const RUN: RunId = RunId(Ulid(7));
 
 fn ours(host: &str, instance: &str) -> Claim {
     Claim { host: HostName::new(host).unwrap(), host_epoch: 1, instance: instance.to_owned() }
@@ -42,6 +44,34 @@ async fn one_of_many_claimants_gets_the_cursor() {
     assert_eq!(winners.len(), 1);
     let (stands, _) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
     assert_eq!(stands.claim.as_ref(), winners.first());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_cursor_of_a_new_agent_goes_to_one_claimant() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let claims: Vec<Claim> = (0..8).map(|index| ours(&format!("h{index}"), "one")).collect();
+    let first = |one: &Claim| Cursor::first(worker(1), SessionId(Ulid(1)), RUN, one.clone());
+    let all = claims.iter().map(|one| claim_first(&bus, first(one), one));
+    let answers: Vec<Claimed> = join_all(all).await.into_iter().map(Result::unwrap).collect();
+    let ours: Vec<&Claimed> =
+        answers.iter().filter(|it| matches!(it, Claimed::Ours { .. })).collect();
+    assert_eq!(ours.len(), 1, "{answers:?}");
+    let (stands, _) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
+    let again = stands.claim.clone().unwrap();
+    let again = claim_first(&bus, first(&again), &again).await.unwrap();
+    assert_eq!(&again, ours[0], "the same claim again is known again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_claim_after_a_later_seal_does_not_start() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    sealed(&bus, 2).await;
+    let one = ours("a", "one");
+    let first = Cursor::first(worker(1), SessionId(Ulid(1)), RUN, one.clone());
+    let late = claim_first(&bus, first, &one).await.unwrap();
+    assert!(matches!(late, Claimed::DoNotStart { .. }), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! What is done in a sequence, and what it came to: the same words for both buses.
 
-use tetrarch_core::cursor::Claim;
+use tetrarch_core::cursor::{Claim, Cursor, FIRST_EPOCH};
 use tetrarch_core::id::{AgentId, CommitId, HostName, RunId, SessionId, Ulid};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Entry, Seal};
@@ -31,6 +31,8 @@ pub(super) enum Deed {
         agent: AgentId,
         epoch: u64,
         claim: Claim,
+        /// The cursor of a new agent.
+        first: Option<Box<Cursor>>,
     },
     /// Whoever claimed moves its cursor; `again`: the same bytes at the same sequence once more.
     Move {
@@ -188,7 +190,12 @@ pub(super) fn deeds(seed: u64, count: usize, dice: &mut Dice) -> Vec<Deed> {
             7 | 8 => {
                 let host = HostName::new(&format!("h{}", dice.below(2))).unwrap();
                 let claim = Claim { host, host_epoch: 1, instance: instance(dice.below(2)) };
-                Deed::Claim { slot: few(dice), agent: agent(dice), epoch: epoch(dice), claim }
+                let (slot, agent, epoch) = (few(dice), agent(dice), epoch(dice));
+                let session = SessionId(Ulid(base | u128::from(epoch)));
+                let run = RunId(Ulid(base));
+                let first = || Box::new(Cursor::first(agent.clone(), session, run, claim.clone()));
+                let first = (epoch == FIRST_EPOCH).then(first);
+                Deed::Claim { slot, agent, epoch, claim, first }
             }
             9 | 10 => Deed::Move { slot: few(dice), mail: at as u64, again: dice.percent(30) },
             11 => {

@@ -101,8 +101,12 @@ impl Model {
                 self.cursors.seal(order, self.seen[0]);
                 self.cursor(&order.agent)
             }
-            Deed::Claim { slot, agent, epoch, claim } => {
-                match self.cursors.claim(agent, *epoch, claim, self.seen[0]) {
+            Deed::Claim { slot, agent, epoch, claim, first } => {
+                let claimed = match first {
+                    Some(first) => self.cursors.claim_first(first, claim, self.seen[0]),
+                    None => self.cursors.claim(agent, *epoch, claim, self.seen[0]),
+                };
+                match claimed {
                     Claimed::Ours(at) => {
                         let cursor = self.cursors.0.all(agent).find(|(seq, _)| *seq == at);
                         self.claims[*slot] = cursor.map(|(seq, cursor)| (cursor.clone(), seq));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tetrarch_bus::commit::{CommitError, Committer};
-use tetrarch_bus::cursor::{Claimed, CursorError, claim, read_cursor, write_cursor};
+use tetrarch_bus::cursor::{Claimed, CursorError, claim, claim_first, read_cursor, write_cursor};
 use tetrarch_bus::error::PublishError;
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
 use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest, LeaseSeen, RenewError};
@@ -70,8 +70,12 @@ impl Reality {
                 announcer.announce(&[(1, Arc::new(entry))]).await.unwrap();
                 self.cursor(&order.agent).await
             }
-            Deed::Claim { slot, agent, epoch, claim: ours } => {
-                match claim(&self.bus, agent, *epoch, ours).await.unwrap() {
+            Deed::Claim { slot, agent, epoch, claim: ours, first } => {
+                let claimed = match first {
+                    Some(first) => claim_first(&self.bus, (**first).clone(), ours).await,
+                    None => claim(&self.bus, agent, *epoch, ours).await,
+                };
+                match claimed.unwrap() {
                     Claimed::Ours { cursor, seq } => {
                         self.claims[*slot] = Some((cursor, seq));
                         Outcome::Stored(seq)

@@ -71,6 +71,14 @@ impl Cursors {
         }
     }
 
+    /// Claims the cursor of a new agent, which has none.
+    pub fn claim_first(&mut self, first: &Cursor, ours: &Claim, through: u64) -> Claimed {
+        match self.write(first, 0) {
+            Ok(seq) => Claimed::Ours(seq),
+            Err(WrongLast(_)) => self.claim(&first.agent, first.epoch, ours, through),
+        }
+    }
+
     /// Writes a cursor over the one at sequence `expect`. The same again is known again.
     ///
     /// # Errors

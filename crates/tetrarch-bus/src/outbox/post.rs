@@ -11,7 +11,7 @@ use crate::envelope::{Envelope, LedgerPosition, own_msg_id};
 use crate::{codec, send, surely};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::Entry;
-use tetrarch_core::mail::Mail;
+use tetrarch_core::mail::{Lane, Mail};
 
 use super::OutboxError;
 
@@ -20,6 +20,7 @@ use super::OutboxError;
 pub(super) struct OutboxMessage {
     /// Names recipient and lane, as the sender is always the owner.
     pub(super) subject: String,
+    pub(super) lane: Lane,
     headers: HeaderMap,
     payload: Bytes,
 }
@@ -38,6 +39,7 @@ pub(super) fn messages(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<OutboxMessag
             };
             messages.push(OutboxMessage {
                 subject: subject.to_string(),
+                lane: mail.body.lane(),
                 headers: envelope.headers(&subject),
                 payload: codec::encode_mail(mail)?.into(),
             });
@@ -58,6 +60,7 @@ pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<OutboxMessag
     };
     Ok(OutboxMessage {
         subject: subject.to_string(),
+        lane: mail.body.lane(),
         headers: envelope.headers(&subject),
         payload: codec::encode_mail(mail)?.into(),
     })
