@@ -9,7 +9,7 @@ fn every_configuration_error_is_reported_at_once() {
         "tetrarch.toml",
         "[liveness]\nwindow = \"soon\"\n[limits]\nmode = \"huge\"\ndepth = 1\n",
     );
-    let ended = fleet.run(["--log", "louder", "config", "explain"]);
+    let ended = fleet.run(["--config", "tetrarch.toml", "--log", "louder", "config", "explain"]);
     assert_eq!(ended.code, Some(2), "{}", ended.err);
     for words in [
         "the configuration has 4 errors",
@@ -26,10 +26,21 @@ fn every_configuration_error_is_reported_at_once() {
 fn configuration_search_path_is_shown() {
     let fleet = Fleet::prepared();
     fleet.file("tetrarch.toml", "[limits]\nmode = \"tight\"\n");
-    let told = fleet.ok(["config", "explain", "limits"]);
+    let told = fleet.ok(["--config", "tetrarch.toml", "config", "explain", "limits"]);
     assert!(told.contains("/etc/tetrarch/config.toml"), "{told}");
     assert!(told.contains("/.config/tetrarch/config.toml (not there)"), "{told}");
     assert!(told.contains("\n  tetrarch.toml\n"), "{told}");
+}
+
+/// Whoever wrote it could name a command for a key, or another server program.
+#[test]
+fn configuration_of_the_current_directory_is_not_read() {
+    let fleet = Fleet::prepared();
+    fleet.file("tetrarch.toml", "[bus]\ndata_dir = \"theirs\"\n[limits]\nmode = \"huge\"\n");
+    let ended = fleet.run(["config", "explain", "bus.data_dir"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(!ended.out.contains("theirs"), "{}", ended.out);
+    assert!(ended.err.contains("warning: ./tetrarch.toml is not read"), "{}", ended.err);
 }
 
 #[test]

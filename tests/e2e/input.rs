@@ -76,10 +76,10 @@ fn wrong_command_line_or_configuration_names_the_mistake() {
     let ended = fleet.run(["up", "--port", "70000"]);
     assert_eq!(ended.code, Some(2), "{}", ended.err);
     fleet.file("tetrarch.toml", "[liveness]\nwindow = \"soon\"\n");
-    let ended = fleet.run(["status"]);
+    let ended = fleet.run(["--config", "tetrarch.toml", "status"]);
     refused(&ended, 2, &["tetrarch.toml:2", "liveness.window", "soon"]);
     fleet.file("tetrarch.toml", "[liveness]\nwidow = \"5s\"\n");
-    let ended = fleet.run(["status"]);
+    let ended = fleet.run(["--config", "tetrarch.toml", "status"]);
     refused(&ended, 2, &["tetrarch.toml:2", "widow", "window"]);
 }
 

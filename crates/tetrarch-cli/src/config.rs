@@ -11,7 +11,7 @@ mod tests;
 mod value;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tetrarch_bus::client::Identity;
@@ -32,6 +32,7 @@ use tetrarch_runner::{Containment, Launcher};
 
 use crate::exit::CliError;
 use crate::options::GlobalArgs;
+use crate::output::say;
 
 pub(crate) use keys::KeyDefault;
 pub(crate) use laws::check_freezing;
@@ -41,6 +42,9 @@ pub(crate) use settings::{Setting, Settings};
 
 use laws::EVERY_AGENT;
 use settings::ConfigSources;
+
+/// What a configuration is called in a directory.
+const DIRECTORY_FILE: &str = "tetrarch.toml";
 
 /// Everything that can be configured and is used.
 #[derive(Debug, Clone)]
@@ -196,12 +200,20 @@ pub(crate) struct TelemetryConfig {
 }
 
 impl Config {
-    /// The configuration of this process.
+    /// The configuration of this process. Warns of a file in the current directory that is not read.
     ///
     /// # Errors
     /// A file, a variable or an option is wrong.
     pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
-        Ok(Self::of(Settings::read(&ConfigSources::standard(global), global)?))
+        let settings = Settings::read(&ConfigSources::standard(global), global)?;
+        let named = settings.files().iter().any(|file| file.ends_with(DIRECTORY_FILE));
+        if !named && Path::new(DIRECTORY_FILE).exists() {
+            say(&format!(
+                "warning: ./{DIRECTORY_FILE} is not read, as others may have written it; \
+                 name it with `--config {DIRECTORY_FILE}`"
+            ));
+        }
+        Ok(Self::of(settings))
     }
 
     fn of(settings: Settings) -> Self {

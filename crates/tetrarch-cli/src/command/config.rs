@@ -18,7 +18,7 @@ const IDLE: &str = "not used yet";
 pub(crate) enum ConfigCommand {
     /// Show each value and its source.
     #[command(
-        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json\n\nValues are read in this order, later sources override earlier ones: built-in defaults,\n/etc/tetrarch/config.toml, $XDG_CONFIG_HOME/tetrarch/config.toml (~/.config/tetrarch/config.toml),\n./tetrarch.toml, the file of --config, TETRARCH_<SECTION>_<KEY> variables, options."
+        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json\n\nValues are read in this order, later sources override earlier ones: built-in defaults,\n/etc/tetrarch/config.toml, $XDG_CONFIG_HOME/tetrarch/config.toml (~/.config/tetrarch/config.toml),\nthe file of --config, TETRARCH_<SECTION>_<KEY> variables, options."
     )]
     Explain {
         /// A key or a section [default: all keys].

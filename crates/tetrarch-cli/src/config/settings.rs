@@ -42,14 +42,14 @@ pub(super) struct ConfigSources {
 }
 
 impl ConfigSources {
-    /// The places of spec 12.
+    /// The places of spec 12, but no file of the current directory: whoever writes a repository, or a program
+    /// that works in it, could have commands run with it (docs/decisions/0110).
     pub(super) fn standard(global: &GlobalArgs) -> Self {
         let environment: Vec<_> = std::env::vars_os().collect();
         let mut files = vec![(PathBuf::from("/etc/tetrarch/config.toml"), false)];
         if let Some(dir) = xdg(&environment, "XDG_CONFIG_HOME", ".config") {
             files.push((dir.join("tetrarch").join("config.toml"), false));
         }
-        files.push((PathBuf::from("tetrarch.toml"), false));
         files.extend(global.config.clone().map(|file| (file, true)));
         Self { files, environment }
     }
