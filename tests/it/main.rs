@@ -1,6 +1,7 @@
 //! The `it` suite.
 
 mod amnesia;
+mod archives;
 mod bus_infra;
 mod bus_protocol;
 mod cuts;

@@ -1,35 +1,29 @@
-//! An ended run's journal as an artifact (spec 06, Journal): kept once nobody writes it any more, and read
-//! as the journal was. It is JSON lines: the first names the run, each other one is an entry as the
-//! stream had it, with its sequence there and the time at which it was stored. A journal that one
-//! artifact has no room for is several: the first line of the last one, which is the one that is
-//! noted, names those before it.
+//! Ended runs' journals as artifacts (spec 06, Journal): kept once nobody writes them any more, and read
+//! as the journals were. An artifact is JSON lines: a line that names a run, and after it a line for each
+//! entry as the stream had it, with its sequence there and the time at which it was stored. Small
+//! journals share one. A journal that one has no room for is several: the first line of the last one,
+//! which is the one that is noted, names those before it.
 
-use std::collections::VecDeque;
+mod keeping;
+mod reading;
 
 use data_encoding::BASE64;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncWriteExt, DuplexStream};
 
-use crate::artifact::{ArtifactError, ArtifactLines, Artifacts, pipe};
-use crate::client::{Bus, RawMessage};
-use crate::codec;
+use crate::artifact::ArtifactError;
+use crate::client::RawMessage;
 use crate::error::ReadError;
-use crate::journal::{Journaled, Writer};
-use crate::outbox::{OutboxError, end_journal};
-use crate::subject::pattern::RUNS;
-use tetrarch_core::id::RunId;
-use tetrarch_core::journal::JournalEvent;
+use crate::outbox::OutboxError;
+
+pub use keeping::{KeptJournals, keep};
+pub use reading::Archive;
 
 /// What kind of content it is.
 pub const MEDIA_TYPE: &str = "application/vnd.tetrarch.journal+jsonl";
 
-/// Entries read at one stroke: some journals are kept at once, and an entry may be half a megabyte.
-const BATCH: usize = 32;
 /// What comes before an entry in its line, after its place.
 const ENTRY: &[u8] = b",\"entry\":";
-/// Why the owner ends a journal.
-const GIVEN_UP: &str = "nobody goes on from it";
 
 /// Why a journal was not kept or not read.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +59,7 @@ pub enum ArchiveError {
     },
 }
 
-/// The first line of a part.
+/// The line before a journal's entries.
 #[derive(Debug, Serialize, Deserialize)]
 struct ArchiveHeader {
     run: String,
@@ -83,94 +77,6 @@ struct EntryPosition {
     /// What is no JSON, or not in one line, as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-}
-
-/// Keeps an ended run's journal in artifacts of at most so many bytes, though each has an entry at least;
-/// gives the name of the last one, none when whoever writes it has not ended it and may still. Of one
-/// that is `overdue` the end is written first, so that nothing follows what is kept. Doing it again
-/// gives the same.
-///
-/// # Errors
-/// See [`ArchiveError`]; it may be tried again.
-pub async fn keep(
-    bus: &Bus,
-    writer: &Writer,
-    overdue: bool,
-    bytes_max: usize,
-) -> Result<Option<String>, ArchiveError> {
-    let subject = writer.journal().subject().to_string();
-    let found = bus.last_by_subject(RUNS, &subject).await?;
-    let last = match found.filter(is_end) {
-        Some(end) => end.seq,
-        None if !overdue => return Ok(None),
-        None => {
-            let next = Writer { epoch: writer.epoch.saturating_add(1), ..writer.clone() };
-            end_journal(bus, &next, GIVEN_UP).await?.seq
-        }
-    };
-    let artifacts = Artifacts::new(bus);
-    let mut header = ArchiveHeader { run: writer.run.to_string(), before: Vec::new() };
-    let mut first = 1;
-    loop {
-        let (sink, source) = pipe();
-        let part = ArchivePart { bus, subject: &subject, first, last, bytes_max };
-        let (written, sent) = futures::join!(part.write(&header, sink), artifacts.upload(source));
-        let next = written?;
-        let sha256 = artifacts.name(sent?, MEDIA_TYPE).await?.sha256;
-        let Some(next) = next else { return Ok(Some(sha256)) };
-        header.before.push(sha256);
-        first = next;
-    }
-}
-
-fn is_end(message: &RawMessage) -> bool {
-    let entry = codec::decode_journal(&message.payload);
-    entry.is_ok_and(|entry| matches!(entry.event, JournalEvent::Ended { .. }))
-}
-
-/// A stretch of a journal that is written.
-struct ArchivePart<'b> {
-    bus: &'b Bus,
-    subject: &'b str,
-    first: u64,
-    last: u64,
-    bytes_max: usize,
-}
-
-impl ArchivePart<'_> {
-    /// Writes as much as there is room for; gives the sequence from which the next part goes on. What
-    /// reads it, and has ended, has an error of its own to tell.
-    async fn write(
-        self,
-        header: &ArchiveHeader,
-        mut sink: DuplexStream,
-    ) -> Result<Option<u64>, ArchiveError> {
-        let Self { bus, subject, first, last, bytes_max } = self;
-        let (mut text, mut next) = (json(header), first);
-        text.push(b'\n');
-        let mut bytes = text.len();
-        if sink.write_all(&text).await.is_err() {
-            return Ok(None);
-        }
-        loop {
-            let read = next - 1;
-            let batch = bus.next_by_subject_batch(RUNS, subject, next, BATCH).await?;
-            for message in batch.iter().filter(|message| message.seq <= last) {
-                let line = line(message);
-                bytes += line.len();
-                if bytes > bytes_max && next > first {
-                    return Ok(Some(message.seq));
-                }
-                if sink.write_all(&line).await.is_err() || message.seq == last {
-                    return Ok(None);
-                }
-                next = message.seq + 1;
-            }
-            if read == next - 1 {
-                return Err(ArchiveError::Lagging { journal: subject.to_owned(), read, last });
-            }
-        }
-    }
 }
 
 /// An entry in its line.
@@ -191,7 +97,7 @@ fn line(message: &RawMessage) -> Vec<u8> {
     line
 }
 
-/// What a line says; none when it is no entry's.
+/// What an entry's line says; none when it is none.
 fn parsed(line: &[u8]) -> Option<(EntryPosition, Vec<u8>)> {
     let line = line.strip_suffix(b"\n")?;
     // Before an entry stand numbers only, so the first one is where it begins.
@@ -209,83 +115,6 @@ fn parsed(line: &[u8]) -> Option<(EntryPosition, Vec<u8>)> {
 #[expect(clippy::expect_used, reason = "texts and numbers in a struct are always JSON")]
 fn json<T: Serialize>(it: &T) -> Vec<u8> {
     serde_json::to_vec(it).expect("a struct of texts and numbers")
-}
-
-/// A kept journal that is read, entry by entry.
-#[derive(Debug)]
-pub struct Archive {
-    artifacts: Artifacts,
-    sha256: String,
-    /// Which run's it is.
-    run: RunId,
-    /// Parts that are not begun.
-    before: VecDeque<String>,
-    /// The part that is read.
-    current: Option<ArtifactLines>,
-    /// The last part, behind its header.
-    head: Option<ArtifactLines>,
-}
-
-impl Archive {
-    /// Begins to read a kept journal by the artifact that was noted.
-    ///
-    /// # Errors
-    /// There is none of this name, it is no journal, or what the bus answered.
-    pub async fn open(bus: &Bus, sha256: &str) -> Result<Self, ArchiveError> {
-        let artifacts = Artifacts::new(bus);
-        let (header, head) = begun(&artifacts, sha256).await?;
-        let run = header.run.parse().map_err(|error: tetrarch_core::id::IdError| {
-            ArchiveError::NoJournal { sha256: sha256.to_owned(), reason: error.to_string() }
-        })?;
-        let (sha256, before) = (sha256.to_owned(), header.before.into());
-        Ok(Self { artifacts, sha256, run, before, current: None, head: Some(head) })
-    }
-
-    /// Which run's journal it is.
-    #[must_use]
-    pub fn run(&self) -> RunId {
-        self.run
-    }
-
-    /// The next entry, with the sequence and the time that it had in `RUNS`; none after the last one.
-    ///
-    /// # Errors
-    /// A part is damaged or missing, or what the bus answered.
-    pub async fn next(&mut self) -> Result<Option<Journaled>, ArchiveError> {
-        loop {
-            if let Some(lines) = &mut self.current
-                && let Some(line) = lines.next().await?
-            {
-                let (place, payload) = parsed(&line).ok_or_else(|| ArchiveError::NoJournal {
-                    sha256: self.sha256.clone(),
-                    reason: format!("{:?} is not an entry", String::from_utf8_lossy(&line)),
-                })?;
-                return Ok(Some(Journaled::read(place.seq, place.stored_unix_ms, &payload)));
-            }
-            self.current = match self.before.pop_front() {
-                Some(part) => Some(begun(&self.artifacts, &part).await?.1),
-                None => self.head.take(),
-            };
-            if self.current.is_none() {
-                return Ok(None);
-            }
-        }
-    }
-}
-
-/// A part behind its header.
-async fn begun(
-    artifacts: &Artifacts,
-    sha256: &str,
-) -> Result<(ArchiveHeader, ArtifactLines), ArchiveError> {
-    let no_journal = |reason: String| ArchiveError::NoJournal { sha256: sha256.to_owned(), reason };
-    let (known, mut lines) = artifacts.lines(sha256).await?;
-    if known.media_type != MEDIA_TYPE {
-        return Err(no_journal(format!("it is {:?}", known.media_type)));
-    }
-    let line = lines.next().await?.unwrap_or_default();
-    let header = serde_json::from_slice(&line).map_err(|error| no_journal(error.to_string()))?;
-    Ok((header, lines))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod tests;
 
 use std::str::FromStr;
 
-use tetrarch_core::id::{AgentId, ChangeId, DraftId, EpicId, NodeId};
+use tetrarch_core::id::{AgentId, ChangeId, DraftId, EpicId, NodeId, RunId};
 
 use crate::exit::{CliError, Code};
 
@@ -112,7 +112,7 @@ impl NameKind {
     /// Whether a text names one by itself, whatever there is: a whole id.
     pub(crate) fn is_whole(self, text: &str) -> bool {
         use tetrarch_core::id::{ChangeId, DraftId, Principal, QuestionId};
-        use tetrarch_core::id::{ReservationId, RunId, ScheduleId};
+        use tetrarch_core::id::{ReservationId, ScheduleId};
         fn parses<T: FromStr>(text: &str) -> bool {
             text.parse::<T>().is_ok()
         }
@@ -136,8 +136,9 @@ impl NameKind {
                 assignment || kinds.iter().any(|kind| kind.is_whole(text))
             }
             Self::Journal => {
-                let kinds = [Self::Agent, Self::Place, Self::Run, Self::Digest];
-                kinds.iter().any(|kind| kind.is_whole(text))
+                let kinds = [Self::Agent, Self::Place, Self::Run];
+                let archived = Journal(text.to_owned()).archived().is_some();
+                archived || kinds.iter().any(|kind| kind.is_whole(text))
             }
         }
     }
@@ -197,9 +198,21 @@ impl FromStr for ResourceName {
     }
 }
 
-/// The name of what keeps a journal, in its whole form: an agent, a run, `<goal>/<node>`, a digest.
+/// The name of what keeps a journal, in its whole form: an agent, a run, `<goal>/<node>`, a digest or
+/// `<digest>/<run>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Journal(pub(crate) String);
+
+impl Journal {
+    /// The artifact that it names, with the run whose journal is meant where it says which.
+    pub(crate) fn archived(&self) -> Option<(String, Option<RunId>)> {
+        let (sha256, run) = match self.0.split_once('/') {
+            Some((sha256, run)) => (sha256, Some(run.parse().ok()?)),
+            None => (self.0.as_str(), None),
+        };
+        is_digest(sha256).then(|| (sha256.to_ascii_lowercase(), run))
+    }
+}
 
 impl FromStr for Journal {
     type Err = std::convert::Infallible;

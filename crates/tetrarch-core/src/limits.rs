@@ -323,6 +323,10 @@ pub const OWED_MAX: usize = 32;
 pub const SETTLED_MAX: usize = 64;
 /// Ended runs whose journals are kept as artifacts at one stroke.
 pub const ARCHIVED_MAX: usize = 256;
+/// How long an ended run's journal waits for others at most, so that one artifact keeps them all.
+pub const ARCHIVE_GATHERS: Millis = Millis::from_secs(5);
+/// Bytes of the journals that share an artifact; to read one of them, all are read.
+pub const ARCHIVE_SHARED_BYTES_MAX: usize = 1024 * 1024;
 /// How long the artifact is kept that is an ended run's journal (spec 06, Artifacts).
 pub const ARCHIVE_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
 /// How long a lost run's journal may take to end; after that it counts as it is. Longer than a drain

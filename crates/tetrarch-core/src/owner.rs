@@ -89,7 +89,7 @@ use crate::time::{BusTime, Millis};
 use crate::trouble::Trouble;
 use crate::verb::Verbs;
 
-pub use archiving::{Archived, Failures, Unarchived, journaled, unarchived};
+pub use archiving::{Archived, Failures, Unarchived, archiving_at, journaled, unarchived};
 pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};

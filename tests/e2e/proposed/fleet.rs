@@ -123,8 +123,11 @@ impl Shop {
             let asked = fleet.json(&["inbox"]);
             let asked = asked.as_array()?.iter().find(|it| it["text"] == "Which one?")?.clone();
             let all = fleet.json(&["get", "runs"]);
-            let kept = all.as_array()?.iter().find_map(|run| run["state"]["archive"].as_str())?;
-            Some((run, asked, kept.to_owned()))
+            let kept = all.as_array()?.iter().find_map(|run| {
+                let sha256 = run["state"]["archive"].as_str()?;
+                Some((sha256.to_owned(), run["id"].as_str()?.to_owned()))
+            })?;
+            Some((run, asked, kept))
         });
         let first = |args: &[&str], name: &str| text(&fleet.json(args)[0][name]);
         let seq = fleet.json(&["status"])["ledger"]["last"].to_string();
@@ -137,8 +140,8 @@ impl Shop {
             ("{SCHEDULE}", first(&["schedule", "list"], "id")),
             ("{AGENT}", "PO-demo".to_owned()),
             ("{HOST}", "h1".to_owned()),
-            ("{DIGEST}", work.2.clone()),
-            ("{JOURNAL}", work.2),
+            ("{DIGEST}", work.2.0.clone()),
+            ("{JOURNAL}", format!("{}/{}", work.2.0, work.2.1)),
             (
                 "{KEPT}",
                 text(&fleet.json(&["change", "list"]).as_array().unwrap().last().unwrap()["run"]),

@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 41] = [
+const INSTEAD: [(&str, &str); 42] = [
     ("attach site --quiet", "attach {GOAL} --quiet"),
     // How many versions a plan has depends on what is decided together.
     ("plan diff {GOAL} 3 5", "plan diff {GOAL} 1 2"),
@@ -109,6 +109,7 @@ const INSTEAD: [(&str, &str); 41] = [
     ("host --name {HOST}", "host --name box"),
     ("logs {AGENT}", "logs {WORKER}"),
     ("logs {DIGEST}", "logs {JOURNAL}"),
+    ("logs 9f86d0...0a08/run_01JD8Z5W6T4QK3M9X2V7B1N0AC", "logs {JOURNAL}"),
     ("mail read {SEQ}", "mail read {MAIL}"),
     ("plan check {AGENT}", "plan check plan.yaml"),
     ("profile apply demo {AGENT}", "profile apply demo coder.toml"),

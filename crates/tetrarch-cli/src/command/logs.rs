@@ -13,7 +13,7 @@ use tetrarch_bus::journal::{
 };
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_core::id::AgentId;
+use tetrarch_core::id::{AgentId, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::RecordKey;
 
@@ -36,12 +36,12 @@ Examples:
   tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC -f      # follow until the run ends
   tetrarch logs T1.2 -f                              # the latest run, in the only open goal
   tetrarch logs @last/T1.2 --tail 20
-  tetrarch logs 9f86d0...0a08                        # a forgotten run, by its archive
+  tetrarch logs 9f86d0...0a08/run_01JD8Z5W6T4QK3M9X2V7B1N0AC   # a forgotten run, by its archive
 
-The journal of an ended run is kept as an artifact for 30 days. `tetrarch describe <run>` shows
-its name.")]
+The journal of an ended run is kept in an artifact for 30 days. `tetrarch describe <run>` shows
+its name. Runs share it: without a run, `tetrarch logs DIGEST` shows them all.")]
 pub(crate) struct LogsArgs {
-    /// An agent, a run, a node (T1.2 or <goal>/T1.2), or the artifact of a journal.
+    /// An agent, a run, a node (T1.2 or <goal>/T1.2), or an archive (DIGEST or DIGEST/<run>).
     name: Journal,
     /// Follow new entries until the run ends.
     #[arg(long, short)]
@@ -57,21 +57,17 @@ pub(crate) struct LogsArgs {
 /// There is no such agent, run or journal, or the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
-    let LogsArgs { name: Journal(name), follow, tail } = args;
+    let LogsArgs { name, follow, tail } = args;
     let (output, mut shown) = (context.output, LogPrinter::new(context.output, tail));
-    let is_archive = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let (run, kept) = if is_archive {
-        (None, Some(name.to_ascii_lowercase()))
-    } else {
-        let (run, kept) = named(&bus, &name).await?;
-        let kept = needed(&bus, &run, kept).await?;
-        (Some(run), kept)
-    };
-    if let Some(sha256) = kept {
-        shown.pour(Entries::kept(&bus, &sha256).await?).await?;
+    if let Some((sha256, run)) = name.archived() {
+        shown.pour(Entries::kept(&bus, &sha256, run).await?).await?;
         return shown.end();
     }
-    let Some(run) = run else { return Ok(()) };
+    let (run, kept) = named(&bus, &name.0).await?;
+    if let Some(sha256) = needed(&bus, &run, kept).await? {
+        shown.pour(Entries::kept(&bus, &sha256, Some(run.run)).await?).await?;
+        return shown.end();
+    }
     let begins = match tail {
         Some(count) => end_begins(&bus, &run, count.max(1)).await?.map_or(1, |(from, _)| from),
         None => 1,
@@ -117,8 +113,8 @@ impl Entries {
         Self::Stored(Box::pin(stream_journal(bus, run, from)))
     }
 
-    async fn kept(bus: &Bus, sha256: &str) -> Result<Self, CliError> {
-        let archive = Archive::open(bus, sha256).await.map_err(unread)?;
+    async fn kept(bus: &Bus, sha256: &str, run: Option<RunId>) -> Result<Self, CliError> {
+        let archive = Archive::open(bus, sha256, run).await.map_err(unread)?;
         Ok(Self::Kept(Box::new(archive)))
     }
 
@@ -132,7 +128,7 @@ impl Entries {
         kept: Option<String>,
     ) -> Result<Self, CliError> {
         match needed(bus, run, kept).await? {
-            Some(sha256) => Self::kept(bus, &sha256).await,
+            Some(sha256) => Self::kept(bus, &sha256, Some(run.run)).await,
             None => Ok(Self::stored(bus, run, 1)),
         }
     }

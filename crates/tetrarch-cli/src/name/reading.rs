@@ -252,7 +252,7 @@ fn digests(records: &Records) -> Vec<Candidate> {
     for status in records.run_status.values() {
         let made = status.since.0;
         let kept = status.archive.iter();
-        all.extend(kept.map(|sha256| candidate(sha256, format!("journal of {}", status.id), made)));
+        all.extend(kept.map(|sha256| candidate(sha256, "journals of ended runs", made)));
         let files = status.result.iter().flat_map(|result| &result.artifacts);
         all.extend(files.map(|file| candidate(&file.sha256, &file.name, made)));
     }

@@ -105,6 +105,21 @@ fn artifact_prefix_needs_six_digits() {
 }
 
 #[test]
+fn archive_is_named_alone_or_with_one_of_its_runs() {
+    let (digest, run) = ("9F".repeat(32), "run_01JD8Z5W6T4QK3M9X2V7B1N0AC");
+    let archived = |text: &str| Journal(text.to_owned()).archived();
+    let sha256 = "9f".repeat(32);
+    assert_eq!(archived(&digest), Some((sha256.clone(), None)));
+    let named = format!("{digest}/{run}");
+    assert_eq!(archived(&named), Some((sha256, Some(run.parse().unwrap()))));
+    assert!(NameKind::Journal.is_whole(&named) && NameKind::Journal.is_whole(&digest));
+    for text in [run, &digest[1..], &format!("{digest}/"), &format!("{digest}/T1.2"), "@last/T1.2"]
+    {
+        assert_eq!(archived(text), None, "{text}");
+    }
+}
+
+#[test]
 fn ambiguous_name_lists_at_most_eight_candidates() {
     let many: Vec<Candidate> = (0..9)
         .map(|n| goal(&format!("goal_01JD8Z5W6T4QK3M9X2V7B1N0A{n}"), "site", n, true, false))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::agent::Hosting;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::ledger::Record;
-use crate::limits::{ARCHIVED_MAX, JOURNAL_ENDS_WITHIN};
+use crate::limits::{ARCHIVE_GATHERS, ARCHIVED_MAX, JOURNAL_ENDS_WITHIN};
 use crate::records::Records;
 use crate::run::{Run, RunState};
 use crate::step::{Draft, Step};
@@ -61,15 +61,31 @@ impl Failures {
         }
     }
 
-    fn holds(&self, run: RunId, now: BusTime) -> bool {
-        self.0.get(&run).is_some_and(|(_, until)| now < *until)
+    /// Until when a run waits.
+    fn until(&self, run: RunId, now: BusTime) -> Option<BusTime> {
+        self.0.get(&run).map(|(_, until)| *until).filter(|until| now < *until)
     }
+}
+
+/// When the owner keeps journals next; none while all are kept. Those of runs that end together are kept
+/// together: the one that waits longest waits for [`ARCHIVE_GATHERS`], unless [`ARCHIVED_MAX`] are there.
+#[must_use]
+pub fn archiving_at(records: &Records, failures: &Failures, now: BusTime) -> Option<BusTime> {
+    let looked = records.unarchived().take(ARCHIVED_MAX + failures.0.len());
+    let (mut ready, mut first) = (0, None);
+    for (since, run) in looked {
+        let until = failures.until(run, now);
+        ready += usize::from(until.is_none());
+        let at = until.unwrap_or(since + ARCHIVE_GATHERS);
+        first = Some(first.map_or(at, |first: BusTime| first.min(at)));
+    }
+    if ready >= ARCHIVED_MAX { Some(now) } else { first }
 }
 
 /// The ended runs whose journals are to be kept now, longest ended first; at most [`ARCHIVED_MAX`].
 #[must_use]
 pub fn unarchived(records: &Records, failures: &Failures, now: BusTime) -> Vec<Unarchived> {
-    let due = records.unarchived().filter(|(_, run)| !failures.holds(*run, now));
+    let due = records.unarchived().filter(|(_, run)| failures.until(*run, now).is_none());
     let ended = due.filter_map(|(since, id)| {
         let run = records.runs.get(&id)?;
         Some(Unarchived {

@@ -85,6 +85,8 @@ pub(super) enum OwnerMsg {
     Diagnosed(Diagnosed),
     /// What the journals of lost runs say.
     Settled(Vec<Settlement>),
+    /// Journals of ended runs have waited for long enough.
+    ArchivingIsDue,
     /// Journals of ended runs are kept.
     Archived(Vec<Archived>),
     /// Something was done with credentials.
@@ -272,6 +274,7 @@ impl Actor for OwnerActor {
                     state.queue.push(Input::Settled(read));
                 }
             }
+            OwnerMsg::ArchivingIsDue => state.archiving.is_due(),
             OwnerMsg::Archived(kept) => {
                 state.archiving.ended(&kept, state.clock.now());
                 for it in kept {
@@ -315,7 +318,7 @@ impl OwnerState {
         if busy || self.policy.halted.is_some() {
             return;
         }
-        self.archiving.begins(&self.records, self.clock.now(), myself);
+        self.archiving.goes_on(&self.records, self.clock, myself);
     }
 
     fn oversee(&mut self) {

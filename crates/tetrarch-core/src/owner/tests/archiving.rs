@@ -3,7 +3,7 @@
 use super::fleet::{Fleet, po, success, tasks};
 use crate::id::{AgentId, RunId};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{ARCHIVED_MAX, ENDED_KEPT, JOURNAL_ENDS_WITHIN};
+use crate::limits::{ARCHIVE_GATHERS, ARCHIVED_MAX, ENDED_KEPT, JOURNAL_ENDS_WITHIN};
 use crate::owner::{Archived, Failures, Input, Unarchived};
 use crate::records::Records;
 use crate::request::{Op, Report};
@@ -80,20 +80,48 @@ fn lost_and_abandoned_runs_are_archived_too() {
     assert_eq!(runs(&fleet), [next], "nobody goes on from it");
 }
 
+/// So many runs that ended a millisecond after one that did.
+fn ended_after(records: &mut Records, run: RunId, count: usize) {
+    let (sample, status) = (records.runs[&run].clone(), records.run_status[&run].clone());
+    for number in 1..=count as u128 {
+        let mut id = run;
+        id.0.0 ^= number;
+        let since = BusTime(status.since.0 + 1);
+        let status = crate::run::RunStatus { id, since, ..status.clone() };
+        records.put(Record::Run(Box::new(crate::run::Run { id, ..sample.clone() })));
+        records.put(Record::RunStatus(Box::new(status)));
+    }
+}
+
+#[test]
+fn journals_wait_for_company_until_a_time_or_a_number() {
+    let (mut fleet, agent, run) = working();
+    let at = |fleet: &Fleet, failures: &Failures| {
+        crate::owner::archiving_at(&fleet.records, failures, fleet.now)
+    };
+    let mut failures = Failures::default();
+    assert_eq!(at(&fleet, &failures), None, "nothing is there to keep");
+    fleet.end(&agent, success("done"));
+    let gathered = fleet.records.run_status[&run].since + ARCHIVE_GATHERS;
+    assert_eq!(at(&fleet, &failures), Some(gathered));
+    ended_after(&mut fleet.records, run, ARCHIVED_MAX - 2);
+    assert_eq!(at(&fleet, &failures), Some(gathered), "the longest of them all");
+    // What failed is tried again at its time, and is no company until then.
+    failures.note(&[run], &[], fleet.now);
+    assert_eq!(at(&fleet, &failures), Some(BusTime(fleet.now.0 + 1_000)));
+    ended_after(&mut fleet.records, run, ARCHIVED_MAX - 1);
+    assert_eq!(at(&fleet, &failures), Some(BusTime(fleet.now.0 + 1_000)));
+    ended_after(&mut fleet.records, run, ARCHIVED_MAX);
+    assert_eq!(at(&fleet, &failures), Some(fleet.now), "no more would share an artifact");
+    fleet.now = gathered;
+    assert!(at(&fleet, &Failures::default()) <= Some(fleet.now));
+}
+
 #[test]
 fn archiving_is_portioned_oldest_end_first() {
     let (mut fleet, agent, run) = working();
     fleet.end(&agent, success("done"));
-    let (sample, status) =
-        (fleet.records.runs[&run].clone(), fleet.records.run_status[&run].clone());
-    for number in 0..ARCHIVED_MAX as u128 {
-        let mut id = run;
-        id.0.0 ^= number + 1;
-        let since = BusTime(status.since.0 + 1);
-        let status = crate::run::RunStatus { id, since, ..status.clone() };
-        fleet.records.put(Record::Run(Box::new(crate::run::Run { id, ..sample.clone() })));
-        fleet.records.put(Record::RunStatus(Box::new(status)));
-    }
+    ended_after(&mut fleet.records, run, ARCHIVED_MAX);
     let found = unarchived(&fleet.records, fleet.now);
     assert_eq!((found.len(), found[0].run), (ARCHIVED_MAX, run));
     let tried: Vec<RunId> = found.iter().map(|it| it.run).collect();
