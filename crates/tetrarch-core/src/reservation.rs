@@ -58,10 +58,9 @@ pub struct Wanted<'w> {
 }
 
 impl Reservation {
-    /// Whether what is wanted cannot be given beside it. One that has run out stands in nobody's
-    /// way; an agent's own only in that of its earlier sessions.
-    #[must_use]
-    pub fn conflicts(&self, wanted: Wanted<'_>, now: BusTime) -> bool {
+    /// Whether what is wanted cannot be given beside it, compared in at most so many more steps. One that
+    /// has run out stands in nobody's way; an agent's own only in that of its earlier sessions.
+    fn conflicts(&self, wanted: Wanted<'_>, now: BusTime, steps: &mut usize) -> bool {
         if !self.stands_against((wanted.agent, wanted.epoch), now) {
             return false;
         }
@@ -69,8 +68,9 @@ impl Reservation {
             return true;
         }
         let shared = self.mode == Mode::Shared && wanted.mode == Mode::Shared;
-        let overlaps = |held: &String| wanted.paths.iter().any(|path| overlap(held, path));
-        !shared && self.paths.iter().any(overlaps)
+        let mut overlaps =
+            |held: &String| wanted.paths.iter().any(|path| overlap(held, path, steps));
+        !shared && self.paths.iter().any(&mut overlaps)
     }
 }
 
@@ -93,17 +93,17 @@ impl Reservation {
 /// the new reservation gets.
 ///
 /// # Errors
-/// Those who hold what stands in the way, in the order given.
+/// What stands in the way, in the order given.
 pub fn reserve<'r>(
     held: impl IntoIterator<Item = &'r Reservation>,
     wanted: Wanted<'_>,
     now: BusTime,
-) -> Result<u64, Vec<&'r AgentId>> {
-    let (mut last, mut conflicts) = (0, Vec::new());
+) -> Result<u64, Vec<&'r Reservation>> {
+    let (mut last, mut conflicts, mut steps) = (0, Vec::new(), STEPS_MAX);
     for reservation in held {
         last = last.max(reservation.fencing);
-        if reservation.conflicts(wanted, now) {
-            conflicts.push(&reservation.agent);
+        if reservation.conflicts(wanted, now, &mut steps) {
+            conflicts.push(reservation);
         }
     }
     if conflicts.is_empty() { Ok(last + 1) } else { Err(conflicts) }
@@ -150,13 +150,21 @@ pub fn guard<'b>(
     Ok(())
 }
 
+/// Steps in which one wish is compared with all that is held, some tens of milliseconds. What is left then is
+/// taken to overlap: globs that are made to be slow are refused, and hold up nobody.
+const STEPS_MAX: usize = 10_000_000;
+
 /// Whether some path fits both globs. `?` is one character, `*` any within one segment, `**` any
 /// number of segments, `{a,b}` either; of `[..]` it is only believed to be some character, so two
 /// globs may be taken to overlap that do not, never the other way round. A glob holds what is
-/// below what it names.
-#[must_use]
-pub fn overlap(one: &str, other: &str) -> bool {
+/// below what it names. With too few steps left for it, they are taken to.
+fn overlap(one: &str, other: &str, steps: &mut usize) -> bool {
     let (ones, others) = (alternatives(one), alternatives(other));
+    let characters = |globs: &[String]| globs.iter().map(|it| it.len() + 1).sum::<usize>();
+    let Some(left) = steps.checked_sub(characters(&ones) * characters(&others)) else {
+        return true;
+    };
+    *steps = left;
     ones.iter().any(|one| others.iter().any(|other| segments_overlap(&split(one), &split(other))))
 }
 
@@ -308,7 +316,7 @@ mod tests {
             ("", "anything"),
             ("a\\*b", "a?b"),
         ] {
-            assert!(overlap(one, other) && overlap(other, one), "{one} and {other}");
+            assert!(overlaps(one, other) && overlaps(other, one), "{one} and {other}");
         }
         for (one, other) in [
             ("src/a.rs", "src/b.rs"),
@@ -321,16 +329,34 @@ mod tests {
             ("a\\*b", "acb"),
             ("src/*/a", "src/x/b"),
         ] {
-            assert!(!overlap(one, other) && !overlap(other, one), "{one} and {other}");
+            assert!(!overlaps(one, other) && !overlaps(other, one), "{one} and {other}");
         }
+    }
+
+    fn overlaps(one: &str, other: &str) -> bool {
+        overlap(one, other, &mut STEPS_MAX.clone())
+    }
+
+    /// Each pair of these takes four thousand million steps.
+    #[test]
+    fn globs_beyond_the_steps_of_a_wish_are_taken_to_overlap() {
+        let slow = |end: char| {
+            let choices: Vec<String> = (0..60).map(|at| format!("{at}")).collect();
+            format!("*{{{}}}{}{end}", choices.join(","), "*a".repeat(400))
+        };
+        let (agent, paths) = (AgentId::Worker(Ulid(9)), [slow('x'), slow('z')]);
+        let wanted = Wanted { agent: &agent, epoch: 1, paths: &paths, mode: Mode::Exclusive };
+        let standing = [held(1, Mode::Exclusive, "docs"), held(2, Mode::Exclusive, &slow('y'))];
+        let in_the_way = reserve(&standing, wanted, BusTime(0)).unwrap_err();
+        assert_eq!(in_the_way, [&standing[1]], "what is cheap is compared");
     }
 
     #[test]
     fn hostile_glob_is_matched_in_bounded_time() {
         let (one, other) = ("**/a/".repeat(200) + "x", "**/b/".repeat(200) + "y");
-        assert!(overlap(&one, &other), "the one may be below the other");
+        assert!(overlaps(&one, &other), "the one may be below the other");
         let (one, other) = ("*a".repeat(200) + "x", "*b".repeat(200) + "y");
-        assert!(!overlap(&one, &other));
+        assert!(!overlaps(&one, &other));
     }
 
     fn held(number: u128, mode: Mode, path: &str) -> Reservation {
@@ -362,12 +388,15 @@ mod tests {
             let held = held(1, mode, "src/**");
             let wants = |paths| Wanted { agent: &other, epoch: 1, paths, mode: wanted };
             assert_eq!(
-                held.conflicts(wants(&paths), BusTime(999)),
+                held.conflicts(wants(&paths), BusTime(999), &mut STEPS_MAX.clone()),
                 conflict,
                 "{mode:?} {wanted:?}"
             );
-            assert!(!held.conflicts(wants(&paths), BusTime(1_000)), "it has run out");
-            assert!(!held.conflicts(wants(&paths[..1]), BusTime(0)));
+            assert!(
+                !held.conflicts(wants(&paths), BusTime(1_000), &mut STEPS_MAX.clone()),
+                "it has run out"
+            );
+            assert!(!held.conflicts(wants(&paths[..1]), BusTime(0), &mut STEPS_MAX.clone()));
         }
     }
 
@@ -377,7 +406,11 @@ mod tests {
         let (agent, paths) = (held.agent.clone(), ["src/a".to_owned()]);
         for (epoch, conflict) in [(1, true), (2, false), (3, false)] {
             let wanted = Wanted { agent: &agent, epoch, paths: &paths, mode: Mode::Exclusive };
-            assert_eq!(held.conflicts(wanted, BusTime(0)), conflict, "{epoch}");
+            assert_eq!(
+                held.conflicts(wanted, BusTime(0), &mut STEPS_MAX.clone()),
+                conflict,
+                "{epoch}"
+            );
         }
     }
 
@@ -437,12 +470,12 @@ mod tests {
                     _ => glob.push(segment.clone()),
                 }
             }
-            prop_assert!(overlap(&glob.join("/"), &path.join("/")));
+            prop_assert!(overlaps(&glob.join("/"), &path.join("/")));
         }
 
         #[test]
         fn any_glob_is_accepted_and_overlap_is_symmetric(one in "[a*?{},/\\[\\]\\\\]{0,40}", other in "[a*?{},/\\[\\]\\\\]{0,40}") {
-            prop_assert_eq!(overlap(&one, &other), overlap(&other, &one));
+            prop_assert_eq!(overlaps(&one, &other), overlaps(&other, &one));
         }
     }
 }

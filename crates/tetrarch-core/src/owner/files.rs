@@ -152,8 +152,7 @@ fn give(
         return Err(Refusal::new(ErrorCode::Unavailable, detail));
     }
     let wanted = Wanted { agent: &agent, epoch, paths, mode };
-    let next = reserve(standing.iter().copied(), wanted, now)
-        .map_err(|_| taken(standing.iter().copied(), wanted, now))?;
+    let next = reserve(standing.iter().copied(), wanted, now).map_err(|held| taken(&held, now))?;
     let fencing = next.max(project.fencing + 1);
     let id = ReservationId::derive(now, &request.id.to_string(), "reservation", 0);
     let given = Reservation {
@@ -178,13 +177,9 @@ fn give(
 }
 
 /// Who holds what is wanted.
-fn taken<'r>(
-    standing: impl Iterator<Item = &'r Reservation>,
-    wanted: Wanted<'_>,
-    now: BusTime,
-) -> Refusal {
+fn taken(standing: &[&Reservation], now: BusTime) -> Refusal {
     let holders: Vec<String> = standing
-        .filter(|held| held.conflicts(wanted, now))
+        .iter()
         .take(3)
         .map(|held| {
             let left = held.until - now;
