@@ -71,6 +71,8 @@ pub const GOAL_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
 pub const ENDED_MAX: usize = 10_000;
 /// How many closed goals are kept, the latest, in the same way.
 pub const GOALS_MAX: usize = 1_000;
+/// How many goals of a project are open at once: each is in the owner's memory.
+pub const OPEN_GOALS_MAX: usize = 500;
 /// How long what is over is kept however much of it there is: until whoever waited for it has seen it.
 pub const ENDED_LEAST: Millis = Millis::from_secs(3600);
 /// Agents, runs and assignments that one decision forgets. The rest is for the next tick.

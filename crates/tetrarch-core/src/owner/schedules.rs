@@ -219,7 +219,9 @@ fn fire(draft: &mut Draft<'_>, policy: &Policy, mut schedule: Schedule, due: Bus
                 .map(|_| format!("{epic} for {project}"))
         }),
         Deed::Mail { to, text } => {
-            draft.mail(to.clone(), None, MailBody::Info { text: text.clone() });
+            // Sent by GO, so it says whose words they are.
+            let text = format!("{} by {}: {text}", schedule.owner, schedule.id);
+            draft.mail(to.clone(), None, MailBody::Info { text });
             Ok(format!("mail to {to}"))
         }
     };

@@ -12,7 +12,7 @@ use crate::error::{DenialReason, ErrorCode};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, HumanName, Principal, RequestId};
 use crate::ledger::{Entry, EventKind};
-use crate::limits::{IDLE_AFTER, TEXT_BYTES_MAX};
+use crate::limits::{IDLE_AFTER, OPEN_GOALS_MAX, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply};
 use crate::overseer::Telemetry;
@@ -347,6 +347,21 @@ fn retiring_a_project_cancels_its_open_goals() {
         assert_eq!(status(&fleet, epic), GoalStatus::Cancelled);
     }
     assert_eq!(fleet.node(idle, "T1.1").status, NodeStatus::Cancelled);
+}
+
+#[test]
+fn open_goals_of_a_project_are_bounded_and_closed_ones_make_room() {
+    let mut fleet = Fleet::ready();
+    let first = fleet.goal(tasks(1));
+    for _ in 1..OPEN_GOALS_MAX {
+        fleet.goal(tasks(1));
+    }
+    let plan = || Box::new(equipped(schema::parse(&tasks(1)).unwrap()));
+    let create = || Op::GoalCreate { project: project(), plan: plan() };
+    let refused = fleet.op(&human(), create());
+    assert_eq!(refused.error, Some(ErrorCode::Unavailable), "{refused:?}");
+    does(&mut fleet, first, Cancel);
+    assert_eq!(fleet.op(&human(), create()).error, None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal, ProjectName, RequestId, ScheduleId};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, TEXT_BYTES_MAX};
-use crate::mail::{MailBody, OpReply};
+use crate::mail::{Mail, MailBody, OpReply};
 use crate::owner::{Input, decide, next_deadline};
 use crate::plan::schema;
 use crate::request::schedules::ScheduleOp;
@@ -143,8 +143,14 @@ fn missed_firings_start_once() {
     let after = &fleet.records.schedules[&id];
     assert_eq!(after.last, Some(due));
     assert_eq!(after.next, Some(due + Millis::from_secs(3 * 3600 + 600)), "not made up for");
-    let told = entry.mail.iter().filter(|mail| mail.to == human()).count();
-    assert_eq!(told, 1);
+    let told: Vec<&Mail> = entry.mail.iter().filter(|mail| mail.to == human()).collect();
+    assert_eq!(told.len(), 1);
+    let MailBody::Info { text } = &told[0].body else { panic!("{told:?}") };
+    assert_eq!(
+        *text,
+        format!("{} by {id}: look", human()),
+        "GO sends it, and they are not its words"
+    );
 }
 
 #[test]
