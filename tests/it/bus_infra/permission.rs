@@ -1,5 +1,7 @@
 //! What each role's credential may and may not do, as the server enforces it.
 
+use std::time::Duration;
+
 use async_nats::jetstream::consumer::PullConsumer;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
@@ -178,6 +180,8 @@ async fn external_agent_reads_its_inbox_through_its_consumer() {
     assert_eq!(answer, serde_json::json!({"consumer": "mail-PO-demo", "stream": "MAIL"}));
     let stream = bus.jetstream().get_stream_no_info("MAIL").await.unwrap();
     let made: PullConsumer = stream.get_consumer("mail-PO-demo").await.unwrap();
+    let config = &made.cached_info().config;
+    assert_eq!((config.max_waiting, config.max_expires), (4, Duration::from_secs(60)));
     let mut messages = made.fetch().max_messages(10).messages().await.unwrap();
     let message = messages.next().await.unwrap().unwrap();
     assert_eq!(message.subject.as_str(), "mail.PO-demo.GO");

@@ -29,6 +29,10 @@ use turns::Turns;
 
 /// How long the server keeps a consumer from which nobody takes anything.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+/// Pull requests that wait at one consumer: each can have heartbeats sent to any subject.
+const PULLS_MAX: i64 = 4;
+/// How long one may wait.
+const PULL_EXPIRES_MAX: Duration = Duration::from_secs(60);
 /// How long the making of a consumer is tried; others wait for it.
 const REMADE_WITHIN: Duration = Duration::from_millis(500);
 /// What is asked for.
@@ -184,6 +188,8 @@ impl Openings {
             ack_policy: AckPolicy::Explicit,
             filter_subject: made.filter.clone(),
             inactive_threshold: ABANDONED,
+            max_waiting: PULLS_MAX,
+            max_expires: PULL_EXPIRES_MAX,
             ..pull::Config::default()
         };
         let failed = |error: &dyn std::error::Error| ConsumerRefused::Bus(error.to_string());

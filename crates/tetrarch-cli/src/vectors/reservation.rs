@@ -35,7 +35,8 @@ pub(super) fn outcome(
             outcome.set("conflicts", Vec::<Value>::new());
         }
         Err(conflicts) => {
-            let names: Vec<&str> = conflicts.into_iter().map(|id| holders.name(id)).collect();
+            let names: Vec<&str> =
+                conflicts.into_iter().map(|held| holders.name(&held.agent)).collect();
             outcome.set("granted", false).set("conflicts", names);
         }
     }
