@@ -8,5 +8,6 @@ mod fidelity;
 mod life;
 mod mending;
 mod ownership;
+mod reporting;
 mod restarts;
 mod shares;

@@ -1,6 +1,8 @@
 //! Sending requests and mail: the same bytes under the same id until they are stored (spec 02).
 //! It does not wait for an answer and does not judge what it sends.
 
+mod reporting;
+
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -15,6 +17,8 @@ use crate::surely;
 use tetrarch_core::id::{HostName, Principal, SessionId};
 use tetrarch_core::mail::Mail;
 use tetrarch_core::redaction;
+
+pub use reporting::Reports;
 
 /// Why something was not sent.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +37,9 @@ pub enum SendError {
     /// It breaks a bound.
     #[error(transparent)]
     Encoding(#[from] CodecError),
+    /// What sends the reports of the host ended; it may be stored or not.
+    #[error("cannot send a report: its host has ended")]
+    Ended,
 }
 
 struct WaitMillis(Duration);

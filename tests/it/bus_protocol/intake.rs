@@ -26,7 +26,7 @@ async fn take(intake: &mut Intake, count: usize) -> Vec<u128> {
     while taken.len() < count {
         for one in soon("the next request", intake.next(256)).await {
             match one {
-                Intaken::Request(request, _) => {
+                Intaken::Request { request, .. } => {
                     assert_eq!(request.body, RequestBody::Report(Report::Ready));
                     taken.push(request.id.0.0);
                 }
