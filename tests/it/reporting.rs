@@ -265,3 +265,34 @@ async fn report_for_anothers_agent_is_refused_beside_decided_ones() {
     assert_eq!(details.iter().filter(|it| ***it == complaint).count(), 2, "{details:?}");
     owner.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_decided_reports_of_a_message_are_not_covered() {
+    /// So few that a commit ends within a message.
+    const EACH: u128 = 63;
+    const MESSAGES: u128 = 8;
+    let server = tetrarch_tests::server().await;
+    let control = server.control().await;
+    for message in 0..MESSAGES {
+        let all: Vec<_> = (1..=EACH).map(|number| ready(message * EACH + number)).collect();
+        let payload = encode_reports(all.iter()).unwrap().into();
+        let headers = HeaderMap::new();
+        control.publish_expect("report.HO@h1.h1", headers, payload, None).await.unwrap();
+    }
+    let mut owner = Owner::start(&server, Owner::config("owner", 600)).await;
+    owner.until_ready().await;
+    let mut ledger = Ledger::follow(&control);
+    let all = u64::try_from(MESSAGES).unwrap();
+    ledger.until("everything", |records| (records.intake_seq == all).then_some(())).await;
+    let (mut decided, mut halves) = (Vec::new(), 0);
+    for (_, entry) in &ledger.entries {
+        let refused = entry.events.iter().filter(|event| event.kind == EventKind::Refused);
+        decided.extend(refused.map(|event| event.request.unwrap().0.0));
+        let whole = decided.len() / usize::try_from(EACH).unwrap();
+        assert_eq!(usize::try_from(entry.intake_seq).unwrap(), whole);
+        halves += usize::from(decided.len() % usize::try_from(EACH).unwrap() > 0);
+    }
+    assert_eq!(decided, (1..=EACH * MESSAGES).collect::<Vec<_>>(), "each once, in order");
+    assert!(halves > 0, "no commit ended within a message");
+    owner.stop().await;
+}
