@@ -70,13 +70,10 @@ pub fn decode_requests(
         let wrong = WrongRequest { from, via: Some(host.clone()), spawn: false };
         unreadable(wrong, (subject, headers, body), seq, error)
     };
-    let reports = match reports {
-        Value::Array(reports) if (1..=HOST_REPORTS_MAX).contains(&reports.len()) => reports,
-        _ => {
-            let reason = format!("expected a list of 1 to {HOST_REPORTS_MAX} reports");
-            return Ok(vec![malformed(payload, &CodecError::field("reports", reason))]);
-        }
-    };
+    if !(1..=HOST_REPORTS_MAX).contains(&reports.len()) {
+        let reason = format!("expected a list of 1 to {HOST_REPORTS_MAX} reports");
+        return Ok(vec![malformed(payload, &CodecError::field("reports", reason))]);
+    }
     let read = reports.into_iter().enumerate().map(|(index, report)| {
         let body = report.to_string();
         let read = alone(&host, report, seq);
@@ -91,15 +88,16 @@ pub fn decode_requests(
     Ok(read.collect())
 }
 
-/// The host of a message with reports of its agents, and what stands for them; none for any other.
-fn together(subject: &str, payload: &[u8]) -> Option<(HostName, Value)> {
+/// The host of a message with reports of its agents, and those; none for any other.
+fn together(subject: &str, payload: &[u8]) -> Option<(HostName, Vec<Value>)> {
     let parsed = subject.parse().ok()?;
     let Subject::Report { from: Principal::Agent(AgentId::Ho(_)), via: Some(host) } = parsed else {
         return None;
     };
     let fits = payload.len() <= REQUEST_BYTES_MAX;
     let mut body = fits.then(|| json::parse("HostReports", payload).ok()).flatten()?;
-    Some((host, body.get_mut("reports")?.take()))
+    let reports = body.get_mut("reports")?;
+    Some((host, reports.as_array_mut().map(std::mem::take).unwrap_or_default()))
 }
 
 /// One of a host's reports, as if it had come alone.
