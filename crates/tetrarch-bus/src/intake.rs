@@ -47,17 +47,6 @@ pub enum Intaken {
     Undecodable(DeadLetter),
 }
 
-impl Intaken {
-    /// Its sequence in `REQUESTS`.
-    #[must_use]
-    pub fn seq(&self) -> u64 {
-        match self {
-            Self::Request { request, .. } => request.seq,
-            Self::Undecodable(letter) => letter.seq,
-        }
-    }
-}
-
 /// A message that could not be handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {

@@ -135,20 +135,10 @@ async fn publish(
     payload: Bytes,
     patience: Option<Duration>,
 ) -> Result<u64, SendError> {
-    let mut retry = surely::policy(patience);
-    loop {
-        let error = match bus.publish_expect(subject, headers.clone(), payload.clone(), None).await
-        {
-            Ok(seq) => return Ok(seq),
-            Err(error) => error,
-        };
-        if !error.is_passing() {
-            return Err(SendError::Refused(error));
-        }
-        tracing::debug!(%error, "sending it again");
-        if !retry.pause().await {
-            let within = patience.unwrap_or_default();
-            return Err(SendError::BusDown { within, last: error });
-        }
-    }
+    let attempt = || bus.publish_expect(subject, headers.clone(), payload.clone(), None);
+    let sent = surely::until_settled(patience, PublishError::is_passing, attempt).await;
+    sent.map_err(|last| match patience {
+        Some(within) if last.is_passing() => SendError::BusDown { within, last },
+        Some(_) | None => SendError::Refused(last),
+    })
 }

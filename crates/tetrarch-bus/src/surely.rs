@@ -17,17 +17,24 @@ pub(crate) fn policy(patience: Option<Duration>) -> Retry {
     Retry::new(Duration::from_millis(50), Duration::from_secs(2), patience)
 }
 
-/// Tries again while what hinders it passes.
-async fn until_settled<T, E: Display, F: Future<Output = Result<T, E>>>(
+/// Tries again while what hinders it passes, and for as long as `patience`, if any: whoever has that is told
+/// of the last attempt.
+pub(crate) async fn until_settled<T, E: Display, F: Future<Output = Result<T, E>>>(
+    patience: Option<Duration>,
     is_passing: fn(&E) -> bool,
     attempt: impl Fn() -> F,
 ) -> Result<T, E> {
-    let mut retry = policy(None);
+    let mut retry = policy(patience);
     loop {
         match attempt().await {
             Err(error) if is_passing(&error) => {
-                tracing::warn!(%error, "trying it again");
-                retry.pause().await;
+                match patience {
+                    Some(_) => tracing::debug!(%error, "trying it again"),
+                    None => tracing::warn!(%error, "trying it again"),
+                }
+                if !retry.pause().await {
+                    return Err(error);
+                }
             }
             settled => return settled,
         }
@@ -47,7 +54,7 @@ pub(crate) async fn publish(
     expect: Option<u64>,
 ) -> Result<u64, PublishError> {
     let attempt = || bus.publish_expect(subject, headers.clone(), payload.clone(), expect);
-    until_settled(PublishError::is_passing, attempt).await
+    until_settled(None, PublishError::is_passing, attempt).await
 }
 
 /// The last message of a subject, asked for until there is an answer.
@@ -59,7 +66,7 @@ pub(crate) async fn last_by_subject(
     stream: &str,
     subject: &str,
 ) -> Result<Option<RawMessage>, ReadError> {
-    until_settled(ReadError::is_passing, || bus.last_by_subject(stream, subject)).await
+    until_settled(None, ReadError::is_passing, || bus.last_by_subject(stream, subject)).await
 }
 
 /// The last messages of some subjects, as one server has them at one time, asked for until there is
@@ -72,7 +79,7 @@ pub(crate) async fn last_per_subject(
     stream: &str,
     subjects: &[&str],
 ) -> Result<Vec<RawMessage>, ReadError> {
-    until_settled(ReadError::is_passing, || bus.last_per_subject(stream, subjects)).await
+    until_settled(None, ReadError::is_passing, || bus.last_per_subject(stream, subjects)).await
 }
 
 /// A stream's last sequence, asked for until there is an answer.
@@ -80,7 +87,7 @@ pub(crate) async fn last_per_subject(
 /// # Errors
 /// A refusal that stays.
 pub(crate) async fn stream_last_seq(bus: &Bus, stream: &str) -> Result<u64, ReadError> {
-    until_settled(ReadError::is_passing, || bus.stream_last_seq(stream)).await
+    until_settled(None, ReadError::is_passing, || bus.stream_last_seq(stream)).await
 }
 
 /// The subjects of a stream that match a pattern.
@@ -89,7 +96,7 @@ pub(crate) async fn stream_subjects(
     stream: &str,
     pattern: &str,
 ) -> Result<Vec<String>, ReadError> {
-    let found = until_settled(ReadError::is_passing, || bus.stream_subjects(stream, pattern));
+    let found = until_settled(None, ReadError::is_passing, || bus.stream_subjects(stream, pattern));
     Ok(found.await?.into_keys().collect())
 }
 
@@ -102,7 +109,7 @@ pub(crate) async fn purge_subject(
     stream: &str,
     subject: &str,
 ) -> Result<u64, ReadError> {
-    until_settled(ReadError::is_passing, || bus.purge(stream, Some(subject), None)).await
+    until_settled(None, ReadError::is_passing, || bus.purge(stream, Some(subject), None)).await
 }
 
 /// The message that a refused publish named. A replica may lag behind the one that refused, so it
@@ -120,7 +127,7 @@ pub(crate) async fn named(
     }
     let mut lagging = Retry::until(Duration::from_secs(2));
     loop {
-        let found = until_settled(ReadError::is_passing, || bus.get_seq(stream, seq)).await?;
+        let found = until_settled(None, ReadError::is_passing, || bus.get_seq(stream, seq)).await?;
         if found.is_some() || !lagging.pause().await {
             return Ok(found);
         }

@@ -79,16 +79,11 @@ fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
 
 /// Sends reports, as one message if the server takes it; a refusal of one is then nobody else's.
 async fn send(bus: &Bus, host: &Author, reports: Vec<WaitingReport>) {
-    let sent = match reports.as_slice() {
-        [_] => false,
-        several => match together(bus, host, several).await {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::warn!(%error, "reports are sent one by one");
-                false
-            }
-        },
-    };
+    let sent = reports.len() > 1
+        && together(bus, host, &reports)
+            .await
+            .inspect_err(|error| tracing::warn!(%error, "reports are sent one by one"))
+            .is_ok();
     for waiting in reports {
         let outcome = if sent { Ok(()) } else { alone(bus, host, &waiting).await };
         // Whoever waited may have ended.
