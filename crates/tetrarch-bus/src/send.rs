@@ -24,7 +24,7 @@ pub use reporting::Reports;
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No answer within the given patience: it may be stored or not. The same may be sent again.
-    #[error("cannot send: the bus did not answer within {}: {last}; it is safe to send it again", WaitMillis(*.within))]
+    #[error("cannot send: the bus did not answer within {} ms: {last}; it is safe to send it again", within.as_millis())]
     BusDown {
         /// The patience.
         within: Duration,
@@ -40,14 +40,6 @@ pub enum SendError {
     /// What sends the reports of the host ended; it may be stored or not.
     #[error("cannot send a report: its host has ended")]
     Ended,
-}
-
-struct WaitMillis(Duration);
-
-impl std::fmt::Display for WaitMillis {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ms", self.0.as_millis())
-    }
 }
 
 /// In whose name mail is sent.

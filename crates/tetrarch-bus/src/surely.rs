@@ -27,15 +27,10 @@ pub(crate) async fn until_settled<T, E: Display, F: Future<Output = Result<T, E>
     let mut retry = policy(patience);
     loop {
         match attempt().await {
-            Err(error) if is_passing(&error) => {
-                match patience {
-                    Some(_) => tracing::debug!(%error, "trying it again"),
-                    None => tracing::warn!(%error, "trying it again"),
-                }
-                if !retry.pause().await {
-                    return Err(error);
-                }
-            }
+            Err(error) if is_passing(&error) && retry.pause().await => match patience {
+                Some(_) => tracing::debug!(%error, "trying it again"),
+                None => tracing::warn!(%error, "trying it again"),
+            },
             settled => return settled,
         }
     }
