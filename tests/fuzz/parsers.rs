@@ -112,7 +112,7 @@ fn record(bytes: &[u8]) {
 /// Whatever can be published where requests are: a known sender is always answered.
 fn request(bytes: &[u8]) {
     let Some((subject, payload)) = addressed(bytes) else { return };
-    let read = codec::decode_request_at(subject, &HeaderMap::new(), payload, 1);
+    let read = codec::decode_requests(subject, &HeaderMap::new(), payload, 1);
     let known = matches!(
         subject.parse(),
         Ok(Subject::SpawnRequest { .. } | Subject::Op { .. } | Subject::Report { .. })

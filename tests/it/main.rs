@@ -9,5 +9,6 @@ mod fidelity;
 mod life;
 mod mending;
 mod ownership;
+mod reporting;
 mod restarts;
 mod shares;

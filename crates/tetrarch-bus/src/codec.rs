@@ -14,6 +14,7 @@ mod dispatch;
 mod error;
 mod goal;
 mod goal_op;
+mod host_reports;
 mod journal;
 pub(crate) mod json;
 mod lease;
@@ -44,6 +45,7 @@ mod work_op;
 
 pub use cursor::{decode_cursor, encode_cursor};
 pub use error::CodecError;
+pub use host_reports::{HostedReport, decode_requests, encode_reports};
 pub use journal::{decode_journal, encode_journal};
 pub use lease::{
     HostLease, Vitals, decode_heartbeat, decode_host_lease, encode_heartbeat, encode_host_lease,

@@ -4,7 +4,7 @@
 
 mod askers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use askers::Askers;
 use bytes::Bytes;
@@ -31,24 +31,20 @@ const HEADER_CHARS_MAX: usize = 512;
 /// What is kept of a message that could not be handled, in bytes: larger than any record.
 const DEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// One message of `REQUESTS`.
+/// What came with a message of `REQUESTS`.
 #[derive(Debug)]
 pub enum Intaken {
-    /// A request, malformed ones of a known sender too, and when it was stored.
-    Request(Box<Request>, BusTime),
+    /// A request; malformed ones of a known sender too.
+    Request {
+        /// What is asked or reported.
+        request: Box<Request>,
+        /// When it was stored.
+        at: BusTime,
+        /// Whether no other of its message follows: only then is the message decided with it.
+        last: bool,
+    },
     /// Nobody can be told about it: it goes to the dead letters.
     Undecodable(DeadLetter),
-}
-
-impl Intaken {
-    /// Its sequence in `REQUESTS`.
-    #[must_use]
-    pub fn seq(&self) -> u64 {
-        match self {
-            Self::Request(request, _) => request.seq,
-            Self::Undecodable(letter) => letter.seq,
-        }
-    }
 }
 
 /// A message that could not be handled.
@@ -71,6 +67,8 @@ pub struct DeadLetter {
 pub struct Intake {
     follower: StreamFollower,
     askers: Askers,
+    /// What was read and not yet given.
+    waiting: VecDeque<Intaken>,
     beyond: Option<u64>,
 }
 
@@ -87,7 +85,8 @@ impl Intake {
             tracing::error!(from, last, "decided requests are missing in the stream");
         }
         let follower = StreamFollower::new(bus.clone(), REQUESTS, Vec::new(), from.min(last + 1));
-        Ok(Self { follower, askers: Askers::listen(bus).await, beyond })
+        let (askers, waiting) = (Askers::listen(bus).await, VecDeque::new());
+        Ok(Self { follower, askers, waiting, beyond })
     }
 
     /// The stream's last sequence, when the position to read from was beyond it: requests were
@@ -97,23 +96,21 @@ impl Intake {
         self.beyond
     }
 
-    /// Waits for one message, then adds what has already arrived, at most `max` in all. Waits
+    /// Waits for one message, then adds what has already arrived, at most `max` requests in all. Waits
     /// while the bus is away. Safe to drop: nothing is lost.
     pub async fn next(&mut self, max: usize) -> Vec<Intaken> {
-        let first = loop {
+        while self.waiting.is_empty() {
             tokio::select! {
-                message = self.follower.next() => break message,
+                message = self.follower.next() => self.take(message),
                 () = self.askers.hear() => {}
             }
-        };
-        let mut taken = vec![self.intaken(first)];
-        while taken.len() < max {
-            match self.follower.arrived() {
-                Some(message) => taken.push(self.intaken(message)),
-                None => break,
-            }
         }
-        taken
+        while self.waiting.len() < max
+            && let Some(message) = self.follower.arrived()
+        {
+            self.take(message);
+        }
+        self.waiting.drain(..max.min(self.waiting.len())).collect()
     }
 
     /// Waits for something else, and goes on listening who asks.
@@ -127,28 +124,26 @@ impl Intake {
         }
     }
 
-    fn intaken(&mut self, message: RawMessage) -> Intaken {
+    fn take(&mut self, message: RawMessage) {
         let credential = self.askers.of(&message);
-        match intaken(message) {
-            Intaken::Request(request, at) => {
-                Intaken::Request(Box::new(Request { credential, ..*request }), at)
+        let RawMessage { seq, subject, headers, payload, time_unix_ms } = message;
+        match codec::decode_requests(&subject, &headers, &payload, seq) {
+            Ok(requests) => {
+                let count = requests.len();
+                self.waiting.extend((1..).zip(requests).map(|(number, request)| {
+                    let request = Request { credential: credential.clone(), ..request };
+                    let (request, last) = (Box::new(request), number == count);
+                    Intaken::Request { request, at: BusTime(time_unix_ms), last }
+                }));
             }
-            undecodable @ Intaken::Undecodable(_) => undecodable,
+            Err(error) => self.waiting.push_back(Intaken::Undecodable(DeadLetter {
+                origin: Origin::Requests,
+                seq,
+                subject,
+                reason: error.to_string(),
+                payload,
+            })),
         }
-    }
-}
-
-fn intaken(message: RawMessage) -> Intaken {
-    let RawMessage { seq, subject, headers, payload, time_unix_ms } = message;
-    match codec::decode_request_at(&subject, &headers, &payload, seq) {
-        Ok(request) => Intaken::Request(Box::new(request), BusTime(time_unix_ms)),
-        Err(error) => Intaken::Undecodable(DeadLetter {
-            origin: Origin::Requests,
-            seq,
-            subject,
-            reason: error.to_string(),
-            payload,
-        }),
     }
 }
 

@@ -375,20 +375,12 @@ pub async fn last_checkpoint(
 /// # Errors
 /// The bus does not let this credential read.
 pub async fn finally_left(bus: &Bus, journal: &JournalName) -> Result<JournalState, ReadError> {
-    let mut retry = surely::policy(None);
     let mut lagging = Retry::until(END_SHOWS_WITHIN);
     loop {
-        match left(bus, journal).await {
-            Ok(found) => {
-                if found.ended || !lagging.pause().await {
-                    return Ok(found);
-                }
-            }
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "reading it again");
-                retry.pause().await;
-            }
-            Err(error) => return Err(error),
+        let found =
+            surely::until_settled(None, ReadError::is_passing, || left(bus, journal)).await?;
+        if found.ended || !lagging.pause().await {
+            return Ok(found);
         }
     }
 }

@@ -62,7 +62,7 @@ const REQUESTS: [&str; 45] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 49] = [
+const OTHERS: [&str; 50] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -80,6 +80,7 @@ const OTHERS: [&str; 49] = [
     "Goal",
     "GoalState",
     "Host",
+    "HostReports",
     "JournalEntry",
     "Launch",
     "Mail",
@@ -115,7 +116,7 @@ const OTHERS: [&str; 49] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 46] = [
+const REQUIRED: [(&str, &[&str]); 48] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -133,6 +134,8 @@ const REQUIRED: [(&str, &[&str]); 46] = [
     ("FileRelease", &["reservation"]),
     ("FileReserve", &["paths"]),
     ("GoalCreate", &["project", "plan"]),
+    ("HostReports", &["reports"]),
+    ("HostedReport", &["agent", "report"]),
     ("HumanJoin", &["human"]),
     ("Mail", &["topic"]),
     ("ProfileApply", &["project", "profile"]),

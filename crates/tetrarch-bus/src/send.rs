@@ -1,6 +1,8 @@
 //! Sending requests and mail: the same bytes under the same id until they are stored (spec 02).
 //! It does not wait for an answer and does not judge what it sends.
 
+mod reporting;
+
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -16,11 +18,13 @@ use tetrarch_core::id::{HostName, Principal, SessionId};
 use tetrarch_core::mail::Mail;
 use tetrarch_core::redaction;
 
+pub use reporting::Reports;
+
 /// Why something was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No answer within the given patience: it may be stored or not. The same may be sent again.
-    #[error("cannot send: the bus did not answer within {}: {last}; it is safe to send it again", WaitMillis(*.within))]
+    #[error("cannot send: the bus did not answer within {} ms: {last}; it is safe to send it again", within.as_millis())]
     BusDown {
         /// The patience.
         within: Duration,
@@ -33,14 +37,9 @@ pub enum SendError {
     /// It breaks a bound.
     #[error(transparent)]
     Encoding(#[from] CodecError),
-}
-
-struct WaitMillis(Duration);
-
-impl std::fmt::Display for WaitMillis {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ms", self.0.as_millis())
-    }
+    /// What sends the reports of the host ended; it may be stored or not.
+    #[error("cannot send a report: its host has ended")]
+    Ended,
 }
 
 /// In whose name mail is sent.
@@ -128,20 +127,10 @@ async fn publish(
     payload: Bytes,
     patience: Option<Duration>,
 ) -> Result<u64, SendError> {
-    let mut retry = surely::policy(patience);
-    loop {
-        let error = match bus.publish_expect(subject, headers.clone(), payload.clone(), None).await
-        {
-            Ok(seq) => return Ok(seq),
-            Err(error) => error,
-        };
-        if !error.is_passing() {
-            return Err(SendError::Refused(error));
-        }
-        tracing::debug!(%error, "sending it again");
-        if !retry.pause().await {
-            let within = patience.unwrap_or_default();
-            return Err(SendError::BusDown { within, last: error });
-        }
-    }
+    let attempt = || bus.publish_expect(subject, headers.clone(), payload.clone(), None);
+    let sent = surely::until_settled(patience, PublishError::is_passing, attempt).await;
+    sent.map_err(|last| match patience {
+        Some(within) if last.is_passing() => SendError::BusDown { within, last },
+        Some(_) | None => SendError::Refused(last),
+    })
 }

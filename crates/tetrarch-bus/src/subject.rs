@@ -320,7 +320,7 @@ fn parse_sent(tokens: &SubjectTokens<'_>) -> Result<Subject, SubjectError> {
 
 /// Whether a host may publish in this party's name: people, GO and other hosts have credentials of their own. Of
 /// the agents that it may speak for, where they are placed decides (core).
-fn speaks_for(via: Option<&HostName>, from: &Principal) -> bool {
+pub(crate) fn speaks_for(via: Option<&HostName>, from: &Principal) -> bool {
     let Some(via) = via else { return true };
     match from {
         Principal::Human(_) | Principal::Agent(AgentId::Go) => false,

@@ -2,6 +2,7 @@
 //! again, with the one retry policy. It never decides what an outcome means, and never gives up
 //! on its own: whoever does not want to wait drops the future.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -16,6 +17,25 @@ pub(crate) fn policy(patience: Option<Duration>) -> Retry {
     Retry::new(Duration::from_millis(50), Duration::from_secs(2), patience)
 }
 
+/// Tries again while what hinders it passes, and for as long as `patience`, if any: whoever has that is told
+/// of the last attempt.
+pub(crate) async fn until_settled<T, E: Display, F: Future<Output = Result<T, E>>>(
+    patience: Option<Duration>,
+    is_passing: fn(&E) -> bool,
+    attempt: impl Fn() -> F,
+) -> Result<T, E> {
+    let mut retry = policy(patience);
+    loop {
+        match attempt().await {
+            Err(error) if is_passing(&error) && retry.pause().await => match patience {
+                Some(_) => tracing::debug!(%error, "trying it again"),
+                None => tracing::warn!(%error, "trying it again"),
+            },
+            settled => return settled,
+        }
+    }
+}
+
 /// Publishes the same bytes until there is an answer; gives the sequence it is stored at. After
 /// an unknown outcome `WrongLast` may name the very message that was sent: the caller reads it.
 ///
@@ -28,16 +48,8 @@ pub(crate) async fn publish(
     payload: &Bytes,
     expect: Option<u64>,
 ) -> Result<u64, PublishError> {
-    let mut retry = policy(None);
-    loop {
-        match bus.publish_expect(subject, headers.clone(), payload.clone(), expect).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "sending it again");
-                retry.pause().await;
-            }
-            settled => return settled,
-        }
-    }
+    let attempt = || bus.publish_expect(subject, headers.clone(), payload.clone(), expect);
+    until_settled(None, PublishError::is_passing, attempt).await
 }
 
 /// The last message of a subject, asked for until there is an answer.
@@ -49,16 +61,7 @@ pub(crate) async fn last_by_subject(
     stream: &str,
     subject: &str,
 ) -> Result<Option<RawMessage>, ReadError> {
-    let mut retry = policy(None);
-    loop {
-        match bus.last_by_subject(stream, subject).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "reading it again");
-                retry.pause().await;
-            }
-            settled => return settled,
-        }
-    }
+    until_settled(None, ReadError::is_passing, || bus.last_by_subject(stream, subject)).await
 }
 
 /// The last messages of some subjects, as one server has them at one time, asked for until there is
@@ -71,16 +74,7 @@ pub(crate) async fn last_per_subject(
     stream: &str,
     subjects: &[&str],
 ) -> Result<Vec<RawMessage>, ReadError> {
-    let mut retry = policy(None);
-    loop {
-        match bus.last_per_subject(stream, subjects).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "reading it again");
-                retry.pause().await;
-            }
-            settled => return settled,
-        }
-    }
+    until_settled(None, ReadError::is_passing, || bus.last_per_subject(stream, subjects)).await
 }
 
 /// A stream's last sequence, asked for until there is an answer.
@@ -88,16 +82,7 @@ pub(crate) async fn last_per_subject(
 /// # Errors
 /// A refusal that stays.
 pub(crate) async fn stream_last_seq(bus: &Bus, stream: &str) -> Result<u64, ReadError> {
-    let mut retry = policy(None);
-    loop {
-        match bus.stream_last_seq(stream).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "reading it again");
-                retry.pause().await;
-            }
-            settled => return settled,
-        }
-    }
+    until_settled(None, ReadError::is_passing, || bus.stream_last_seq(stream)).await
 }
 
 /// The subjects of a stream that match a pattern.
@@ -106,16 +91,8 @@ pub(crate) async fn stream_subjects(
     stream: &str,
     pattern: &str,
 ) -> Result<Vec<String>, ReadError> {
-    let mut retry = policy(None);
-    loop {
-        match bus.stream_subjects(stream, pattern).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "reading it again");
-                retry.pause().await;
-            }
-            settled => return settled.map(|subjects| subjects.into_keys().collect()),
-        }
-    }
+    let found = until_settled(None, ReadError::is_passing, || bus.stream_subjects(stream, pattern));
+    Ok(found.await?.into_keys().collect())
 }
 
 /// Purges a subject, until there is an answer.
@@ -127,16 +104,7 @@ pub(crate) async fn purge_subject(
     stream: &str,
     subject: &str,
 ) -> Result<u64, ReadError> {
-    let mut retry = policy(None);
-    loop {
-        match bus.purge(stream, Some(subject), None).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "purging it again");
-                retry.pause().await;
-            }
-            settled => return settled,
-        }
-    }
+    until_settled(None, ReadError::is_passing, || bus.purge(stream, Some(subject), None)).await
 }
 
 /// The message that a refused publish named. A replica may lag behind the one that refused, so it
@@ -152,20 +120,11 @@ pub(crate) async fn named(
     if seq == 0 {
         return Ok(None);
     }
-    let mut retry = policy(None);
     let mut lagging = Retry::until(Duration::from_secs(2));
     loop {
-        match bus.get_seq(stream, seq).await {
-            Ok(None) => {
-                if !lagging.pause().await {
-                    return Ok(None);
-                }
-            }
-            Err(error) if error.is_passing() => {
-                tracing::warn!(%error, "reading it again");
-                retry.pause().await;
-            }
-            settled => return settled,
+        let found = until_settled(None, ReadError::is_passing, || bus.get_seq(stream, seq)).await?;
+        if found.is_some() || !lagging.pause().await {
+            return Ok(found);
         }
     }
 }

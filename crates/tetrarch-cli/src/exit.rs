@@ -127,7 +127,7 @@ impl From<SendError> for CliError {
             SendError::BusDown { .. } => {
                 return Self::new(Code::BusUnreachable, error.to_string()).hint(NOT_NOW);
             }
-            SendError::Refused(_) => Code::Denied,
+            SendError::Refused(_) | SendError::Ended => Code::Denied,
             SendError::Encoding(_) => Code::Usage,
         };
         Self::new(code, error.to_string())

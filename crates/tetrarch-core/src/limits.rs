@@ -46,6 +46,8 @@ pub const UNREAD_MAX: u64 = 10_000;
 pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
 /// Largest request, operation or report, in bytes: what their stream takes (spec 09).
 pub const REQUEST_BYTES_MAX: usize = MAIL_BYTES_MAX;
+/// Reports of one host that go out as one message (spec 02, Few messages).
+pub const HOST_REPORTS_MAX: usize = 64;
 /// Largest plan event, in bytes (spec 02, the bound of a plan).
 pub const PLAN_EVENT_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 /// Largest entry of a run's journal, in bytes.

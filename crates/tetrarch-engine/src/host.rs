@@ -15,7 +15,7 @@ use tetrarch_bus::codec::{self, HostLease};
 use tetrarch_bus::envelope::{Envelope, own_msg_id};
 use tetrarch_bus::inbox::{Inbox, Wakeup};
 use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest as LeaseClaim};
-use tetrarch_bus::send::send_request;
+use tetrarch_bus::send::{Author, Reports, send_request};
 use tetrarch_bus::subject::pattern::MAIL;
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_core::cursor::{Claim, Positions};
@@ -97,7 +97,13 @@ pub async fn serve_host(
     let host_epoch = reply.agent_epoch.unwrap_or(lease_epoch);
     let session = reply.session.unwrap_or(SessionId(config.life));
     let instance = format!("{}.{}", config.instance, config.life);
+    let owner = Principal::Agent(AgentId::Ho(config.name.clone()));
+    let (from, via) = (owner.clone(), Some(config.name.clone()));
+    let author = Author { from, via, session: Some(session), epoch: host_epoch };
+    let (reports, sending) = Reports::new(bus.clone(), author);
+    let _reporting = Pump::run(sending);
     let shared = Shared {
+        reports,
         artifacts: Artifacts::new(&bus).with_bytes_max(config.artifact_max),
         correspondents: Correspondents::new(bus.clone()),
         clock,
@@ -107,7 +113,6 @@ pub async fn serve_host(
         bus,
     };
     let own = Session::of_host(shared.clone(), session);
-    let owner = Principal::Agent(own.agent.clone());
     let inbox = Inbox::open(&own.shared.wakeup, &owner, positions).await?;
     tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
     let tree = ActorTree::start().await?;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
-use tetrarch_bus::codec;
+use tetrarch_bus::codec::{self, HostedReport};
 use tetrarch_bus::cursor::{self, Claimed};
 use tetrarch_bus::envelope::{Envelope, once_msg_id};
 use tetrarch_bus::inbox::{Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
-use tetrarch_bus::send::{Author, send_mail, send_request};
+use tetrarch_bus::send::{Author, Reports, send_mail, send_request};
 use tetrarch_bus::subject::{OpName, Origin, Subject};
 use tetrarch_core::cursor::{Claim, Cursor};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, RunId, SessionId};
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) bus: Bus,
     /// The watch over this connection's inboxes.
     pub(crate) wakeup: Arc<Wakeup>,
+    /// Where they report.
+    pub(crate) reports: Reports,
     /// The artifacts.
     pub(crate) artifacts: Artifacts,
     /// Who may write to whom.
@@ -132,10 +134,9 @@ impl Session {
 
     /// Reports to the owner. The same report has the same id.
     pub(crate) async fn report(&self, id: RequestId, report: &Report) -> Result<(), EngineError> {
-        let subject =
-            Subject::Report { from: Principal::Agent(self.agent.clone()), via: self.via.clone() };
-        let payload = codec::encode_report(report, id)?;
-        self.send(&subject, id, payload, None).await
+        let Self { agent, session, epoch, trace, .. } = self.clone();
+        let report = HostedReport { agent, session, epoch, trace, id, report: report.clone() };
+        Ok(self.shared.reports.send(report).await?)
     }
 
     /// Asks the governor for agents.

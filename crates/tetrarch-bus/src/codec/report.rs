@@ -15,6 +15,13 @@ use crate::proto::v1 as pb;
 /// # Errors
 /// More bytes than allowed.
 pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecError> {
+    let bytes = json::write("Report", &put(report, id))?;
+    within("report", bytes.len(), REQUEST_BYTES_MAX)?;
+    Ok(bytes)
+}
+
+/// A report as a message.
+pub(super) fn put(report: &Report, id: RequestId) -> pb::Report {
     let mut message = pb::Report {
         request_id: id.to_string(),
         kind: report.kind().to_owned(),
@@ -78,9 +85,7 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.sponsor = sponsor.put();
         }
     }
-    let bytes = json::write("Report", &message)?;
-    within("report", bytes.len(), REQUEST_BYTES_MAX)?;
-    Ok(bytes)
+    message
 }
 
 fn settled(outcome: Option<pb::ApplyOutcome>) -> Result<Report, CodecError> {

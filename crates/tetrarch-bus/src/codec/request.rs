@@ -60,7 +60,7 @@ pub fn decode_request(
     Ok(Request {
         seq,
         sender,
-        id: id.unwrap_or_else(|| derived_id(seq)),
+        id: id.unwrap_or_else(|| derived_id(seq, 0)),
         digest: digest(&asked_by_whom(subject).to_string(), payload, meaning.as_deref()),
         trace: envelope::trace(headers),
         credential: None,
@@ -83,14 +83,22 @@ pub fn decode_request_at(
         Ok(subject) => return decode_request(&subject, headers, payload, seq),
         Err(error) => error,
     };
-    let Some(WrongRequest { from, via, spawn }) = WrongRequest::of(subject) else {
-        return Err(error.into());
-    };
+    let Some(wrong) = WrongRequest::of(subject) else { return Err(error.into()) };
+    Ok(unreadable(wrong, (subject, headers, payload), seq, &error.into()))
+}
+
+/// A request of which nothing but its sender can be read.
+pub(super) fn unreadable(
+    WrongRequest { from, via, spawn }: WrongRequest,
+    (subject, headers, payload): (&str, &HeaderMap, &[u8]),
+    seq: u64,
+    error: &CodecError,
+) -> Request {
     let id = legible_id(payload);
-    Ok(Request {
+    Request {
         seq,
         sender: Sender { from, via, session: None, epoch: 1 },
-        id: id.unwrap_or_else(|| derived_id(seq)),
+        id: id.unwrap_or_else(|| derived_id(seq, 0)),
         digest: digest(subject, payload, None),
         trace: envelope::trace(headers),
         credential: None,
@@ -99,7 +107,7 @@ pub fn decode_request_at(
             error: error.to_string(),
             nameless: id.is_none(),
         },
-    })
+    }
 }
 
 fn no_request(subject: &str) -> CodecError {
@@ -150,8 +158,9 @@ fn legible_id(payload: &[u8]) -> Option<RequestId> {
     value.split('"').next()?.parse().ok()
 }
 
-fn derived_id(seq: u64) -> RequestId {
-    RequestId::derive(BusTime(0), &seq.to_string(), "request without id", 0)
+/// `index`: which one of its message it is.
+pub(super) fn derived_id(seq: u64, index: usize) -> RequestId {
+    RequestId::derive(BusTime(0), &seq.to_string(), "request without id", index)
 }
 
 fn request_id(value: &Value) -> Result<RequestId, CodecError> {

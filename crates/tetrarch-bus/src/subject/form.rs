@@ -32,7 +32,7 @@ pub const FORMS: [SubjectForm; 23] = [
     form("op.<name>.<from>", OUTSIDE, "REQUESTS", "one message each, JSON"),
     form("op.<name>.<from>.<host>", VIA, "REQUESTS", "one message each, JSON"),
     form("report.<from>", OUTSIDE, "REQUESTS", "`Report`, JSON"),
-    form("report.<from>.<host>", VIA, "REQUESTS", "`Report`, JSON"),
+    form("report.<from>.<host>", VIA, "REQUESTS", "`Report` or `HostReports`, JSON"),
     form("mail.<to>.<from>", "the owner, external agents, humans", "MAIL", "`Mail`, JSON"),
     form("mail.<to>.<from>.<host>", VIA, "MAIL", "`Mail`, JSON"),
     form("ctl.<to>.<from>", "the owner, humans, ancestors", "MAIL", "`Mail`, JSON"),

@@ -92,10 +92,9 @@ async fn lease(bus: &Bus, acceptance: &Acceptance) -> Result<Lease, EngineError>
     let me = (acceptance.instance.as_str(), acceptance.address.as_str());
     loop {
         match acquire(bus, me, TTL_SECS).await {
+            Err(EngineError::Lease(AcquireError::Held { .. })) if retry.pause().await => {}
             Err(EngineError::Lease(AcquireError::Held { holder, .. })) => {
-                if !retry.pause().await {
-                    return Err(EngineError::Held { what: "the ledger".to_owned(), holder });
-                }
+                return Err(EngineError::Held { what: "the ledger".to_owned(), holder });
             }
             settled => return settled,
         }

@@ -49,7 +49,7 @@ pub(super) async fn intake(
 fn kept(bus: &Bus, taken: &Intaken) -> Option<impl Future<Output = ()>> {
     match taken {
         Intaken::Undecodable(letter) => Some(keep(bus, letter)),
-        Intaken::Request(..) => None,
+        Intaken::Request { .. } => None,
     }
 }
 

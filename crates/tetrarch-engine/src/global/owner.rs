@@ -387,9 +387,9 @@ impl OwnerState {
                 QueueItem::Read(request, seq) => {
                     let mail = answer(&self.records, &self.policy, now, &request);
                     self.answers.extend(mail.map(|mail| (request.seq, mail)));
-                    (Step::default(), Some(seq))
+                    (Step::default(), seq)
                 }
-                QueueItem::Passed(seq) => (Step::default(), Some(seq)),
+                QueueItem::Passed(seq) => (Step::default(), seq),
             };
             self.group.add(&mut self.records, step, seq);
         }

@@ -16,16 +16,17 @@ use crate::pump::MailboxPermit;
 
 /// What is next.
 pub(super) enum QueueItem {
-    /// It is decided on. A request has its sequence.
+    /// It is decided on. The last request of a message has its sequence.
     Decide(Input, Option<u64>),
     /// It is answered from the records.
-    Read(Box<Request>, u64),
+    Read(Box<Request>, Option<u64>),
     /// Nothing becomes of the request with this sequence.
-    Passed(u64),
+    Passed(Option<u64>),
 }
 
-/// Where a request stands in `REQUESTS`: its sequence, and when it was stored.
-type RequestPosition = (u64, BusTime);
+/// Where a request stands in `REQUESTS`: the sequence of its message if it is the last one of it, and when that was
+/// stored.
+type RequestPosition = (Option<u64>, BusTime);
 
 struct QueuedInput {
     input: Input,
@@ -92,8 +93,8 @@ impl Queue {
                     QueueItem::Read(request, seq)
                 }
             }
-            Verdict::Within => QueueItem::Decide(Input::Request(request), Some(seq)),
-            Verdict::Refused(why) => QueueItem::Decide(Input::OverShare(request, why), Some(seq)),
+            Verdict::Within => QueueItem::Decide(Input::Request(request), seq),
+            Verdict::Refused(why) => QueueItem::Decide(Input::OverShare(request, why), seq),
             Verdict::Dropped => QueueItem::Passed(seq),
         })
     }
@@ -152,7 +153,7 @@ mod tests {
         let WithPermit { permit, .. } = slots.try_reserve(()).unwrap();
         let permit = Arc::new(permit);
         for seq in 1..=2 {
-            queue.push_request(request(seq), (seq, BusTime(0)), &permit);
+            queue.push_request(request(seq), (Some(seq), BusTime(0)), &permit);
         }
         drop(permit);
         for seq in 1..=2 {

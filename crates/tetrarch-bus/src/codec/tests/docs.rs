@@ -45,9 +45,10 @@ fn every_documented_example_decodes() {
         } else if let Subject::Run { .. } = &parsed {
             decode_journal(body).unwrap();
         } else {
-            let request = decode_request(&parsed, &headers, body, 1).unwrap();
-            let malformed = matches!(request.body, RequestBody::Malformed { .. });
-            assert!(!malformed, "{subject}: {:?}", request.body);
+            for request in decode_requests(subject, &headers, body, 1).unwrap() {
+                let malformed = matches!(request.body, RequestBody::Malformed { .. });
+                assert!(!malformed, "{subject}: {:?}", request.body);
+            }
         }
         count += 1;
     }

@@ -4,6 +4,7 @@ mod gates;
 mod goals;
 mod repeats;
 mod spawns;
+mod together;
 
 use async_nats::HeaderMap;
 use serde_json::{Value, json};

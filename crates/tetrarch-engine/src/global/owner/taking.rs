@@ -19,11 +19,11 @@ impl OwnerState {
     /// Queues what was read of `REQUESTS`; what is none was set aside.
     pub(super) fn take(&mut self, taken: Intaken, permit: &Arc<MailboxPermit>) {
         match taken {
-            Intaken::Request(mut request, at) => {
+            Intaken::Request { mut request, at, last } => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
                     *telemetry = self.telemetry();
                 }
-                let stored = (request.seq, at);
+                let stored = (last.then_some(request.seq), at);
                 reached::taken(&request);
                 self.queue.push_request(request, stored, permit);
             }
