@@ -24,10 +24,6 @@ mod tree;
 
 use asked::{Args, Effort};
 
-/// The binary's own.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const USAGE: &str = "\
 benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little

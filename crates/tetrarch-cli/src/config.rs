@@ -275,12 +275,13 @@ impl Config {
 }
 
 fn containment(settings: &Settings, bus: &BusConfig) -> Containment {
-    let hidden = [&bus.data_dir].into_iter().chain(&bus.credentials).cloned().collect();
+    let keys = [&bus.credentials, &bus.operator_key].into_iter().flatten().cloned();
+    let hidden = [bus.data_dir.clone()].into_iter().chain(keys).chain(settings.path("bus.tls_key"));
     Containment {
         required: settings.text("host.isolation").as_deref() == Some("required"),
         network: settings.flag("runs.network"),
         writable: settings.names("host.writable").into_iter().map(PathBuf::from).collect(),
-        hidden,
+        hidden: hidden.collect(),
         memory_max: settings.number("runs.memory_max"),
         processes_max: settings.number("runs.processes_max"),
         cpus_max: settings.number("runs.cpus_max"),

@@ -69,6 +69,15 @@ impl Stage {
 }
 
 #[test]
+fn keys_outside_of_the_data_directory_are_hidden_from_programs() {
+    let text = "[bus]\noperator_key = '/k/op.nk'\ntls_cert = '/k/c.pem'\ntls_key = '/k/c.key'";
+    let hidden = Stage::new().file("t.toml", text).config().host.containment.hidden;
+    for key in ["/k/op.nk", "/k/c.key"] {
+        assert!(hidden.contains(&PathBuf::from(key)), "{key}: {hidden:?}");
+    }
+}
+
+#[test]
 fn window_not_longer_than_freezing_is_refused() {
     let settings = Stage::new().file("t.toml", "[liveness]\nwindow = '100ms'").read().unwrap();
     for (ms, good) in [(0, true), (99, true), (100, false), (5000, false)] {
