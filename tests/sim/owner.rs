@@ -6,8 +6,8 @@ mod settling;
 mod sweeping;
 
 use tetrarch_core::id::{CommitId, HostName};
-use tetrarch_core::ledger::{Entry, RecordKey, Seal};
-use tetrarch_core::mail::{Lane, MailBody};
+use tetrarch_core::ledger::{Entry, RecordKey};
+use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::backoff::Backoff;
@@ -428,7 +428,7 @@ impl Owner {
                 if dice.percent(50) {
                     send(&entry, seq, Lane::Mail, bug, bus, dice);
                 }
-                for seal in entry.seals.iter().filter(|seal| !is_of_new(seal, &entry)) {
+                for seal in entry.seals.iter().filter(|seal| !seal.is_of_new(&entry.mail)) {
                     bus.publish_seal(seal, view);
                 }
             }
@@ -453,14 +453,6 @@ impl Owner {
             self.class = (self.class + 1) % 4;
         }
     }
-}
-
-/// Whether a seal is that of a new agent, whose first claim does without.
-fn is_of_new(seal: &Seal, entry: &Entry) -> bool {
-    entry.mail.iter().any(|mail| {
-        matches!(&mail.body, MailBody::Launch(launch)
-            if launch.is_first() && launch.agent == seal.agent && launch.epoch == seal.epoch)
-    })
 }
 
 /// Sends the mail of an entry on one lane; of what is out, some again.

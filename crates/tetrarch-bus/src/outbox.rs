@@ -25,7 +25,7 @@ use crate::surely;
 pub use plan::PlanTips;
 use plan::Tip;
 pub use seal::{JournalEnd, end_journal};
-use tetrarch_core::ledger::{Entry, Record, RecordKey, Seal};
+use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::mail::{Duty, Lane, Mail, MailBody};
 use tetrarch_failpoint::{Failpoint, reach_if};
 
@@ -100,7 +100,7 @@ impl Announcer {
 
     async fn seals(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         let lines = by_line(entries.iter().flat_map(|(_, entry)| {
-            let seals = entry.seals.iter().filter(|seal| !is_of_new(seal, entry));
+            let seals = entry.seals.iter().filter(|seal| !seal.is_of_new(&entry.mail));
             seals.map(|seal| (seal.agent.clone(), seal.clone()))
         }));
         let bus = &self.bus;
@@ -305,14 +305,6 @@ impl Recorder {
         self.revisions.extend(stored);
         Ok(())
     }
-}
-
-/// Whether a seal is that of a new agent, whose first claim does without.
-fn is_of_new(seal: &Seal, entry: &Entry) -> bool {
-    entry.mail.iter().any(|mail| {
-        matches!(&mail.body, MailBody::Launch(launch)
-            if launch.is_first() && launch.agent == seal.agent && launch.epoch == seal.epoch)
-    })
 }
 
 /// Whether a run's launch is among what these entries make visible.

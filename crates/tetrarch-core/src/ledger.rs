@@ -14,7 +14,7 @@ use crate::id::{
     Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
     SessionId,
 };
-use crate::mail::Mail;
+use crate::mail::{Mail, MailBody};
 use crate::plan::proposal::{PlanReview, Proposal};
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::planner::Planning;
@@ -358,6 +358,17 @@ pub struct Seal {
     pub ends: Option<RunId>,
     /// Whether the session before it died by its program's own doing: what it was handling counts.
     pub blames: bool,
+}
+
+impl Seal {
+    /// Whether it is that of a new agent, whose first claim does without: its launch is among this mail.
+    #[must_use]
+    pub fn is_of_new(&self, mail: &[Mail]) -> bool {
+        mail.iter().any(|mail| {
+            matches!(&mail.body, MailBody::Launch(launch)
+                if launch.is_first() && launch.agent == self.agent && launch.epoch == self.epoch)
+        })
+    }
 }
 
 /// One entry of the ledger: everything that changes together, in one message.

@@ -85,8 +85,6 @@ pub(crate) struct AgentState {
     reports: usize,
     span: tracing::Span,
     run: Run,
-    /// Whether the agent is new, and its cursor not sealed.
-    is_first: bool,
     ledger_seq: u64,
     pulse: watch::Sender<Pulse>,
     burn: Burn,
@@ -113,7 +111,6 @@ impl Actor for AgentActor {
         let own = trace::onward(&span, whose.trace.as_deref());
         let (host, stop_within) = (shared.claim.host.to_string(), shared.stop_within);
         let session = Session::hosted(shared, &launch, own.clone());
-        let is_first = launch.is_first();
         let machine = HostedSession::new(launch, run.clone(), host, None, own)
             .stopping_within(stop_within)
             .with_id_seed(own_msg_id(&run.id.to_string()));
@@ -130,7 +127,6 @@ impl Actor for AgentActor {
             reports: 0,
             span,
             run,
-            is_first,
             ledger_seq,
             pulse,
             burn: Burn::default(),
@@ -349,11 +345,7 @@ impl AgentState {
     }
 
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<SessionInput, EngineError> {
-        let claimed = match self.is_first {
-            true => self.session.claim_first(self.run.id).await?,
-            false => self.session.claim().await?,
-        };
-        let outcome = match claimed {
+        let outcome = match self.session.claim(Some(self.run.id)).await? {
             Claimed::Ours { cursor, seq } => {
                 reach(Failpoint::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;

@@ -74,7 +74,7 @@ impl Actor for InteractionActor {
 
 impl InteractionState {
     async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> Result<bool, EngineError> {
-        let Claimed::Ours { cursor, seq } = self.session.claim().await? else {
+        let Claimed::Ours { cursor, seq } = self.session.claim(None).await? else {
             return Ok(false);
         };
         let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;

@@ -174,7 +174,7 @@ impl ProjectState {
 
     /// Claims the cursor, opens the inbox and says that the session is up.
     async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> Result<bool, EngineError> {
-        match self.session.claim().await? {
+        match self.session.claim(None).await? {
             Claimed::Ours { cursor, seq } => {
                 let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
                 let to = myself.clone();

@@ -13,7 +13,7 @@ use tetrarch_bus::inbox::{Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, Reports, send_mail, send_request};
 use tetrarch_bus::subject::{OpName, Origin, Subject};
-use tetrarch_core::cursor::{Claim, Cursor};
+use tetrarch_core::cursor::{Claim, Cursor, FIRST_EPOCH};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::receipt::{self, About, Receipt, SetAside, Stage};
 use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
@@ -110,15 +110,13 @@ impl Session {
         }
     }
 
-    /// Claims the cursor for this life of the host.
-    pub(crate) async fn claim(&self) -> Result<Claimed, EngineError> {
+    /// Claims the cursor for this life of the host. That of a new agent, with the first run it makes, is
+    /// not sealed (`Launch::is_first`).
+    pub(crate) async fn claim(&self, run: Option<RunId>) -> Result<Claimed, EngineError> {
         let Shared { bus, claim, .. } = &self.shared;
-        Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?)
-    }
-
-    /// The same for a new agent, whose first run this is.
-    pub(crate) async fn claim_first(&self, run: RunId) -> Result<Claimed, EngineError> {
-        let Shared { bus, claim, .. } = &self.shared;
+        let Some(run) = run.filter(|_| self.epoch == FIRST_EPOCH) else {
+            return Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?);
+        };
         let first = Cursor::first(self.agent.clone(), self.session, run, claim.clone());
         Ok(cursor::claim_first(bus, first, claim).await?)
     }

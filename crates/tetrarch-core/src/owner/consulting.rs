@@ -15,9 +15,7 @@ use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, Principal, ProjectName, Tier, sha256_hex,
 };
 use crate::ledger::{EventKind, Record};
-use crate::limits::{
-    FINDINGS_BYTES_MAX, LAUNCH_TEXT_BYTES, OPEN_GOALS_MAX, REPLANS_MAX, TEXT_BYTES_MAX,
-};
+use crate::limits::{FINDINGS_BYTES_MAX, LAUNCH_TEXT_BYTES, REPLANS_MAX, TEXT_BYTES_MAX};
 use crate::mail::MailBody;
 use crate::overseer::{self, Rung, Telemetry};
 use crate::plan::schema::PlanFile;
@@ -31,7 +29,7 @@ use inputs::{goal_inputs, split_inputs, task_told};
 
 use super::affording::Unpaid;
 use super::fit::Room;
-use super::{Policy, affording, judging, overseeing, plans, profiles, replanning, stopping};
+use super::{Policy, affording, goals, judging, overseeing, plans, profiles, replanning, stopping};
 
 const RULE: &str = "05 The planner";
 
@@ -63,15 +61,7 @@ pub(super) fn give(
         let detail = format!("goal {epic} already exists; use another requestId");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
-    let of_project = draft.base().goals.values().filter(|goal| goal.project == *project);
-    let open =
-        |goal: &&Goal| draft.goal_state(goal.id).is_some_and(|state| !state.status.is_closed());
-    if of_project.filter(open).nth(OPEN_GOALS_MAX - 1).is_some() {
-        let detail = format!(
-            "{project} has {OPEN_GOALS_MAX} open goals; wait until one ends, or cancel one"
-        );
-        return Err(Refusal::new(ErrorCode::Unavailable, detail));
-    }
+    goals::has_room(draft, project)?;
     let planner = judging::planner_for(draft.base(), policy, project, wish);
     if let Some(planner) = planner.filter(|_| wish.nodes.is_empty()) {
         return ask_for_plan(draft, planner, epic, project, owner, wish);

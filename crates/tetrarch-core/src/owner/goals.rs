@@ -5,7 +5,7 @@ use crate::error::{ErrorCode, Refusal};
 use crate::goal::{Goal, GoalState, GoalStatus};
 use crate::id::{AgentId, EpicId, NodeId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
-use crate::limits::TEXT_BYTES_MAX;
+use crate::limits::{OPEN_GOALS_MAX, TEXT_BYTES_MAX};
 use crate::plan::{NodeStatus, PlanReason};
 use crate::priority::{Priority, Voice};
 use crate::request::Request;
@@ -15,6 +15,19 @@ use crate::step::Draft;
 use super::{plans, questions, stopping};
 
 const RULE: &str = "05 Status machines";
+
+/// Whether a project may have one more open goal.
+pub(super) fn has_room(draft: &Draft<'_>, project: &ProjectName) -> Result<(), Refusal> {
+    let of_project = draft.base().goals.values().filter(|goal| goal.project == *project);
+    let open =
+        |goal: &&Goal| draft.goal_state(goal.id).is_some_and(|state| !state.status.is_closed());
+    if of_project.filter(open).nth(OPEN_GOALS_MAX - 1).is_none() {
+        return Ok(());
+    }
+    let detail =
+        format!("{project} has {OPEN_GOALS_MAX} open goals; wait until one ends, or cancel one");
+    Err(Refusal::new(ErrorCode::Unavailable, detail))
+}
 
 /// Does what is asked; says what came of it.
 ///
