@@ -5,7 +5,6 @@
 //!
 //! What is done in such a thread must start no thread of this process, which would be confined too.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
@@ -20,18 +19,15 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use rustix::thread::{
     CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
 };
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
-};
 use tetrarch_core::destination::Network;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use crate::children::{self, WaitedChild};
 use crate::containment::SandboxPolicy;
-use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
+use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER, PROCESSES_LAYER};
 use crate::proxy::{self, Proxy};
+use crate::syscalls;
 
 /// Most open files of a process, and the largest file it writes, in bytes: far above what programs
 /// need, and below what takes a machine down. No core is dumped: it would hold what the program
@@ -65,9 +61,9 @@ const DEVICES: [&str; 9] = [
     "/dev/pts",
     "/dev/shm",
 ];
-/// Added to the number of a system call by programs for the x32 interface.
-#[cfg(target_arch = "x86_64")]
-const X32: i64 = 0x4000_0000;
+/// Sockets of the machine's own kind, and of its network.
+const LOCAL: [libc::c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
+const INTERNET: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
 
 /// A program that was started, and how it is confined.
 pub(crate) struct Started {
@@ -138,7 +134,7 @@ pub(crate) fn within<T: Send>(
             if let (Network::Only(_), false) = (&sandbox.network, network.active) {
                 return Err(NotStarted::NoAllowance(network.words));
             }
-            let layers = vec![privileges(), files(sandbox), network];
+            let layers = vec![privileges(), files(sandbox), processes(), network];
             match layers.iter().find(|layer| !layer.active) {
                 Some(missing) if sandbox.required => {
                     Err(NotStarted::NotContained(missing.to_string()))
@@ -266,15 +262,19 @@ fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
     let (held, listener) = match &sandbox.network {
         Network::Open => (Ok("allowed".to_owned()), None),
         Network::Off => {
-            let held = filter().and_then(|filter| {
-                seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string())
-            });
-            (held.map(|()| "off, local sockets aside".to_owned()), None)
+            let held = syscalls::keep_to_families(&LOCAL);
+            (
+                held.map(|()| {
+                    "off, local sockets aside, also those of the user's other programs".to_owned()
+                }),
+                None,
+            )
         }
         Network::Only(destinations) => match proxy::enter() {
             Ok(listener) => {
                 let all: Vec<String> = destinations.iter().map(ToString::to_string).collect();
-                (Ok(format!("{} alone, by a proxy", all.join(", "))), Some(listener))
+                let held = syscalls::keep_to_families(&INTERNET);
+                (held.map(|()| format!("{} alone, by a proxy", all.join(", "))), Some(listener))
             }
             Err(cause) => (Err(no_namespace(&cause)), None),
         },
@@ -282,33 +282,17 @@ fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
     (Layer::new(NETWORK_LAYER, held), listener)
 }
 
+/// What landlock does not cover of other processes of the user.
+fn processes() -> Layer {
+    let words =
+        "limits, priorities and processors of others, and the user's keys, are out of reach";
+    Layer::new(PROCESSES_LAYER, syscalls::keep_to_itself().map(|()| words.to_owned()))
+}
+
 fn no_namespace(cause: &io::Error) -> String {
     format!(
         "single destinations cannot be allowed on this host: a network namespace was refused ({cause}); run the host with the capability CAP_SYS_ADMIN, or allow all with the tool `network`"
     )
-}
-
-/// Refuses what makes a socket of another family; also what would make one without that call.
-fn filter() -> Result<BpfProgram, String> {
-    let failed = |cause: seccompiler::BackendError| cause.to_string();
-    let other_than = |family: libc::c_int| {
-        let family = u64::from(family.unsigned_abs());
-        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
-    };
-    let families = vec![
-        other_than(libc::AF_UNIX).map_err(failed)?,
-        other_than(libc::AF_NETLINK).map_err(failed)?,
-    ];
-    let socket = vec![SeccompRule::new(families).map_err(failed)?];
-    let mut rules =
-        BTreeMap::from([(libc::SYS_socket, socket.clone()), (libc::SYS_io_uring_setup, vec![])]);
-    #[cfg(target_arch = "x86_64")]
-    rules.extend([(libc::SYS_socket | X32, socket), (libc::SYS_io_uring_setup | X32, vec![])]);
-    let refused = SeccompAction::Errno(libc::EACCES.unsigned_abs());
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
-    SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)
-        .and_then(BpfProgram::try_from)
-        .map_err(failed)
 }
 
 /// Limits belong to a process, so they are set when it is there: before it is told anything, and
