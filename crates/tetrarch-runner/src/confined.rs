@@ -49,18 +49,11 @@ const POWERS: [CapabilitySet; 8] = [
     CapabilitySet::SYS_RAWIO,
     CapabilitySet::SYS_BOOT,
 ];
-/// What every program may open for writing besides files: no disk, no memory of the machine.
-const DEVICES: [&str; 9] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/shm",
-];
+/// Where devices are. None is opened but [`DEVICES`]: among the others are the terminals of the user.
+const ALL_DEVICES: &str = "/dev";
+/// What every program may open besides files: no disk, no memory of the machine, no terminal.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"];
 /// Sockets of the machine's own kind, and of its network.
 const LOCAL: [libc::c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
 const INTERNET: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
@@ -225,8 +218,9 @@ fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn s
             Err(_) => Ok(rules),
         }
     };
-    let hidden: Vec<PathBuf> =
+    let mut hidden: Vec<PathBuf> =
         sandbox.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
+    hidden.push(PathBuf::from(ALL_DEVICES));
     // Names are no secret, and rights reach down: what may be listed is listed everywhere.
     rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
     for place in around(Path::new("/"), &hidden).iter().chain(&sandbox.readable) {

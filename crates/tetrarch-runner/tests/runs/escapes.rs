@@ -2,6 +2,7 @@
 //! tried elsewhere (`containment`, `committing`, `plain`).
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -119,6 +120,31 @@ async fn limits_priorities_and_keys_of_others_are_out_of_reach() {
     assert!(said.starts_with(&done), "{said}");
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+#[tokio::test]
+async fn terminals_of_the_user_are_out_of_reach() {
+    let holds = "import os, pty, time\n_, end = pty.openpty()\nprint(os.ttyname(end), flush=True)\ntime.sleep(600)";
+    let mut holder = std::process::Command::new("python3");
+    let mut holder = holder.args(["-c", holds]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut terminal = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut terminal).unwrap();
+    let script = format!(
+        "def tried(path, how):\n    try:\n        os.close(os.open(path, how | os.O_NOCTTY))\n        return 'opened'\n    \
+         except OSError as error:\n        return error.strerror\n\
+         for path in ('{}', '/dev/ptmx'):\n    print(tried(path, os.O_RDONLY))\n    print(tried(path, os.O_WRONLY))\n\
+         for path in ('null', 'zero', 'full', 'random', 'urandom'):\n    print(tried('/dev/' + path, os.O_RDWR))\n\
+         print(tried('/dev/stdout', os.O_WRONLY))",
+        terminal.trim()
+    );
+    let start = python(&script);
+    assert_eq!(outside(&start).await, ["opened"; 10].join("\n"));
+    if let Some(said) = inside(&start, "landlock").await {
+        let wanted = [["Permission denied"; 4].join("\n"), ["opened"; 6].join("\n")];
+        assert_eq!(said, wanted.join("\n"));
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 #[tokio::test]
