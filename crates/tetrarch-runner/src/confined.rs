@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
-    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use rustix::thread::{
     CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
@@ -24,7 +25,7 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use crate::children::{self, WaitedChild};
-use crate::containment::SandboxPolicy;
+use crate::containment::{SandboxPolicy, real};
 use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER, PROCESSES_LAYER};
 use crate::proxy::{self, Proxy};
 use crate::syscalls;
@@ -210,16 +211,10 @@ fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn s
         rules = rules.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut rules = rules.create()?;
-    let add = |rules: landlock::RulesetCreated, place: &Path, access: BitFlags<AccessFs>| {
-        let access = if place.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
-        match PathFd::new(place) {
-            Ok(place) => rules.add_rule(PathBeneath::new(place, access)),
-            // What is not there cannot be opened; whoever makes it has other rules.
-            Err(_) => Ok(rules),
-        }
+    let add = |rules: RulesetCreated, place: &Path, access| {
+        give(rules, place, ResolveFlags::empty(), access)
     };
-    let mut hidden: Vec<PathBuf> =
-        sandbox.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
+    let mut hidden: Vec<PathBuf> = sandbox.hidden.iter().map(|place| real(place)).collect();
     hidden.push(PathBuf::from(ALL_DEVICES));
     // Names are no secret, and rights reach down: what may be listed is listed everywhere.
     rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
@@ -230,9 +225,24 @@ fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn s
         rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;
     }
     for place in &sandbox.writable {
-        rules = add(rules, place, writing)?;
+        rules = give(rules, place, ResolveFlags::NO_SYMLINKS, writing)?;
     }
     Ok(rules.restrict_self()?)
+}
+
+/// Adds rights to what a path leads to.
+fn give(
+    rules: RulesetCreated,
+    place: &Path,
+    how: ResolveFlags,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let opened = openat2(CWD, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how);
+    // What is not there cannot be opened; whoever makes it has other rules.
+    let Ok(opened) = opened.map(fs::File::from) else { return Ok(rules) };
+    let is_dir = opened.metadata().is_ok_and(|facts| facts.is_dir());
+    let access = if is_dir { access } else { access & AccessFs::from_file(ABI::V5) };
+    rules.add_rule(PathBeneath::new(opened, access))
 }
 
 /// The places that hold everything but what is hidden: rights can be given, never taken away.
@@ -400,6 +410,24 @@ mod tests {
                 (listed.unwrap(), work.unwrap(), beside.unwrap()),
                 (2, "content".to_owned(), "content".to_owned())
             );
+        }
+    }
+
+    #[test]
+    fn directory_that_became_a_link_gives_no_rights() {
+        let place = tempfile::tempdir().unwrap();
+        let (keys, work) = (place.path().join("keys"), place.path().join("work"));
+        fs::create_dir(&keys).unwrap();
+        fs::write(keys.join("key"), "secret").unwrap();
+        // As it is after the directory was looked at and found to be none that is hidden.
+        std::os::unix::fs::symlink(&keys, &work).unwrap();
+        let sandbox = SandboxPolicy { hidden: vec![keys.clone()], ..sandbox(&[&work]) };
+        let tried = || (fs::read_to_string(work.join("key")), fs::write(work.join("key"), "x"));
+        let ((read, written), layers, _) = within(&sandbox, tried).unwrap();
+        if holds(&layers, "landlock") {
+            for refused in [read.map(drop), written] {
+                assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            }
         }
     }
 
