@@ -421,7 +421,7 @@ mod tests {
         fs::write(keys.join("key"), "secret").unwrap();
         // As it is after the directory was looked at and found to be none that is hidden.
         std::os::unix::fs::symlink(&keys, &work).unwrap();
-        let sandbox = SandboxPolicy { hidden: vec![keys.clone()], ..sandbox(&[&work]) };
+        let sandbox = SandboxPolicy { hidden: vec![keys], ..sandbox(&[&work]) };
         let tried = || (fs::read_to_string(work.join("key")), fs::write(work.join("key"), "x"));
         let ((read, written), layers, _) = within(&sandbox, tried).unwrap();
         if holds(&layers, "landlock") {

@@ -15,7 +15,7 @@ use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use self::shape::{NESTED_MAX, Shape};
+use self::shape::{NESTED_MAX, SchemaShape};
 use crate::lines::start_of;
 use crate::protocol::SchemaViolation;
 
@@ -49,7 +49,7 @@ pub(crate) struct Expected {
 #[derive(Debug)]
 struct Schema {
     validator: Validator,
-    shape: Shape,
+    shape: SchemaShape,
 }
 
 /// What is wrong with a deliverable.
@@ -145,7 +145,7 @@ pub fn schema_fault(text: &str) -> Option<String> {
 
 fn build(text: &str) -> Result<Schema, String> {
     let schema: Value = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
-    let shape = Shape::of(&schema)?;
+    let shape = SchemaShape::of(&schema)?;
     let validator = jsonschema::options().offline().build(&schema).map_err(|cause| {
         let place = cause.instance_path().to_string();
         let message = start_of(&cause.to_string(), TEXT_BYTES_MAX / 2).to_owned();

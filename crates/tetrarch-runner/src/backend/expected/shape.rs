@@ -30,7 +30,7 @@ const ANCHORS: [&str; 2] = ["$anchor", "$dynamicAnchor"];
 
 /// The parts of a schema, and which lead to which; those for the same place come before what leads to them.
 #[derive(Debug)]
-pub(super) struct Shape(Vec<Part>);
+pub(super) struct SchemaShape(Vec<Part>);
 
 /// One part, with the numbers of others.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ struct Ways {
     longest: u64,
 }
 
-impl Shape {
+impl SchemaShape {
     /// Looks at a schema.
     ///
     /// # Errors
@@ -319,7 +319,7 @@ mod tests {
             (json!({"$id": "https://a.b/c", "items": {"$ref": "https://a.b/c#"}}), None),
             (json!({"type": "nmber", "examples": [{"id": "b"}]}), None),
         ] {
-            let said = Shape::of(&schema).err();
+            let said = SchemaShape::of(&schema).err();
             let as_wanted = match (&said, fault) {
                 (Some(said), Some(fault)) => said.contains(fault),
                 (None, None) => true,
@@ -344,7 +344,7 @@ mod tests {
             (&chain(2, &list), 3, true),
             (&json!({"items": {"unevaluatedItems": {"$ref": "#"}}}), 60, false),
         ] {
-            let fault = Shape::of(schema).unwrap().fault(&nested(depth));
+            let fault = SchemaShape::of(schema).unwrap().fault(&nested(depth));
             assert_eq!(fault.is_none(), fits, "{schema} {depth}: {fault:?}");
         }
     }
