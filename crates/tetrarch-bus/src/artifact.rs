@@ -13,12 +13,14 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
 use data_encoding::BASE64URL;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tetrarch_core::id::sha256_hex;
 use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
 use tetrarch_core::redaction;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use crate::client::{Bus, RawMessage};
 use crate::error::{PublishError, ReadError};
@@ -164,27 +166,29 @@ impl Artifacts {
         self.describe(wanted, sent).await
     }
 
-    /// Stores a file, read twice: once for its name, once to send it. A text is stored without the secrets that are known.
+    /// Stores a regular file, opened once and read twice: once for its name, once to send it. A text is stored without
+    /// the secrets that are known. `path` is absolute and without links: who may write where the file is could have put
+    /// a link there after somebody looked.
     ///
     /// # Errors
-    /// A file that is too large, unreadable or changes meanwhile, or what the bus answered.
+    /// A path that leads over a link, a file that is too large, unreadable or changes meanwhile, or what the bus answered.
     pub async fn put_file(
         &self,
         path: &Path,
         media_type: &str,
     ) -> Result<ArtifactRef, ArtifactError> {
         let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
-        let metadata = tokio::fs::metadata(path).await.map_err(file_error)?;
-        self.check_size(metadata.len())?;
-        let Looked { sha256, size, secret } = self.look(path).await?;
+        let mut file = opened(path.to_owned()).await.map_err(file_error)?;
+        self.check_size(file.metadata().await.map_err(file_error)?.len())?;
+        let Looked { sha256, size, secret } = self.look(&mut file, path).await?;
+        file.rewind().await.map_err(file_error)?;
         if secret {
-            return self.put_clean(path, media_type).await;
+            return self.put_clean(file, path, media_type).await;
         }
         let wanted = ArtifactRef { sha256, size, media_type: media_type.to_owned() };
         if let Some(stored) = self.stored_again(&wanted.sha256).await? {
             return Ok(stored);
         }
-        let file = tokio::fs::File::open(path).await.map_err(file_error)?;
         let sent = transfer::send(&self.bus, file.take(self.bytes_max + 1), path).await?;
         if sent.size != wanted.size || sent.sha256() != wanted.sha256 {
             return Err(ArtifactError::Changed(path.to_owned()));
@@ -275,9 +279,8 @@ impl Artifacts {
         Ok(())
     }
 
-    async fn look(&self, path: &Path) -> Result<Looked, ArtifactError> {
+    async fn look(&self, file: &mut File, path: &Path) -> Result<Looked, ArtifactError> {
         let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
-        let mut file = tokio::fs::File::open(path).await.map_err(file_error)?;
         let mut hash = Sha256::new();
         let mut size = 0;
         let (mut stream, mut text) = (redaction::Stream::default(), true);
@@ -347,6 +350,20 @@ impl Artifacts {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Opens a regular file that lies where its path says. Never waits, as a pipe without a writer would have it.
+async fn opened(path: PathBuf) -> io::Result<File> {
+    let open = move || {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        let file = std::fs::File::from(file);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        Ok(File::from_std(file))
+    };
+    tokio::task::spawn_blocking(open).await?
 }
 
 fn reference(meta: &ObjectMeta) -> ArtifactRef {

@@ -5,7 +5,6 @@
 //!
 //! What is done in such a thread must start no thread of this process, which would be confined too.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
@@ -13,25 +12,23 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
-    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use rustix::thread::{
     CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
-};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
 };
 use tetrarch_core::destination::Network;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use crate::children::{self, WaitedChild};
-use crate::containment::SandboxPolicy;
-use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
+use crate::containment::{SandboxPolicy, real};
+use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER, PROCESSES_LAYER};
 use crate::proxy::{self, Proxy};
+use crate::syscalls;
 
 /// Most open files of a process, and the largest file it writes, in bytes: far above what programs
 /// need, and below what takes a machine down. No core is dumped: it would hold what the program
@@ -53,21 +50,14 @@ const POWERS: [CapabilitySet; 8] = [
     CapabilitySet::SYS_RAWIO,
     CapabilitySet::SYS_BOOT,
 ];
-/// What every program may open for writing besides files: no disk, no memory of the machine.
-const DEVICES: [&str; 9] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/shm",
-];
-/// Added to the number of a system call by programs for the x32 interface.
-#[cfg(target_arch = "x86_64")]
-const X32: i64 = 0x4000_0000;
+/// Where devices are. None is opened but [`DEVICES`]: among the others are the terminals of the user.
+const ALL_DEVICES: &str = "/dev";
+/// What every program may open besides files: no disk, no memory of the machine, no terminal.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"];
+/// Sockets of the machine's own kind, and of its network.
+const LOCAL: [libc::c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
+const INTERNET: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
 
 /// A program that was started, and how it is confined.
 pub(crate) struct Started {
@@ -138,7 +128,7 @@ pub(crate) fn within<T: Send>(
             if let (Network::Only(_), false) = (&sandbox.network, network.active) {
                 return Err(NotStarted::NoAllowance(network.words));
             }
-            let layers = vec![privileges(), files(sandbox), network];
+            let layers = vec![privileges(), files(sandbox), processes(), network];
             match layers.iter().find(|layer| !layer.active) {
                 Some(missing) if sandbox.required => {
                     Err(NotStarted::NotContained(missing.to_string()))
@@ -221,16 +211,11 @@ fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn s
         rules = rules.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut rules = rules.create()?;
-    let add = |rules: landlock::RulesetCreated, place: &Path, access: BitFlags<AccessFs>| {
-        let access = if place.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
-        match PathFd::new(place) {
-            Ok(place) => rules.add_rule(PathBeneath::new(place, access)),
-            // What is not there cannot be opened; whoever makes it has other rules.
-            Err(_) => Ok(rules),
-        }
+    let add = |rules: RulesetCreated, place: &Path, access| {
+        give(rules, place, ResolveFlags::empty(), access)
     };
-    let hidden: Vec<PathBuf> =
-        sandbox.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
+    let mut hidden: Vec<PathBuf> = sandbox.hidden.iter().map(|place| real(place)).collect();
+    hidden.push(PathBuf::from(ALL_DEVICES));
     // Names are no secret, and rights reach down: what may be listed is listed everywhere.
     rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
     for place in around(Path::new("/"), &hidden).iter().chain(&sandbox.readable) {
@@ -240,9 +225,24 @@ fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn s
         rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;
     }
     for place in &sandbox.writable {
-        rules = add(rules, place, writing)?;
+        rules = give(rules, place, ResolveFlags::NO_SYMLINKS, writing)?;
     }
     Ok(rules.restrict_self()?)
+}
+
+/// Adds rights to what a path leads to.
+fn give(
+    rules: RulesetCreated,
+    place: &Path,
+    how: ResolveFlags,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let opened = openat2(CWD, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how);
+    // What is not there cannot be opened; whoever makes it has other rules.
+    let Ok(opened) = opened.map(fs::File::from) else { return Ok(rules) };
+    let is_dir = opened.metadata().is_ok_and(|facts| facts.is_dir());
+    let access = if is_dir { access } else { access & AccessFs::from_file(ABI::V5) };
+    rules.add_rule(PathBeneath::new(opened, access))
 }
 
 /// The places that hold everything but what is hidden: rights can be given, never taken away.
@@ -266,15 +266,19 @@ fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
     let (held, listener) = match &sandbox.network {
         Network::Open => (Ok("allowed".to_owned()), None),
         Network::Off => {
-            let held = filter().and_then(|filter| {
-                seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string())
-            });
-            (held.map(|()| "off, local sockets aside".to_owned()), None)
+            let held = syscalls::keep_to_families(&LOCAL);
+            (
+                held.map(|()| {
+                    "off, local sockets aside, also those of the user's other programs".to_owned()
+                }),
+                None,
+            )
         }
         Network::Only(destinations) => match proxy::enter() {
             Ok(listener) => {
                 let all: Vec<String> = destinations.iter().map(ToString::to_string).collect();
-                (Ok(format!("{} alone, by a proxy", all.join(", "))), Some(listener))
+                let held = syscalls::keep_to_families(&INTERNET);
+                (held.map(|()| format!("{} alone, by a proxy", all.join(", "))), Some(listener))
             }
             Err(cause) => (Err(no_namespace(&cause)), None),
         },
@@ -282,33 +286,17 @@ fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
     (Layer::new(NETWORK_LAYER, held), listener)
 }
 
+/// What landlock does not cover of other processes of the user.
+fn processes() -> Layer {
+    let words =
+        "limits, priorities and processors of others, and the user's keys, are out of reach";
+    Layer::new(PROCESSES_LAYER, syscalls::keep_to_itself().map(|()| words.to_owned()))
+}
+
 fn no_namespace(cause: &io::Error) -> String {
     format!(
         "single destinations cannot be allowed on this host: a network namespace was refused ({cause}); run the host with the capability CAP_SYS_ADMIN, or allow all with the tool `network`"
     )
-}
-
-/// Refuses what makes a socket of another family; also what would make one without that call.
-fn filter() -> Result<BpfProgram, String> {
-    let failed = |cause: seccompiler::BackendError| cause.to_string();
-    let other_than = |family: libc::c_int| {
-        let family = u64::from(family.unsigned_abs());
-        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
-    };
-    let families = vec![
-        other_than(libc::AF_UNIX).map_err(failed)?,
-        other_than(libc::AF_NETLINK).map_err(failed)?,
-    ];
-    let socket = vec![SeccompRule::new(families).map_err(failed)?];
-    let mut rules =
-        BTreeMap::from([(libc::SYS_socket, socket.clone()), (libc::SYS_io_uring_setup, vec![])]);
-    #[cfg(target_arch = "x86_64")]
-    rules.extend([(libc::SYS_socket | X32, socket), (libc::SYS_io_uring_setup | X32, vec![])]);
-    let refused = SeccompAction::Errno(libc::EACCES.unsigned_abs());
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
-    SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)
-        .and_then(BpfProgram::try_from)
-        .map_err(failed)
 }
 
 /// Limits belong to a process, so they are set when it is there: before it is told anything, and
@@ -422,6 +410,24 @@ mod tests {
                 (listed.unwrap(), work.unwrap(), beside.unwrap()),
                 (2, "content".to_owned(), "content".to_owned())
             );
+        }
+    }
+
+    #[test]
+    fn directory_that_became_a_link_gives_no_rights() {
+        let place = tempfile::tempdir().unwrap();
+        let (keys, work) = (place.path().join("keys"), place.path().join("work"));
+        fs::create_dir(&keys).unwrap();
+        fs::write(keys.join("key"), "secret").unwrap();
+        // As it is after the directory was looked at and found to be none that is hidden.
+        std::os::unix::fs::symlink(&keys, &work).unwrap();
+        let sandbox = SandboxPolicy { hidden: vec![keys], ..sandbox(&[&work]) };
+        let tried = || (fs::read_to_string(work.join("key")), fs::write(work.join("key"), "x"));
+        let ((read, written), layers, _) = within(&sandbox, tried).unwrap();
+        if holds(&layers, "landlock") {
+            for refused in [read.map(drop), written] {
+                assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            }
         }
     }
 

@@ -39,7 +39,8 @@ pub(crate) struct SandboxPolicy {
     pub(crate) required: bool,
     /// Whom it reaches.
     pub(crate) network: Network,
-    /// The only places below which anything is written.
+    /// The only places below which anything is written. A path that leads over a link gives nothing: somebody has put
+    /// it there since the place was looked at.
     pub(crate) writable: Vec<PathBuf>,
     /// What is read also where it is hidden.
     pub(crate) readable: Vec<PathBuf>,
@@ -51,16 +52,20 @@ pub(crate) struct SandboxPolicy {
 /// readable too, and rights reach down.
 pub(crate) fn exposed<'h>(hidden: &'h [PathBuf], place: &Path) -> Option<&'h PathBuf> {
     hidden.iter().find(|hidden| {
-        let hidden = hidden.canonicalize().unwrap_or_else(|_| hidden.to_path_buf());
+        let hidden = real(hidden);
         hidden.starts_with(place) || place.starts_with(&hidden)
     })
+}
+
+/// A place without links; as it is, where it is not there.
+pub(crate) fn real(place: &Path) -> PathBuf {
+    place.canonicalize().unwrap_or_else(|_| place.to_owned())
 }
 
 impl Containment {
     /// What no run may read and every run does, since it lies in the directory for temporary files: rights reach
     /// down. In words, with what to do.
     pub(crate) fn exposed(&self) -> Option<String> {
-        let real = |place: &Path| place.canonicalize().unwrap_or_else(|_| place.to_owned());
         let temporary = real(&std::env::temp_dir());
         let inside = self.hidden.iter().find(|hidden| real(hidden).starts_with(&temporary))?;
         Some(format!(
@@ -71,7 +76,8 @@ impl Containment {
     }
 
     /// The bounds of a run whose tools allow this network, in this directory; `temporary` is where programs put
-    /// what they throw away, `places` is what else is the run's.
+    /// what they throw away, `places` is what else is the run's. The directory and these places are without links, as
+    /// they were looked at; the others are resolved here.
     pub(crate) fn sandbox(
         &self,
         network: Network,
@@ -79,9 +85,9 @@ impl Containment {
         temporary: PathBuf,
         places: Vec<PathBuf>,
     ) -> SandboxPolicy {
-        let mut writable = vec![dir.to_owned(), temporary];
+        let mut writable = vec![dir.to_owned(), real(&temporary)];
         writable.extend(places);
-        writable.extend(self.writable.iter().cloned());
+        writable.extend(self.writable.iter().map(|place| real(place)));
         let network = if self.network { Network::Open } else { network };
         let (required, hidden) = (self.required, self.hidden.clone());
         SandboxPolicy { required, network, writable, readable: Vec::new(), hidden }

@@ -10,7 +10,7 @@ use tetrarch_core::brief::Runner;
 use tetrarch_core::id::RunId;
 use tokio::runtime::Handle;
 
-use crate::containment::exposed;
+use crate::containment::{exposed, real};
 
 /// Where homes lie, below the directory of runs.
 pub(crate) const HOMES: &str = ".homes";
@@ -87,9 +87,10 @@ impl RunDirectories {
         self.home.as_deref()
     }
 
-    /// All that it writes.
+    /// All that it writes, without links.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
-        self.home.iter().chain(&self.given).cloned().collect()
+        let home = self.home.as_deref().map(real);
+        home.into_iter().chain(self.given.iter().cloned()).collect()
     }
 
     /// What it reads besides what everybody may.

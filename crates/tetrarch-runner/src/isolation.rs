@@ -17,13 +17,16 @@ use crate::proxy;
 pub(crate) const LANDLOCK: &str = "landlock";
 /// The layer that keeps the network away.
 pub(crate) const NETWORK_LAYER: &str = "network";
+/// The layer that keeps other processes of the user as they are.
+pub(crate) const PROCESSES_LAYER: &str = "other processes";
 
 /// What each layer stops.
-const STOPS: [(&str, &str); 10] = [
+const STOPS: [(&str, &str); 11] = [
     ("cgroup v2", "outliving the run by whatever it forks"),
     (CGROUP_LIMITS, "taking all memory, processes or processors"),
     ("no new privileges", "rights from setuid programs"),
     (LANDLOCK, "writing elsewhere, reading the host's keys and memory, signals"),
+    (PROCESSES_LAYER, "taking limits or processors of the host's processes, and the user's keys"),
     (NETWORK_LAYER, "reaching anybody, also on this machine"),
     ("limits", "core dumps, open files and files without end"),
     ("descriptors", "using what the host has open"),

@@ -27,6 +27,7 @@ mod protocol;
 mod proxy;
 mod serve;
 mod sweep;
+mod syscalls;
 mod tools;
 mod worktree;
 

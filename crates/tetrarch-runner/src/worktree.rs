@@ -20,7 +20,7 @@ use tetrarch_core::destination::Network;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::spawn_blocking;
 
-use crate::containment::Containment;
+use crate::containment::{Containment, real};
 use crate::mark::HostLife;
 use git::Git;
 
@@ -161,7 +161,7 @@ fn kept(containment: &Containment, git: Git, written: &[&Path], read: &[&Path]) 
     let (dir, temporary) = (git.dir().to_owned(), std::env::temp_dir());
     let mut bounds = containment.sandbox(Network::Off, &dir, temporary, Vec::new());
     bounds.writable.retain(|place| *place != dir);
-    bounds.writable.extend(owned(written));
+    bounds.writable.extend(written.iter().map(|place| real(place)));
     bounds.readable = owned(read);
     git.kept_to(bounds)
 }

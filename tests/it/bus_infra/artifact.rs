@@ -62,6 +62,24 @@ async fn files_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn file_that_became_a_link_or_a_pipe_is_not_stored() {
+    let (fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus);
+    let top = fixture.path().canonicalize().unwrap();
+    let (secret, work) = (top.join("secret"), top.join("work"));
+    std::fs::create_dir_all(&secret).unwrap();
+    std::fs::create_dir_all(work.join("kept")).unwrap();
+    std::fs::write(secret.join("key"), "secret").unwrap();
+    std::os::unix::fs::symlink(secret.join("key"), work.join("link")).unwrap();
+    std::os::unix::fs::symlink(&secret, work.join("dir")).unwrap();
+    std::process::Command::new("mkfifo").arg(work.join("pipe")).status().unwrap();
+    for name in ["link", "dir/key", "pipe", "kept"] {
+        let error = store.put_file(&work.join(name), "text/plain").await.unwrap_err();
+        assert!(matches!(error, ArtifactError::File { .. }), "{name}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn text_is_stored_redacted_and_binary_files_verbatim() {
     let secret = "known-to-this-test-0123456789";
     tetrarch_core::redaction::know(secret.as_bytes()).unwrap();

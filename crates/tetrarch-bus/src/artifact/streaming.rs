@@ -2,6 +2,7 @@
 //! they come.
 
 use tetrarch_core::redaction;
+use tokio::fs::File;
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex,
 };
@@ -69,12 +70,12 @@ impl Artifacts {
     /// Stores a text file without the secrets that are known.
     pub(super) async fn put_clean(
         &self,
+        mut file: File,
         path: &Path,
         media_type: &str,
     ) -> Result<ArtifactRef, ArtifactError> {
         let (mut sink, source) = pipe();
         let clean = async {
-            let mut file = tokio::fs::File::open(path).await?;
             let (mut stream, mut buffer) = (redaction::Stream::default(), vec![0; CHUNK_BYTES]);
             loop {
                 let read = file.read(&mut buffer).await?;

@@ -1,6 +1,8 @@
 //! Checks the deliverable of a successful result against the brief's schema (spec 06, The brief).
 //! Fetches nothing a schema refers to, and judges no result that is no success.
 
+mod shape;
+
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
@@ -13,6 +15,7 @@ use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use self::shape::{NESTED_MAX, SchemaShape};
 use crate::lines::start_of;
 use crate::protocol::SchemaViolation;
 
@@ -25,6 +28,8 @@ const PATH_BYTES_MAX: usize = 200;
 const MESSAGE_BYTES_MAX: usize = 400;
 /// Longest check. A schema can be written so that it takes for ever, and a run has to end.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
+/// The stack of a check, in bytes. Memory is taken only for what of it is used.
+const STACK_BYTES: usize = 16 * 1024 * NESTED_MAX as usize;
 
 /// Why a brief cannot be executed as it is.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +42,14 @@ pub(crate) struct BadSchema {
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
     /// None: any text will do.
-    schema: Option<Arc<Validator>>,
+    schema: Option<Arc<Schema>>,
+}
+
+/// A schema, and how much work it makes.
+#[derive(Debug)]
+struct Schema {
+    validator: Validator,
+    shape: SchemaShape,
 }
 
 /// What is wrong with a deliverable.
@@ -117,7 +129,13 @@ impl fmt::Display for SchemaViolations {
 /// What is wrong with a JSON Schema for results.
 #[must_use]
 pub fn schema_fault(text: &str) -> Option<String> {
-    let fault = build(text).err()?;
+    let built = thread::scope(|scope| {
+        let work = || build(text).map(drop);
+        let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        let failed = |_| Err("the checker failed on it".to_owned());
+        thread.map_err(|cause| cause.to_string())?.join().unwrap_or_else(failed)
+    });
+    let fault = built.err()?;
     // The checker's words about alternatives name those of the schema of schemas.
     Some(match fault.split_once(" is not valid under any of ") {
         Some((value, _)) => format!("{value} is not allowed there"),
@@ -125,30 +143,33 @@ pub fn schema_fault(text: &str) -> Option<String> {
     })
 }
 
-fn build(text: &str) -> Result<Validator, String> {
+fn build(text: &str) -> Result<Schema, String> {
     let schema: Value = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
-    jsonschema::options().offline().build(&schema).map_err(|cause| {
+    let shape = SchemaShape::of(&schema)?;
+    let validator = jsonschema::options().offline().build(&schema).map_err(|cause| {
         let place = cause.instance_path().to_string();
         let message = start_of(&cause.to_string(), TEXT_BYTES_MAX / 2).to_owned();
         if place.is_empty() { message } else { format!("{place}: {message}") }
-    })
+    })?;
+    Ok(Schema { validator, shape })
 }
 
-fn faults_of(schema: &Validator, deliverable: &Value) -> Vec<SchemaViolation> {
-    if schema.is_valid(deliverable) {
+fn faults_of(schema: &Schema, deliverable: &Value) -> Vec<SchemaViolation> {
+    if schema.shape.fault(deliverable).is_none() && schema.validator.is_valid(deliverable) {
         return Vec::new();
     }
-    let Some(meant) = deliverable.as_str().and_then(|text| serde_json::from_str(text).ok()) else {
-        return name(schema, deliverable);
-    };
-    name(schema, &meant)
+    let meant = deliverable.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    name(schema, meant.as_ref().unwrap_or(deliverable))
 }
 
 /// Names the first faults, as many as there is room for.
-fn name(schema: &Validator, deliverable: &Value) -> Vec<SchemaViolation> {
+fn name(schema: &Schema, deliverable: &Value) -> Vec<SchemaViolation> {
+    if let Some(message) = schema.shape.fault(deliverable) {
+        return vec![SchemaViolation { path: String::new(), message }];
+    }
     let mut room = FAULTS_BYTES_MAX;
     let mut faults = Vec::new();
-    for error in schema.iter_errors(deliverable).take(FAULTS_MAX) {
+    for error in schema.validator.iter_errors(deliverable).take(FAULTS_MAX) {
         let fault = SchemaViolation {
             path: start_of(&error.instance_path().to_string(), PATH_BYTES_MAX).to_owned(),
             message: start_of(&error.to_string(), MESSAGE_BYTES_MAX).to_owned(),
@@ -163,7 +184,8 @@ fn name(schema: &Validator, deliverable: &Value) -> Vec<SchemaViolation> {
 /// Does work that may take for ever on a thread of its own, and waits for it only for a while.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, outcome) = oneshot::channel();
-    let thread = thread::Builder::new().name("schema".to_owned()).spawn(move || {
+    let thread = thread::Builder::new().name("schema".to_owned()).stack_size(STACK_BYTES);
+    let thread = thread.spawn(move || {
         // Nobody waits any more when it took too long.
         let _late = done.send(work());
     });
@@ -244,6 +266,30 @@ mod tests {
         assert!(error.contains("example.invalid"), "{error}");
         let error = refused(r#"{"$ref":"file:///etc/passwd"}"#).await;
         assert!(error.contains("/etc/passwd"), "{error}");
+    }
+
+    /// As a review found it: a host that checked it was no more.
+    #[tokio::test]
+    async fn nested_references_leave_stack_for_a_deep_result() {
+        let chained = |length: usize| {
+            let mut parts = serde_json::Map::new();
+            for at in 0..length {
+                let next = json!({"allOf": [{"$ref": format!("#/$defs/{}", at + 1)}]});
+                parts.insert(at.to_string(), next);
+            }
+            let list = json!({"type": "array", "items": {"$ref": "#/$defs/0"}});
+            parts.insert(length.to_string(), list);
+            json!({"$defs": parts, "$ref": "#/$defs/0"})
+        };
+        let error = refused(&chained(300).to_string()).await;
+        assert!(error.contains("nested for one value"), "{error}");
+        let expected = expected(&chained(60)).await;
+        let deep = |depth, end: &str| json!("[".repeat(depth) + end + &"]".repeat(depth));
+        assert!(expected.check(deep(32, "")).await.is_ok());
+        let faults = expected.check(deep(31, "1")).await.unwrap_err();
+        assert!(faults.to_string().contains("1 is not of type"), "{faults}");
+        let faults = expected.check(deep(120, "")).await.unwrap_err();
+        assert!(faults.to_string().contains("120 levels are too deep"), "{faults}");
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat};
 use rustix::io::Errno;
 
 /// Longest path that is taken, in bytes.
@@ -82,19 +82,19 @@ pub(super) struct WritablePath {
 }
 
 impl Workspace {
-    /// Opens a workspace. No `scope_paths` means all of it may be changed.
+    /// Opens a workspace, by an absolute path without links: one that is met there was put there since the directory
+    /// was looked at. No `scope_paths` means all of it may be changed.
     pub(super) fn open(path: &Path, scope_paths: &[String]) -> Result<Self, NoWorkspace> {
         let failed = |cause| NoWorkspace::Unopened { path: path.to_owned(), cause };
-        let path = path.canonicalize().map_err(failed)?;
-        let root = openat(CWD, &path, directory_flags(), Mode::empty())
-            .map_err(|cause| failed(cause.into()))?;
+        let how = ResolveFlags::NO_SYMLINKS;
+        let root = openat2(CWD, path, directory_flags(), Mode::empty(), how);
+        let root = root.map_err(|cause| match cause {
+            Errno::NOSYS => NoWorkspace::Kernel,
+            other => failed(other.into()),
+        })?;
+        let path = path.to_owned();
         let scope = (!scope_paths.is_empty()).then(|| scope(scope_paths)).transpose()?;
-        let workspace = Self { root, path, scope, scope_paths: scope_paths.to_vec() };
-        match workspace.resolve(Path::new("."), directory_flags()) {
-            Ok(_) => Ok(workspace),
-            Err(Errno::NOSYS) => Err(NoWorkspace::Kernel),
-            Err(cause) => Err(failed(cause.into())),
-        }
+        Ok(Self { root, path, scope, scope_paths: scope_paths.to_vec() })
     }
 
     /// Where it is: absolute, without links.

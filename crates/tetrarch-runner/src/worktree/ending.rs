@@ -1,13 +1,14 @@
 //! The end of a run that worked in a worktree: what it left is kept and told before anybody hears that
 //! it is over. A run that is to go on in another session keeps its worktree as it is.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tetrarch_core::brief::Outcome;
 use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
 
 use super::making::NoWorktree;
-use super::{GitError, WorktreeLocation, Worktrees, text};
+use super::{GitError, WorktreeLocation, Worktrees, on_disk, text};
 
 /// The media type of a diff.
 const DIFF_MEDIA: &str = "text/x-diff";
@@ -110,6 +111,8 @@ impl FinishedWorktree {
             worktrees.discard(place).await?;
             return Ok(Vec::new());
         };
+        // Who stores it follows no links.
+        let file = on_disk(&file, Path::canonicalize).await?;
         let diff = LocalFile {
             name: "change.diff".to_owned(),
             path: text(&file)?.to_owned(),

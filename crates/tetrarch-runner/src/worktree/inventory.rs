@@ -138,7 +138,9 @@ async fn looked_into(
         .with("GIT_WORK_TREE", &tree)
         .with("GIT_OPTIONAL_LOCKS", "0");
     let there = within(containment, there, &[], &[&tree, place.common()]);
-    let dirty = there.bytes(&["status", "--porcelain=v1", "-z"]).await.ok()?;
+    // What is in a repository within the files is looked at by commands that it names.
+    let status = ["status", "--porcelain=v1", "-z", "--ignore-submodules=dirty"];
+    let dirty = there.bytes(&status).await.ok()?;
     let uncommitted = dirty.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
     let head = there.commit("HEAD").await.ok()??;
     let git = within(containment, Git::of(place.common(), ""), &[], &[place.common()]);

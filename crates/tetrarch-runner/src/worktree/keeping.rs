@@ -2,6 +2,8 @@
 //! the branch it is for is told, with the diff in a file. Reads nothing of what a program may have
 //! put in the worktree's place: the repository's own directory says what belongs to it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tetrarch_core::change::{Action, Made};
@@ -28,6 +30,9 @@ const DIFF: [&str; 13] = [
     "--src-prefix=a/",
     "--dst-prefix=b/",
 ];
+
+/// How an index begins an entry that is a commit of another repository.
+const GITLINK: &[u8] = b"160000 ";
 
 /// What a diff consists of.
 pub(super) struct Difference {
@@ -114,6 +119,7 @@ impl Worktrees {
         };
         let head = head.unwrap_or_else(|| about.base.clone());
         own.line(&["read-tree", &head]).await?;
+        forget_nested(&own, &tree, &place.dir.join("nested")).await?;
         let added = own.says(&["add", "--all", "--ignore-errors"]).await?;
         if added.code != 0 {
             tracing::warn!(run = about.run, said = added.error, "not every file can be committed");
@@ -176,6 +182,27 @@ impl Worktrees {
     pub(super) async fn discard(&self, place: &WorktreeLocation) -> Result<(), GitError> {
         discard(&self.git(place.common()), place).await
     }
+}
+
+/// Takes repositories within the files out of the index, through `list`. Git looks for changes in those it knows, and
+/// so runs what their settings name; of one it does not know it takes the last commit alone.
+async fn forget_nested(git: &Git, tree: &Path, list: &Path) -> Result<(), GitError> {
+    let entries = git.bytes(&["ls-files", "--stage", "-z"]).await?;
+    let links = entries.split(|byte| *byte == 0).filter(|entry| entry.starts_with(GITLINK));
+    let paths = links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+    let nested =
+        |path: &&[u8]| tree.join(OsStr::from_bytes(path)).join(".git").symlink_metadata().is_ok();
+    let mut nested: Vec<u8> = paths.filter(nested).collect::<Vec<_>>().join(&0);
+    if nested.is_empty() {
+        return Ok(());
+    }
+    nested.push(0);
+    let write = move |list: &Path| std::fs::write(list, nested);
+    on_disk(list, write).await?;
+    let forget = ["update-index", "--force-remove", "-z", "--stdin"];
+    git.through(&forget, list, Path::new("/dev/null")).await?;
+    unlock(list);
+    Ok(())
 }
 
 /// Removes a worktree, its branch and what is said of it, in this order: what is left at any moment

@@ -11,7 +11,7 @@ use tetrarch_core::id::AgentId;
 
 use super::git::{EMAIL, Git, GitError};
 use super::{WorktreeLocation, WorktreeRecord, Worktrees, on_disk, removed, text, unlock};
-use crate::containment::SandboxPolicy;
+use crate::containment::{SandboxPolicy, real};
 
 /// Its directory beside the files.
 const OWN: &str = "git";
@@ -44,7 +44,7 @@ impl Worktrees {
     pub(crate) fn open_to(&self, dir: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         match self.around(dir) {
             Some(place) => {
-                let mut written = vec![place.tree(), place.own()];
+                let mut written = vec![real(&place.tree()), real(&place.own())];
                 written.retain(|it| it != dir);
                 (written, vec![place.common().to_owned()])
             }
@@ -141,7 +141,7 @@ impl Worktrees {
     fn as_program(&self, place: &WorktreeLocation) -> Git {
         let (own, about) = (place.own(), &place.about);
         let temporary = std::env::temp_dir();
-        let sandbox = self.containment.sandbox(Network::Off, &own, temporary, Vec::new());
+        let sandbox = self.containment.sandbox(Network::Off, &real(&own), temporary, Vec::new());
         let sandbox = SandboxPolicy { readable: vec![PathBuf::from(&about.common)], ..sandbox };
         Git::of(&own, &self.life).kept_to(sandbox)
     }

@@ -55,7 +55,7 @@ def home():
     return 'moved' if libc.setns(it, 0) == 0 else os.strerror(ctypes.get_errno())
 tries = [lambda: plain(allowed), lambda: plain(other), lambda: tunnel('127.0.0.1', other),
     lambda: tunnel('localhost', allowed), lambda: direct(allowed), lambda: direct(other), lambda: datagram(other),
-    lambda: local(), lambda: home(), lambda: direct(allowed)]
+    lambda: local(), lambda: home(), lambda: direct(allowed), lambda: socket.socket(40, socket.SOCK_STREAM)]
 for it in tries:
     print(tried(it))
 ";
@@ -100,6 +100,7 @@ async fn program_reaches_only_its_permitted_destination() {
         assert_ne!(said[7], "connected", "not by a local socket of another network");
         assert_ne!(said[8], "moved", "not back to the host's network");
         assert_eq!(said[9], "Connection refused");
+        assert_eq!(said[10], "Permission denied", "not to the machine below this virtual one");
         assert!(seen.isolation().contains(&format!("127.0.0.1:{allowed} alone, by a proxy")));
         let mut bytes = [0; 8];
         udp.set_nonblocking(true).unwrap();

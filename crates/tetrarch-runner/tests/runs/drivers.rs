@@ -56,3 +56,27 @@ async fn commands_that_a_repository_names_are_kept_to_it() {
         assert!(!told.contains("secret"), "{told}");
     }
 }
+
+/// A filter of a repository within the files, which the host's git would run with rights to the outer one.
+#[tokio::test]
+async fn commands_of_a_nested_repository_are_not_run() {
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    let ran = repository.0.join(".git/ran");
+    let script = format!(
+        "set -e; export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x; \
+         for it in sub moved; do git init -q $it; echo one > $it/a; git -C $it add a; git -C $it commit -qm $it; \
+         git add $it; done; git commit -qm links; \
+         cd moved; git commit -q --allow-empty -m more; git rev-parse HEAD > ../head; cd ../sub; \
+         echo '* filter=x' > .gitattributes; git config filter.x.clean 'echo > {ran}; cat'; \
+         echo two > a; touch -d 2020-01-01 a",
+        ran = ran.display()
+    );
+    let (_, made) = work(&mut stage, &repository, &script).await;
+    let containment = Containment::default();
+    worktrees(&stage.dir.path().join("worktrees"), &containment).await;
+    assert!(!ran.exists(), "it wrote the outer repository");
+    assert_eq!(made.action.files, ["head", "moved", "sub"]);
+    let nested = repository.git(&["rev-parse", &format!("{}:moved", made.branch)]);
+    assert_eq!(nested, repository.git(&["show", &format!("{}:head", made.branch)]));
+}

@@ -2,14 +2,16 @@
 //! tried elsewhere (`containment`, `committing`, `plain`).
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use tetrarch_core::brief::Outcome;
+use tetrarch_core::brief::{Outcome, Tools};
+use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Start};
 use tetrarch_runner::Containment;
 
-use crate::stage::{Stage, command, python};
+use crate::stage::{Stage, command, fresh, python};
 
 /// What a program of a run says, without the layers.
 async fn outside(start: &Start) -> String {
@@ -55,6 +57,94 @@ async fn memory_and_variables_of_the_host_are_unreadable() {
     if let Some(said) = inside(&start, "landlock").await {
         assert_eq!(said, ["Permission denied"; 3].join("\n"));
     }
+}
+
+/// Tries to change a process, and then itself; to read limits of the process, and to use the user's keys. `argv` is the
+/// process, and numbers of calls that Python has no names for.
+const MEDDLES: &str = r"
+import ctypes, resource
+libc = ctypes.CDLL(None, use_errno=True)
+other, ioprio_set, sched_setattr, keyctl, add_key, request_key = map(int, sys.argv[1:])
+def raw(*of):
+    if libc.syscall(*map(ctypes.c_long, of)) < 0:
+        raise OSError(ctypes.get_errno(), 'refused')
+def tried(what):
+    try:
+        what()
+        return 'done'
+    except OSError as error:
+        return str(error.errno)
+normal = ctypes.create_string_buffer(b'\x30', 48)
+def meddle(who):
+    print(*map(tried, [
+        lambda: raw(sched_setattr, who, ctypes.addressof(normal), 0),
+        lambda: resource.prlimit(who, resource.RLIMIT_CPU, (5000, 5000)),
+        lambda: os.sched_setaffinity(who, os.sched_getaffinity(who)),
+        lambda: os.sched_setscheduler(who, os.SCHED_IDLE, os.sched_param(0)),
+        lambda: os.sched_setparam(who, os.sched_param(0)),
+        lambda: raw(ioprio_set, 1, who, 3 << 13),
+        lambda: os.setpriority(os.PRIO_PROCESS, who, 19)]))
+meddle(other)
+print(tried(lambda: os.setpriority(os.PRIO_USER, 65534, 19)), tried(lambda: raw(ioprio_set, 3, 65534, 3 << 13)))
+print(tried(lambda: raw(keyctl, 0, -4, 1)), tried(lambda: raw(add_key, 0, 0, 0, 0, -4)),
+    tried(lambda: raw(request_key, 0, 0, 0, 0)))
+print(tried(lambda: resource.prlimit(other, resource.RLIMIT_CPU)))
+meddle(0)
+";
+
+#[tokio::test]
+async fn limits_priorities_and_keys_of_others_are_out_of_reach() {
+    let mut other = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let calls = [
+        libc::SYS_ioprio_set,
+        libc::SYS_sched_setattr,
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+    ];
+    let mut start = python(MEDDLES);
+    start.brief.runner.argv.push(other.id().to_string());
+    start.brief.runner.argv.extend(calls.map(|call| call.to_string()));
+    let done = ["done"; 7].join(" ");
+    for tools in [&[][..], &["network"], &["network:127.0.0.1:1"]] {
+        if tools.len() == 1 && tools[0].contains(':') && !rustix::process::geteuid().is_root() {
+            continue;
+        }
+        start.run = RunId(fresh());
+        start.brief.tools = Tools::from_iter(tools.iter().copied());
+        let Some(said) = inside(&start, "other processes").await else { break };
+        let refused = ["13"; 7].join(" ");
+        assert_eq!(said, format!("{refused}\n13 13\n13 13 13\ndone\n{done}"), "{tools:?}");
+    }
+    let said = outside(&start).await;
+    assert!(said.starts_with(&done), "{said}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[tokio::test]
+async fn terminals_of_the_user_are_out_of_reach() {
+    let holds = "import os, pty, time\n_, end = pty.openpty()\nprint(os.ttyname(end), flush=True)\ntime.sleep(600)";
+    let mut holder = std::process::Command::new("python3");
+    let mut holder = holder.args(["-c", holds]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut terminal = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut terminal).unwrap();
+    let script = format!(
+        "def tried(path, how):\n    try:\n        os.close(os.open(path, how | os.O_NOCTTY))\n        return 'opened'\n    \
+         except OSError as error:\n        return error.strerror\n\
+         for path in ('{}', '/dev/ptmx'):\n    print(tried(path, os.O_RDONLY))\n    print(tried(path, os.O_WRONLY))\n\
+         for path in ('null', 'zero', 'full', 'random', 'urandom'):\n    print(tried('/dev/' + path, os.O_RDWR))\n\
+         print(tried('/dev/stdout', os.O_WRONLY))",
+        terminal.trim()
+    );
+    let start = python(&script);
+    assert_eq!(outside(&start).await, ["opened"; 10].join("\n"));
+    if let Some(said) = inside(&start, "landlock").await {
+        let wanted = [["Permission denied"; 4].join("\n"), ["opened"; 6].join("\n")];
+        assert_eq!(said, wanted.join("\n"));
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 #[tokio::test]

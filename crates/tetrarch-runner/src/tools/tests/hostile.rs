@@ -38,6 +38,17 @@ fn nothing_outside_changed(bench: &Bench) {
     }
 }
 
+#[test]
+fn workspace_that_became_a_link_is_not_opened() {
+    let bench = Bench::new();
+    let beside = bench.place.path().canonicalize().unwrap().join("work-beside");
+    let link = beside.with_file_name("link");
+    symlink(&beside, &link).unwrap();
+    assert!(inside::Workspace::open(&beside, &[]).is_ok());
+    let refused = inside::Workspace::open(&link, &[]).unwrap_err();
+    assert!(matches!(refused, inside::NoWorkspace::Unopened { .. }), "{refused}");
+}
+
 #[tokio::test]
 async fn no_path_leaves_the_workspace() {
     let bench = trapped();

@@ -1,0 +1,82 @@
+//! Filters of system calls for what landlock does not cover (spec 09, On the host): sockets, and what one process of a
+//! user may do to the others of that user. Applied to the calling thread and what it starts.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
+
+/// Added to the number of a system call by programs for the x32 interface.
+#[cfg(target_arch = "x86_64")]
+const X32: i64 = 0x4000_0000;
+/// `IOPRIO_WHO_PROCESS` of ioprio_set(2).
+const IOPRIO_WHO_PROCESS: u64 = 1;
+/// Calls whose first argument is a process, where 0 is the calling thread.
+const SCHEDULING: [i64; 4] = [
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+];
+/// The user's keys in the kernel, which all its programs share.
+const KEYS: [i64; 3] = [libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key];
+
+/// What is refused: a call in every case where it has no rule, else where one of its rules fits.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Refuses to change limits, priorities and processors of other processes, and to use the user's keys. A thread may
+/// change its own.
+///
+/// # Errors
+/// The kernel takes no filter.
+pub(crate) fn keep_to_itself() -> Result<(), String> {
+    let rules = itself_alone().map_err(|cause| cause.to_string())?;
+    apply(rules)
+}
+
+/// Refuses what makes a socket of another family; also what would make one without that call.
+///
+/// # Errors
+/// The kernel takes no filter.
+pub(crate) fn keep_to_families(families: &[libc::c_int]) -> Result<(), String> {
+    let others = families.iter().map(|family| not(0, u64::from(family.unsigned_abs())));
+    let other = others.collect::<Result<Vec<_>, _>>().and_then(SeccompRule::new);
+    let other = other.map_err(|cause| cause.to_string())?;
+    apply(BTreeMap::from([(libc::SYS_socket, vec![other]), (libc::SYS_io_uring_setup, vec![])]))
+}
+
+fn itself_alone() -> Result<Rules, BackendError> {
+    let another = |argument| SeccompRule::new(vec![not(argument, 0)?]);
+    let of_kind = |kind| Ok(vec![SeccompRule::new(vec![not(0, kind)?])?, another(1)?]);
+    let changed = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+    let mut rules = Rules::from([
+        // Limits of others may be read.
+        (libc::SYS_prlimit64, vec![SeccompRule::new(vec![not(0, 0)?, changed])?]),
+        (libc::SYS_setpriority, of_kind(u64::from(libc::PRIO_PROCESS))?),
+        (libc::SYS_ioprio_set, of_kind(IOPRIO_WHO_PROCESS)?),
+    ]);
+    for call in SCHEDULING {
+        rules.insert(call, vec![another(0)?]);
+    }
+    rules.extend(KEYS.map(|call| (call, Vec::new())));
+    Ok(rules)
+}
+
+/// That an argument of 32 bits is something else.
+fn not(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
+}
+
+fn apply(rules: Rules) -> Result<(), String> {
+    #[cfg(target_arch = "x86_64")]
+    let rules: Rules =
+        rules.into_iter().flat_map(|(call, of)| [(call | X32, of.clone()), (call, of)]).collect();
+    let failed = |cause: BackendError| cause.to_string();
+    let refused = SeccompAction::Errno(libc::EACCES.unsigned_abs());
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch);
+    let filter = filter.and_then(BpfProgram::try_from).map_err(failed)?;
+    seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string())
+}
