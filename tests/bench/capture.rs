@@ -110,7 +110,6 @@ impl Capture {
             let kind = match tokens.as_slice() {
                 ["plan", ..] => continue,
                 ["$KV", "STATE", kind, ..] => format!("STATE {kind}"),
-                ["$O", _, kind, ..] => format!("ARTIFACTS {kind}"),
                 [head, ..] => (*head).to_owned(),
                 [] => String::new(),
             };

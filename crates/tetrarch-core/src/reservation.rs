@@ -337,7 +337,7 @@ mod tests {
         overlap(one, other, &mut STEPS_MAX.clone())
     }
 
-    /// Each pair of these takes four thousand million steps.
+    /// Each pair of the slow ones takes two thousand million steps.
     #[test]
     fn globs_beyond_the_steps_of_a_wish_are_taken_to_overlap() {
         let slow = |end: char| {
