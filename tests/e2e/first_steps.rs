@@ -40,7 +40,12 @@ fn configuration_of_the_current_directory_is_not_read() {
     let ended = fleet.run(["config", "explain", "bus.data_dir"]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(!ended.out.contains("theirs"), "{}", ended.out);
-    assert!(ended.err.contains("warning: ./tetrarch.toml is not read"), "{}", ended.err);
+    assert_eq!(
+        ended.err.matches("warning: ./tetrarch.toml is not read").count(),
+        1,
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod project;
 
 use tetrarch_core::cursor::{Claim, ClaimOutcome, Cursor};
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
-use tetrarch_core::mail::{Duty, Launch, Mail};
+use tetrarch_core::mail::{Launch, Mail};
 use tetrarch_core::request::{Report, RequestBody, Sender};
 use tetrarch_core::time::BusTime;
 use tetrarch_tests::simulated::{Claimed, NOW};
@@ -102,10 +102,7 @@ impl Own {
             id: launch.agent.clone(),
             session: launch.session,
             epoch: launch.epoch,
-            first: match &launch.duty {
-                Duty::Run(run) => launch.is_first().then_some(run.id),
-                Duty::Project(_) | Duty::Human(_) => None,
-            },
+            first: launch.first_run(),
             claim,
             life,
             reader: Reader::default(),

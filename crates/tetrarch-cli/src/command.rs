@@ -54,6 +54,7 @@ use tetrarch_runner::launch_main;
 use tokio::runtime::Runtime;
 
 use crate::args::{Args, CliCommand, command_line};
+use crate::config::warn_of_directory_file;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::{self, NameArgument, Resolved};
@@ -79,6 +80,7 @@ pub(crate) fn run() -> Result<(), CliError> {
     let asked = name::asked(&command_line(), &matches);
     let global = GlobalArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = if asked.iter().any(name::is_open) || only_reads(&matches) {
+        warn_of_directory_file(&global);
         answer(&global, &matches, &asked, &line)
     } else {
         let Args { command, .. } =
@@ -86,6 +88,10 @@ pub(crate) fn run() -> Result<(), CliError> {
         // Needs nothing of what follows, and must not wait for a collector or a log.
         if let CliCommand::Guard(args) = command {
             return guard::run(args);
+        }
+        // What `up` starts need not say again what `up` said.
+        if !line.iter().any(|word| word == "--with-parent") {
+            warn_of_directory_file(&global);
         }
         Context::load(&global).and_then(|context| start(&context, runtime()?, command))
     };

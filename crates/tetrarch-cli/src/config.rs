@@ -46,6 +46,16 @@ use settings::ConfigSources;
 /// What a configuration is called in a directory.
 const DIRECTORY_FILE: &str = "tetrarch.toml";
 
+/// Says that a configuration in the current directory is not read, unless another was named.
+pub(crate) fn warn_of_directory_file(global: &GlobalArgs) {
+    if global.config.is_none() && Path::new(DIRECTORY_FILE).exists() {
+        say(&format!(
+            "warning: ./{DIRECTORY_FILE} is not read, as others may have written it; \
+             name it with `--config {DIRECTORY_FILE}`"
+        ));
+    }
+}
+
 /// Everything that can be configured and is used.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -200,20 +210,12 @@ pub(crate) struct TelemetryConfig {
 }
 
 impl Config {
-    /// The configuration of this process. Warns of a file in the current directory that is not read.
+    /// The configuration of this process.
     ///
     /// # Errors
     /// A file, a variable or an option is wrong.
     pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
-        let settings = Settings::read(&ConfigSources::standard(global), global)?;
-        let named = settings.files().iter().any(|file| file.ends_with(DIRECTORY_FILE));
-        if !named && Path::new(DIRECTORY_FILE).exists() {
-            say(&format!(
-                "warning: ./{DIRECTORY_FILE} is not read, as others may have written it; \
-                 name it with `--config {DIRECTORY_FILE}`"
-            ));
-        }
-        Ok(Self::of(settings))
+        Ok(Self::of(Settings::read(&ConfigSources::standard(global), global)?))
     }
 
     fn of(settings: Settings) -> Self {

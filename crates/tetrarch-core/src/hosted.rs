@@ -135,6 +135,12 @@ pub struct HostedSession {
 }
 
 impl HostedSession {
+    /// The run that a new agent makes, whose cursor is not sealed; none of any other.
+    #[must_use]
+    pub fn first_run(&self) -> Option<RunId> {
+        self.launch.first_run()
+    }
+
     /// A session that is to be started. `checkpoint`: the state of the run it goes on from;
     /// `host` is for people.
     #[must_use]

@@ -380,7 +380,16 @@ impl Launch {
     /// first claim expects no cursor. Orchestrators are made anew under their old names and may have one.
     #[must_use]
     pub fn is_first(&self) -> bool {
-        self.epoch == FIRST_EPOCH && matches!(self.duty, Duty::Run(_))
+        self.first_run().is_some()
+    }
+
+    /// The run that a new agent makes; none of any other.
+    #[must_use]
+    pub fn first_run(&self) -> Option<RunId> {
+        match &self.duty {
+            Duty::Run(run) => (self.epoch == FIRST_EPOCH).then_some(run.id),
+            Duty::Project(_) | Duty::Human(_) => None,
+        }
     }
 }
 

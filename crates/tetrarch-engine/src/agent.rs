@@ -345,7 +345,7 @@ impl AgentState {
     }
 
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<SessionInput, EngineError> {
-        let outcome = match self.session.claim(Some(self.run.id)).await? {
+        let outcome = match self.session.claim(self.machine.first_run()).await? {
             Claimed::Ours { cursor, seq } => {
                 reach(Failpoint::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;

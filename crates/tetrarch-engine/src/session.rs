@@ -13,7 +13,7 @@ use tetrarch_bus::inbox::{Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, Reports, send_mail, send_request};
 use tetrarch_bus::subject::{OpName, Origin, Subject};
-use tetrarch_core::cursor::{Claim, Cursor, FIRST_EPOCH};
+use tetrarch_core::cursor::{Claim, Cursor};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::receipt::{self, About, Receipt, SetAside, Stage};
 use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
@@ -110,11 +110,11 @@ impl Session {
         }
     }
 
-    /// Claims the cursor for this life of the host. That of a new agent, with the first run it makes, is
-    /// not sealed (`Launch::is_first`).
-    pub(crate) async fn claim(&self, run: Option<RunId>) -> Result<Claimed, EngineError> {
+    /// Claims the cursor for this life of the host. That of a new agent, which makes its `first` run, is
+    /// not sealed.
+    pub(crate) async fn claim(&self, first: Option<RunId>) -> Result<Claimed, EngineError> {
         let Shared { bus, claim, .. } = &self.shared;
-        let Some(run) = run.filter(|_| self.epoch == FIRST_EPOCH) else {
+        let Some(run) = first else {
             return Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?);
         };
         let first = Cursor::first(self.agent.clone(), self.session, run, claim.clone());
@@ -132,8 +132,14 @@ impl Session {
 
     /// Reports to the owner. The same report has the same id.
     pub(crate) async fn report(&self, id: RequestId, report: &Report) -> Result<(), EngineError> {
-        let Self { agent, session, epoch, trace, .. } = self.clone();
-        let report = HostedReport { agent, session, epoch, trace, id, report: report.clone() };
+        let report = HostedReport {
+            agent: self.agent.clone(),
+            session: self.session,
+            epoch: self.epoch,
+            trace: self.trace.clone(),
+            id,
+            report: report.clone(),
+        };
         Ok(self.shared.reports.send(report).await?)
     }
 

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 /// Most of an environment that is looked at, in bytes. The kernel bounds one string at 128 KiB.
 const ENVIRON_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Fields of `stat` up to the name's closing parenthesis.
-const FIELDS_OF_HEAD: usize = 2;
 /// How often the environment of a process that is replacing its program is read again.
 const EXEC_READS_MAX: usize = 100;
 /// Pause between two such reads.
@@ -92,18 +90,22 @@ fn is_in_exec(pid: i32) -> bool {
 
 /// Memory, but no environment in it. One that may not be looked at shows 1 as start of its code.
 fn shows_exec(stat: &str) -> bool {
-    let Some((_, tail)) = stat.rsplit_once(')') else { return false };
-    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - FIELDS_OF_HEAD - 1).copied().unwrap_or("0");
-    let alive = !matches!(field(3), "Z" | "X" | "x");
-    alive && field(23) != "0" && field(26) != "1" && field(50) == "0"
+    let Some((_, fields)) = split_stat(stat) else { return false };
+    let field = |index: usize| fields.get(index).copied().unwrap_or("0");
+    let alive = !matches!(field(0), "Z" | "X" | "x");
+    alive && field(20) != "0" && field(23) != "1" && field(47) == "0"
 }
 
-/// Reads `stat`. The name in parentheses may hold anything, also parentheses and spaces.
-fn parse_stat(stat: &str) -> Option<ProcessInfo> {
+/// What `stat` has before and after the name in parentheses, which may hold anything, also parentheses and
+/// spaces.
+fn split_stat(stat: &str) -> Option<(&str, Vec<&str>)> {
     let (head, tail) = stat.rsplit_once(')')?;
+    Some((head, tail.split_ascii_whitespace().collect()))
+}
+
+fn parse_stat(stat: &str) -> Option<ProcessInfo> {
+    let (head, fields) = split_stat(stat)?;
     let pid = head.split_once(' ')?.0.parse().ok()?;
-    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<i32>().ok();
     let state = *fields.first()?;
     let zombie = matches!(state, "Z" | "X" | "x");

@@ -108,13 +108,13 @@ async fn together(bus: &Bus, host: &Author, reports: &[WaitingReport]) -> Result
 }
 
 async fn alone(bus: &Bus, host: &Author, waiting: &WaitingReport) -> Result<(), SendError> {
-    let HostedReport { agent, session, epoch, trace, id, .. } = waiting.report.clone();
-    let subject = Subject::Report { from: Principal::Agent(agent), via: host.via.clone() };
+    let HostedReport { agent, session, epoch, trace, id, .. } = &waiting.report;
+    let subject = Subject::Report { from: Principal::Agent(agent.clone()), via: host.via.clone() };
     let envelope = Envelope {
         msg_id: Some(once_msg_id(&id.to_string())),
-        session: Some(session),
-        epoch: Some(epoch),
-        trace,
+        session: Some(*session),
+        epoch: Some(*epoch),
+        trace: trace.clone(),
         ..Envelope::default()
     };
     let headers = envelope.headers(&subject);
