@@ -93,7 +93,7 @@ pub(crate) fn run() -> Result<(), CliError> {
         if !line.iter().any(|word| word == "--with-parent") {
             warn_of_directory_file(&global);
         }
-        Context::load(&global).and_then(|context| start(&context, runtime()?, command))
+        Context::load(&global).and_then(|context| start(&context, runtime(false)?, command))
     };
     outcome.map_err(|error| error.completed(&global))
 }
@@ -113,9 +113,9 @@ fn answer(
     asked: &[NameArgument],
     line: &[OsString],
 ) -> Result<(), CliError> {
-    let (mut context, runtime) = (Context::load(global)?, runtime()?);
-    let bus =
-        if only_reads(matches) { runtime.block_on(OfflineBus::open(&context))? } else { None };
+    let reads = only_reads(matches);
+    let (mut context, runtime) = (Context::load(global)?, runtime(reads)?);
+    let bus = if reads { runtime.block_on(OfflineBus::open(&context))? } else { None };
     let names = runtime.block_on(async {
         if !asked.iter().any(name::is_open) {
             return Ok(Resolved::new());
@@ -148,8 +148,14 @@ fn answer(
     answered?.unwrap_or_else(|wrong| wrong.exit())
 }
 
-fn runtime() -> Result<Runtime, CliError> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+/// With one thread for what asks, gets an answer and ends: others would wake each other for each message of it.
+fn runtime(is_short: bool) -> Result<Runtime, CliError> {
+    let mut builder = if is_short {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    Ok(builder.enable_all().build()?)
 }
 
 /// A line that is wrong, or asks for help.

@@ -9,7 +9,7 @@ use crate::id::{AgentId, HostName, Principal};
 use crate::limits::UNREAD_MAX;
 use crate::request::work::{WorkOp, WorkVerb};
 use crate::request::{Op, Request, RequestBody, Sender};
-use crate::time::{BusTime, Moment};
+use crate::time::{BusTime, Millis, Moment};
 use crate::words::words;
 
 /// Senders that are remembered; those who asked nothing of late are forgotten first.
@@ -20,6 +20,11 @@ const BURST_SECONDS: u64 = 2;
 const HOST_TIMES: u64 = 10;
 /// As how many requests one counts that walks through a whole plan: it takes the owner's time as they do.
 const PLAN_READ: u64 = 20;
+/// Time in milliseconds of the owner's processor that any decision may take.
+const QUICK: Millis = Millis(20);
+/// A decision that is not quick takes so many times the rest of its time from its sender's share: no sender has more
+/// than a quarter of the owner's time for such requests.
+const SLOW_TIMES: u64 = 4;
 /// Requests beyond its share that a sender is told of, in a second.
 const TOLD_PER_SECOND: u64 = 10;
 
@@ -84,16 +89,31 @@ impl Bucket {
         Self { tokens: rate * BURST_SECONDS * 1_000, at }
     }
 
-    /// Takes so many, when they are there; `rate` a second come in. Nothing takes more than there can be.
-    fn take(&mut self, many: u64, rate: u64, at: BusTime) -> bool {
+    /// Lets `rate` a second come in, up to what there can be, which it gives.
+    fn fill(&mut self, rate: u64, at: BusTime) -> u64 {
         let passed = at.0.saturating_sub(self.at.0);
         let most = Self::full(rate, at).tokens;
         self.tokens = self.tokens.saturating_add(passed.saturating_mul(rate)).min(most);
         self.at = self.at.max(at);
+        most
+    }
+
+    /// Takes so many, when they are there. Nothing takes more than there can be.
+    fn take(&mut self, many: u64, rate: u64, at: BusTime) -> bool {
+        let most = self.fill(rate, at);
         let wanted = many.saturating_mul(1_000).min(most);
         let taken = self.tokens >= wanted;
         self.tokens -= if taken { wanted } else { 0 };
         taken
+    }
+
+    /// Takes what comes in within a time; of what is not there, nothing comes in until it would have.
+    fn charge(&mut self, time: Millis, rate: u64, at: BusTime) {
+        self.fill(rate, at);
+        let owed = time.0.saturating_mul(rate);
+        let missing = owed.saturating_sub(self.tokens);
+        self.tokens = self.tokens.saturating_sub(owed);
+        self.at = BusTime(self.at.0.saturating_add(missing / rate));
     }
 }
 
@@ -152,6 +172,24 @@ impl Shares {
         }
     }
 
+    /// Counts the processor's time that the decision on a request took which was judged, at the moment of its end.
+    pub fn took(&mut self, request: &Request, took: Millis, at: BusTime) {
+        let Some(beyond) = took.0.checked_sub(QUICK.0).filter(|beyond| *beyond > 0) else { return };
+        let Sender { from, via, .. } = &request.sender;
+        let holder = via.clone().map_or_else(|| Holder::Own(from.clone()), Holder::Host);
+        let rate = self.rate_of(&holder);
+        if let Some([asked, _]) = self.left.get_mut(&holder) {
+            asked.charge(Millis(beyond.saturating_mul(SLOW_TIMES)), rate, at);
+        }
+    }
+
+    fn rate_of(&self, holder: &Holder) -> u64 {
+        match holder {
+            Holder::Own(_) => self.rate,
+            Holder::Host(_) => self.rate.saturating_mul(HOST_TIMES),
+        }
+    }
+
     fn judge_of(&mut self, holder: &Holder, from: &Principal, many: u64, at: BusTime) -> Verdict {
         let verdict = self.take(holder, many, at);
         match (verdict, self.backlogs.get(from).cloned()) {
@@ -173,10 +211,7 @@ impl Shares {
     }
 
     fn take(&mut self, holder: &Holder, many: u64, at: BusTime) -> Verdict {
-        let rate = match holder {
-            Holder::Own(_) => self.rate,
-            Holder::Host(_) => self.rate.saturating_mul(HOST_TIMES),
-        };
+        let rate = self.rate_of(holder);
         if !self.left.contains_key(holder) {
             self.forget();
             let full = [Bucket::full(rate, at), Bucket::full(TOLD_PER_SECOND, at)];
@@ -362,11 +397,23 @@ impl Talkers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{EpicId, Ulid};
+    use crate::id::{EpicId, RequestId, Ulid};
     use crate::request::Page;
 
     fn of(name: &str) -> Holder {
         Holder::Own(name.parse().unwrap())
+    }
+
+    fn request_of(name: &str) -> Request {
+        Request {
+            seq: 1,
+            sender: Sender { from: name.parse().unwrap(), via: None, session: None, epoch: 1 },
+            id: RequestId(Ulid(1)),
+            digest: String::new(),
+            trace: None,
+            credential: None,
+            body: RequestBody::Op(Op::AgentStatus { agent: AgentId::Go }),
+        }
     }
 
     fn taken(shares: &mut Shares, holder: &Holder, at: u64, times: usize) -> [usize; 3] {
@@ -422,6 +469,26 @@ mod tests {
         taken(&mut shares, &of("PO-a"), 5_000, 200);
         assert_eq!(taken(&mut shares, &of("PO-a"), 0, 1), [0, 1, 0]);
         assert_eq!(taken(&mut shares, &of("PO-a"), 5_000, 1), [0, 1, 0]);
+    }
+
+    #[test]
+    fn slow_decision_takes_four_times_its_time_from_the_share() {
+        let (mut shares, asked) = (Shares::new(100), request_of("PO-a"));
+        let judged = |shares: &mut Shares, at| shares.judge(&asked, BusTime(at)) == Verdict::Within;
+        assert!(judged(&mut shares, 0));
+        shares.took(&asked, QUICK, BusTime(0));
+        assert_eq!(
+            taken(&mut shares, &of("PO-a"), 0, 199),
+            [199, 0, 0],
+            "a quick one costs nothing more"
+        );
+        assert!(judged(&mut shares, 10_000));
+        shares.took(&asked, Millis(QUICK.0 + 250), BusTime(10_000));
+        assert_eq!(taken(&mut shares, &of("PO-a"), 10_000, 100), [99, 1, 0], "a second's worth");
+        shares.took(&asked, Millis(QUICK.0 + 1_000), BusTime(20_000));
+        assert!(!judged(&mut shares, 22_009), "4 s of it, less the 2 s that were there");
+        assert!(judged(&mut shares, 22_010));
+        assert_eq!(taken(&mut shares, &of("PO-b"), 20_000, 200), [200, 0, 0], "others have theirs");
     }
 
     #[test]

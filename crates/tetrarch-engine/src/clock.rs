@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use tetrarch_core::time::BusTime;
+use rustix::time::{ClockId, clock_gettime};
+use tetrarch_core::time::{BusTime, Millis};
 
 /// A clock that was set once and never jumps.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +29,17 @@ impl Clock {
     pub(crate) fn until(&self, at: BusTime) -> std::time::Duration {
         std::time::Duration::from_millis((at - self.now()).0)
     }
+}
+
+/// Does something, and gives the time that this thread's processor took for it: what it waited does not count.
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Millis) {
+    let read = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000)
+    };
+    let began = read();
+    let done = work();
+    (done, Millis(u64::try_from(read() - began).unwrap_or(0)))
 }
 
 /// Milliseconds since the Unix epoch by this machine's wall clock, for people and for setting

@@ -30,7 +30,7 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
     let from = &request.sender.from;
     let detail = match why {
         Excess::Rate(rate) => format!(
-            "{from} exceeds its rate of {rate} requests a second (limits.requests_per_second); send the same request again later"
+            "{from} exceeds its rate of {rate} requests a second (limits.requests_per_second), of which a request that is slow to decide takes several; send the same request again later"
         ),
         Excess::Unread(Backlog { reader, count, .. }) => format!(
             "{reader} has {count} unread messages of {from}; the limit is {UNREAD_MAX}; send the same request again when they are read"

@@ -50,7 +50,7 @@ use super::settling::Settling;
 use super::spans::traced;
 use super::sweeper_handle::SweeperHandle;
 use super::sweeping::{self, SweepConfig, SweeperMsg};
-use crate::clock::Clock;
+use crate::clock::{Clock, timed};
 use crate::error::EngineError;
 use crate::metrics::Leading;
 use crate::pump::{Pump, WithPermit};
@@ -382,10 +382,17 @@ impl OwnerState {
             let (step, seq) = match next {
                 QueueItem::Decide(input, seq) => {
                     let input = traced(input);
-                    (decide(&self.records, &self.policy, now, &input), seq)
+                    let decide = || decide(&self.records, &self.policy, now, &input);
+                    let (step, took) = timed(decide);
+                    if let Input::Request(request) = &input {
+                        self.queue.took(request, took, now);
+                    }
+                    (step, seq)
                 }
                 QueueItem::Read(request, seq) => {
-                    let mail = answer(&self.records, &self.policy, now, &request);
+                    let answer = || answer(&self.records, &self.policy, now, &request);
+                    let (mail, took) = timed(answer);
+                    self.queue.took(&request, took, now);
                     self.answers.extend(mail.map(|mail| (request.seq, mail)));
                     (Step::default(), seq)
                 }

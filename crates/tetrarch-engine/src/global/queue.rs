@@ -9,7 +9,7 @@ use tetrarch_core::limits::ANSWERED_WITHIN;
 use tetrarch_core::owner::{Input, Posted, is_only_answered};
 use tetrarch_core::request::Request;
 use tetrarch_core::share::{Backlog, Shares, Verdict};
-use tetrarch_core::time::BusTime;
+use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::trouble::Trouble;
 
 use crate::pump::MailboxPermit;
@@ -97,6 +97,11 @@ impl Queue {
             Verdict::Refused(why) => QueueItem::Decide(Input::OverShare(request, why), seq),
             Verdict::Dropped => QueueItem::Passed(seq),
         })
+    }
+
+    /// Counts what the decision on a request took of the processor's time.
+    pub(super) fn took(&mut self, request: &Request, took: Millis, now: BusTime) {
+        self.shares.took(request, took, now);
     }
 
     /// Whether a message to GO is within its writer's share; what is beyond it is not read.
