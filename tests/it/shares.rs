@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
-use tetrarch_bus::subject::pattern::{LEDGER, MAIL, STATE, inbox_open};
+use tetrarch_bus::subject::pattern::{LEDGER, MAIL, RUNS, STATE, inbox_open};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::watch::Replies;
 use tetrarch_bus::{Bus, HeaderMap, codec};
@@ -14,7 +14,7 @@ use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
 use tetrarch_core::error::ErrorCode;
-use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName, RequestId, Ulid};
+use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName, RequestId, RunId, Ulid};
 use tetrarch_core::ledger::EventKind;
 use tetrarch_core::limits::UNREAD_MAX;
 use tetrarch_core::mail::{Lane, MailBody, OpReply};
@@ -223,21 +223,43 @@ async fn mail_to_unknown_agents_is_dropped() {
             Subject::Mail { lane: Lane::Mail, to, from, via: None }.to_string()
         })
         .collect();
+    publish(&loud.bus, &subjects).await;
+    told(&control, "mail.dropped: ").await;
+    has_room(&control, MAIL).await;
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_of_unknown_runs_are_dropped() {
+    let server = tetrarch_tests::server().await;
+    let owner = owner(&server).await;
+    let ghost: AgentId = "PO-ghost".parse().unwrap();
+    let loud = server.bus(&CredentialHolder::External(ghost.clone())).await;
+    let runs = (1..=2_000).map(|number| RunId(Ulid(number)));
+    let subjects: Vec<String> =
+        runs.map(|run| Subject::Run { agent: ghost.clone(), run }.to_string()).collect();
+    publish(&loud, &subjects).await;
+    has_room(&server.control().await, RUNS).await;
+    owner.stop().await;
+}
+
+async fn publish(bus: &Bus, subjects: &[String]) {
     for some in subjects.chunks(500) {
         join_all(some.iter().map(|subject| {
-            let sent = loud.bus.publish_expect(subject, HeaderMap::new(), "{}".into(), None);
+            let sent = bus.publish_expect(subject, HeaderMap::new(), "{}".into(), None);
             async move { sent.await.unwrap() }
         }))
         .await;
     }
-    told(&control, "mail.dropped: ").await;
+}
+
+async fn has_room(control: &Bus, stream: &str) {
     soon("room", async {
-        while control.stream_messages(MAIL).await.unwrap() >= 1_000 {
+        while control.stream_messages(stream).await.unwrap() >= 1_000 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    owner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -97,7 +97,7 @@ pub use group::Group;
 pub use judging::asked_of;
 pub use overseeing::stalling;
 pub use post::{Posted, refusal as refusal_of_mail};
-pub use reclaiming::{Fill, MailCount, Reclaim, reclaim};
+pub use reclaiming::{Fill, JournalCount, MailCount, Reclaim, reclaim};
 pub use requests::{answer, is_only_answered};
 pub use restoring::{Frame, restoring};
 pub use settling::{Settlement, unsettled};

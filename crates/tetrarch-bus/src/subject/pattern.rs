@@ -34,6 +34,8 @@ pub const PLANS: &str = "PLANS";
 pub const CURSORS: &str = "CURSORS";
 /// Stream of run journals.
 pub const RUNS: &str = "RUNS";
+/// All run journals.
+pub const EVERY_JOURNAL: &str = "run.*.*";
 /// Journals as an earlier version kept them.
 pub const OLD_JOURNALS: &str = "run.*";
 /// Stream of what could not be handled.
@@ -55,7 +57,7 @@ pub const TAKES: [(&str, &[&str]); 10] = [
     (MAIL, &["mail.>", "ctl.>"]),
     (PLANS, &["plan.created.*", "plan.updated.*", "plan.review_needed.*"]),
     (CURSORS, &["cursor.*"]),
-    (RUNS, &["run.*.*"]),
+    (RUNS, &[EVERY_JOURNAL]),
     (DEAD, &["dead.*"]),
     (LEASES, &["$KV.LEASES.>"]),
     (ARTIFACTS, &["$O.ARTIFACTS.C.>", "$O.ARTIFACTS.M.>"]),

@@ -1,11 +1,11 @@
 //! What of others' messages is given up so that the streams have room (spec 09, On the bus): requests that are
-//! decided, mail to agents that there are none of, and, when mail has nearly no room left, that of the
-//! party outside which wrote most, or had the owner write most to it.
+//! decided, mail to agents that there are none of, journals of runs that there are none of, and, when mail has nearly
+//! no room left, that of the party outside which wrote most, or had the owner write most to it.
 
 use std::collections::BTreeMap;
 
 use crate::agent::Hosting;
-use crate::id::{AgentId, Principal};
+use crate::id::{AgentId, Principal, RunId};
 use crate::limits::UNREAD_MAX;
 use crate::records::Records;
 use crate::share::Backlog;
@@ -31,6 +31,17 @@ pub struct MailCount {
     pub count: u64,
 }
 
+/// A journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalCount {
+    /// Its subject, which is what is purged.
+    pub subject: String,
+    /// Whose.
+    pub agent: AgentId,
+    /// Of which run.
+    pub run: RunId,
+}
+
 /// How full the streams are that others fill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fill {
@@ -42,7 +53,9 @@ pub struct Fill {
     pub mail: Extent,
     /// What MAIL has by subject.
     pub subjects: Vec<MailCount>,
-    /// What of it is unread, of those pairs of reader and writer that may be over the bound.
+    /// The journals that RUNS has.
+    pub journals: Vec<JournalCount>,
+    /// What of mail is unread, of those pairs of reader and writer that may be over the bound.
     pub backlogs: Vec<Backlog>,
 }
 
@@ -73,6 +86,8 @@ pub struct Reclaim {
     pub requests: Option<u64>,
     /// Mail on these subjects.
     pub subjects: Vec<String>,
+    /// Journals on these subjects.
+    pub journals: Vec<String>,
     /// Whose mail that is, and how many messages of each.
     pub senders: Vec<(Principal, u64)>,
 }
@@ -91,7 +106,9 @@ pub fn reclaim(records: &Records, fill: &Fill) -> Reclaim {
         }
     }
     let senders = by_cause(gone.iter().map(|mail| (&mail.from, *mail)));
+    let strays = fill.journals.iter().filter(|journal| is_stray(records, journal));
     Reclaim {
+        journals: strays.map(|journal| journal.subject.clone()).collect(),
         requests: decided.filter(|through| *through >= fill.requests.first),
         subjects: gone.iter().map(|mail| mail.subject.clone()).collect(),
         senders: senders.into_iter().map(|(who, count)| (who.clone(), count)).collect(),
@@ -126,6 +143,14 @@ fn goes_nowhere(records: &Records, mail: &MailCount) -> bool {
     !reader && mail.from != Principal::Agent(AgentId::Go)
 }
 
+/// Whether an agent outside, or one that there is none of, wrote it of a run that there is none of: a run is on the
+/// ledger before anybody is told of it. Hosts write those of the agents that they run.
+fn is_stray(records: &Records, journal: &JournalCount) -> bool {
+    let agent = records.agents.get(&journal.agent);
+    let outside = agent.is_none_or(|agent| agent.hosting == Hosting::External);
+    outside && !records.runs.contains_key(&journal.run)
+}
+
 fn by_cause<'m>(
     mail: impl Iterator<Item = (&'m Principal, &'m MailCount)>,
 ) -> BTreeMap<&'m Principal, u64> {
@@ -138,8 +163,10 @@ fn by_cause<'m>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::fleet::Fleet;
+    use super::super::tests::fleet::{Fleet, create, human, tasks};
     use super::*;
+    use crate::id::Ulid;
+    use crate::request::{Op, ProjectCreate};
 
     fn extent(bytes: u64) -> Extent {
         Extent { first: 1, last: 9, bytes, limit: 1_000_000 }
@@ -152,7 +179,7 @@ mod tests {
 
     fn fill(requests: u64, mail: u64, subjects: Vec<MailCount>) -> Fill {
         let (requests, mail, backlogs) = (extent(requests), extent(mail), Vec::new());
-        Fill { requests, decided: 7, mail, subjects, backlogs }
+        Fill { requests, decided: 7, mail, subjects, journals: Vec::new(), backlogs }
     }
 
     #[test]
@@ -195,6 +222,25 @@ mod tests {
         let gone = reclaim(&records, &fill(0, 0, all));
         assert_eq!(gone.subjects, ["PO-none PO-out", "W:01JD8Z5W6T4QK3M9X2V7B1N0AC PO-demo"]);
         assert_eq!(gone.senders.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [11, 3]);
+    }
+
+    #[test]
+    fn journal_of_an_unknown_run_goes_unless_a_host_wrote_it() {
+        let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+        let worker = fleet.worker(epic, "T1.1");
+        let (run, stray) = (fleet.run_of(&worker), RunId(Ulid(77)));
+        let external = ProjectCreate { project: "out".parse().unwrap(), ..create(true) };
+        let made = fleet.op(&human(), Op::ProjectCreate(external));
+        assert_eq!(made.error, None, "{made:?}");
+        let journal = |agent: &str, run| {
+            let (subject, agent) = (format!("{agent} {run}"), agent.parse().unwrap());
+            JournalCount { subject, agent, run }
+        };
+        let mut fill = fill(0, 0, Vec::new());
+        let strays = ["PO-none", "PO-out", "PO-demo"].map(|agent| journal(agent, stray));
+        fill.journals = strays.into_iter().chain([journal("PO-out", run)]).collect();
+        let gone = reclaim(&fleet.records, &fill).journals;
+        assert_eq!(gone, [format!("PO-none {stray}"), format!("PO-out {stray}")]);
     }
 
     #[test]
