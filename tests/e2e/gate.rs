@@ -39,7 +39,7 @@ impl Repository {
         String::from_utf8(done.stdout).unwrap().trim_end().to_owned()
     }
 
-    fn read(&self, file: &str) -> String {
+    pub(crate) fn read(&self, file: &str) -> String {
         std::fs::read_to_string(self.0.join(file)).unwrap_or_default()
     }
 }

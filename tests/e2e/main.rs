@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 mod amnesia;
+mod assistant;
 mod audit;
 mod bomb;
 mod canaries;

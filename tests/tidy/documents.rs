@@ -1,4 +1,4 @@
-//! Rules about documents: the architecture stays short, a decision says why.
+//! Rules about documents: the architecture stays short, a decision says why, a test that is to be run exists.
 
 use crate::offence::{Offence, assert_lines, assert_none};
 use crate::repository::{files, text};
@@ -20,6 +20,42 @@ fn every_decision_says_why() {
     let found: Vec<Offence> =
         paths.iter().flat_map(|path| decision_offences(path, &text(path))).collect();
     assert_none(&found, "follow docs/decisions/0000-template.md");
+}
+
+#[test]
+fn every_test_filter_in_a_document_finds_a_test() {
+    let sources: Vec<String> = files("tests", ".rs").iter().map(|path| text(path)).collect();
+    let mut found = Vec::new();
+    for path in files("docs", ".md") {
+        let text = text(&path);
+        let named = text.lines().enumerate().filter_map(|(at, line)| Some((at, filter(line)?)));
+        found.extend(named.filter(|(_, name)| !sources.iter().any(|it| finds(it, name))).map(
+            |(at, name)| Offence::new(&path, at + 1, format!("no test has `{name}` in its name")),
+        ));
+    }
+    assert_none(&found, "cargo runs nothing then, and succeeds");
+}
+
+/// What a line filters the end-to-end tests by, for their output.
+fn filter(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("-- --nocapture ")?;
+    rest.split_whitespace().next()
+}
+
+fn finds(source: &str, name: &str) -> bool {
+    let of =
+        |line: &&str| line.trim_start().split_once("fn ").is_some_and(|(_, it)| it.contains(name));
+    source.lines().any(|line| of(&line))
+}
+
+#[test]
+fn filter_without_a_test_differs_from_one_with_it() {
+    let line =
+        "    cd tests && X=1 cargo test -p p --test e2e -- --nocapture power_cuts   # seconds";
+    assert_eq!(filter(line), Some("power_cuts"));
+    assert_eq!(filter("cargo test -- wall_clock"), None);
+    assert!(finds("async fn writes_survive_power_cuts() {", "power_cuts"));
+    assert!(!finds("// power_cuts\nfn other() {", "power_cuts"));
 }
 
 fn long(text: &str) -> Option<Offence> {

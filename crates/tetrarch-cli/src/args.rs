@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::command::{
     advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
     describe, doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs,
-    mail, man, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop,
-    tick, tree, up, vectors, verb, wait, why, work, worktree,
+    mail, man, mcp, plan, profile, project, replay, run, schedule, schema, serve, spawn, status,
+    stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
 use crate::options::GlobalArgs;
 
@@ -37,7 +37,18 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Look", &["get", "describe", "tree", "logs", "why", "events", "audit", "replay", "artifact"]),
     (
         "Operate",
-        &["doctor", "creds", "host", "serve", "config", "completion", "man", "schema", "vectors"],
+        &[
+            "doctor",
+            "creds",
+            "host",
+            "serve",
+            "mcp",
+            "config",
+            "completion",
+            "man",
+            "schema",
+            "vectors",
+        ],
     ),
 ];
 /// Columns before a command's description.
@@ -200,6 +211,8 @@ pub(crate) enum CliCommand {
     Schema(schema::SchemaArgs),
     /// Print a shell completion script.
     Completion(completion::CompletionArgs),
+    /// Serve the commands as tools to an assistant (Model Context Protocol).
+    Mcp(mcp::McpArgs),
     /// Write manual pages.
     Man(man::ManArgs),
     /// Check or run conformance vectors.

@@ -26,6 +26,7 @@ pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod mail;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod project;
@@ -273,6 +274,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError
         CliCommand::Config(command) => config::run(context, command),
         CliCommand::Schema(args) => schema::run(context, &args),
         CliCommand::Completion(args) => completion::run(&args),
+        CliCommand::Mcp(args) => mcp::run(&context.global, command_line(), args).await,
         CliCommand::Man(args) => man::run(args, command_line()),
         CliCommand::Vectors(command) => vectors::run(context, command),
         CliCommand::Why(args) => why::run(context, args).await,

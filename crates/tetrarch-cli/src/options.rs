@@ -57,8 +57,8 @@ pub(crate) const INSTALLATION: [&str; 7] =
 /// Those of them that say where the keys are.
 const KEYS: [&str; 3] = ["--config", "--data-dir", "--operator-key"];
 
-/// The words of a command with the options that say which installation is meant.
-pub(crate) fn with_installation(global: &GlobalArgs, words: &str) -> String {
+/// The options that say which installation is meant, as far as they were given, with their values.
+pub(crate) fn installation(global: &GlobalArgs) -> Vec<(&'static str, String)> {
     let GlobalArgs { config, data_dir, operator_key, url, credentials, tls_ca, human, .. } = global;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
     let values = [
@@ -70,11 +70,16 @@ pub(crate) fn with_installation(global: &GlobalArgs, words: &str) -> String {
         path(tls_ca),
         human.clone(),
     ];
+    let given = INSTALLATION.into_iter().zip(values);
+    given.filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// The words of a command with the options that say which installation is meant.
+pub(crate) fn with_installation(global: &GlobalArgs, words: &str) -> String {
     // Whoever keeps the keys has a credential and a name of their own.
     let keys = words.starts_with("creds ");
-    let goes_with = |name: &str| !keys || KEYS.contains(&name);
-    let given = INSTALLATION.into_iter().zip(values);
-    let given = given.filter_map(|(name, value)| goes_with(name).then_some((name, value?)));
+    let given = installation(global).into_iter();
+    let given = given.filter(|(name, _)| !keys || KEYS.contains(name));
     given.fold(format!("tetrarch {words}"), |line, (name, value)| {
         format!("{line} {name} {}", quoted(&value))
     })

@@ -1,0 +1,158 @@
+//! `mcp`: the commands of this program as tools of the Model Context Protocol, for a person's assistant. Each call
+//! runs the command with the person's own credential, so nothing is possible here that is not on the command line
+//! (spec 01, MCP face).
+
+mod calling;
+mod tool;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::stdio;
+use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
+use tokio::time::Instant;
+
+use crate::exit::{CliError, Code};
+use crate::options::{GlobalArgs, installation};
+use crate::process::stop_signal;
+use calling::Call;
+use tool::CommandTool;
+
+/// How often a call that goes on says so, to a client that wants to know.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+/// What a client tells its model of the tools together.
+const INSTRUCTIONS: &str = "\
+Tetrarch runs fleets of AI agents. `status` and `tree` show the fleet, `inbox` what waits for the person, `describe` and \
+`why` explain one agent, run, goal, node, project or host. `goal_create` starts work: write a plan in the form that `schema` \
+with PlanFile prints, and check it with `plan_check`. Approve only what the person has seen: `approve` takes the digest \
+of the change that was shown.";
+
+/// Arguments of `mcp`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch mcp                              # what an assistant starts: its standard input and output are the client's
+  tetrarch mcp --read-only")]
+pub(crate) struct McpArgs {
+    /// Offer only the tools that change nothing.
+    #[arg(long)]
+    read_only: bool,
+}
+
+/// Serves on standard input and output until the client ends them.
+///
+/// # Errors
+/// This program cannot be found, or standard output is closed.
+pub(crate) async fn run(
+    global: &GlobalArgs,
+    command: clap::Command,
+    args: McpArgs,
+) -> Result<(), CliError> {
+    let tools = tool::all(command, args.read_only);
+    let leading = installation(global).into_iter().map(|(name, value)| format!("{name}={value}"));
+    let (program, leading) = (std::env::current_exe()?, leading.collect());
+    let server = McpServer { tools: tools.into(), program: program.into(), leading };
+    let failed = |error: String| CliError::new(Code::Failed, format!("mcp: {error}"));
+    let serving = server.serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
+    let (mut stop, ending) = (stop_signal(false)?, serving.cancellation_token());
+    tokio::select! {
+        ended = serving.waiting() => drop(ended.map_err(|error| failed(error.to_string()))?),
+        _ = stop.wait_for(|stop| *stop) => ending.cancel(),
+    }
+    Ok(())
+}
+
+/// The tools, and how their commands are run.
+#[derive(Clone)]
+struct McpServer {
+    tools: Arc<[CommandTool]>,
+    program: Arc<std::path::Path>,
+    /// The options that say which installation is meant.
+    leading: Arc<[String]>,
+}
+
+impl ServerHandler for McpServer {
+    fn get_info(&self) -> ServerConfig {
+        let server = Implementation::new("tetrarch", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(server)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(CommandTool::described).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.tools.iter().find(|tool| tool.name == request.name) else {
+            let known: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let what =
+                format!("{}: unknown tool; the tools are {}", request.name, known.join(", "));
+            return Err(ErrorData::invalid_params(what, None));
+        };
+        let line = match tool.line(&request.arguments.unwrap_or_default()) {
+            Ok(line) => line,
+            Err(wrong) => return Ok(refused(wrong).into()),
+        };
+        let call = Call { program: &self.program, leading: &self.leading, line };
+        let said = async {
+            match context.meta.get_progress_token() {
+                Some(token) => progress(&context.peer, token).await,
+                None => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            outcome = call.run() => outcome,
+            () = said => Err("the client is gone".to_owned()),
+            () = context.ct.cancelled() => Err("cancelled by the client".to_owned()),
+        };
+        Ok(outcome.map_or_else(refused, answered).into())
+    }
+}
+
+/// Says now and then that a call goes on, until the client does not listen any more.
+async fn progress(peer: &Peer<RoleServer>, token: ProgressToken) {
+    let began = Instant::now();
+    let mut beat = tokio::time::interval(PROGRESS_EVERY);
+    loop {
+        beat.tick().await;
+        let passed = began.elapsed().as_secs_f64();
+        let said = ProgressNotificationParam::new(token.clone(), passed)
+            .with_message(format!("running for {passed:.0} s"));
+        if peer.notify_progress(said).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn refused(why: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(why)])
+}
+
+/// What a command printed: as text, and as data where it is JSON. Structured content is an object, so a list
+/// becomes its `items`.
+fn answered(printed: String) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.structured_content = match serde_json::from_str(&printed) {
+        Ok(serde_json::Value::Array(items)) => Some(serde_json::json!({ "items": items })),
+        Ok(object @ serde_json::Value::Object(_)) => Some(object),
+        Ok(_) | Err(_) => None,
+    };
+    result.content = vec![ContentBlock::text(printed)];
+    result.is_error = Some(false);
+    result
+}
