@@ -39,7 +39,7 @@ fn every_test_filter_in_a_document_finds_a_test() {
 /// What a line filters the end-to-end tests by, for their output.
 fn filter(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("-- --nocapture ")?;
-    rest.split_whitespace().next()
+    rest.split(|it: char| it.is_whitespace() || it == '`').next()
 }
 
 fn finds(source: &str, name: &str) -> bool {

@@ -85,7 +85,7 @@ pub(crate) struct Config {
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
     pub(crate) telemetry: TelemetryConfig,
-    /// Every key, also those that are not used yet, with where its value comes from.
+    /// Every key, with where its value comes from.
     pub(crate) settings: Settings,
 }
 

@@ -10,9 +10,6 @@ use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, StdoutReader, TableRow, Tone};
 
-/// What is said of a key that this version reads and checks but does not act on.
-const IDLE: &str = "not used yet";
-
 /// Explains the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -138,7 +135,6 @@ fn row(setting: &Setting) -> TableRow {
     let Setting { key, value, from } = setting;
     let (from, allowed, variable) = (from.to_string(), key.kind.allowed(), key.variable());
     let note = match key.default {
-        _ if !key.used => IDLE,
         KeyDefault::Follows(words) if !setting.is_set() => words,
         KeyDefault::Follows(_) | KeyDefault::Is(_) => "",
     };
@@ -156,7 +152,6 @@ fn row(setting: &Setting) -> TableRow {
             "key": key.name,
             "value": value.to_json(),
             "from": from,
-            "used": key.used,
             "note": note,
             "variable": variable,
             "allowed": allowed,

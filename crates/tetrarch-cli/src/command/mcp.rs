@@ -1,10 +1,10 @@
 //! `mcp`: the commands of this program as tools of the Model Context Protocol, for a person's assistant. Each call
-//! runs the command with the person's own credential, so nothing is possible here that is not on the command line
-//! (spec 01, MCP face).
+//! runs the command with the person's own credential, so nothing is possible here that is not on the command line.
 
 mod calling;
 mod tool;
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +13,16 @@ use rmcp::model::{
     ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
     ServerCapabilities, ServerConfig,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::stdio;
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::time::Instant;
 
 use crate::exit::{CliError, Code};
 use crate::options::{GlobalArgs, installation};
+use crate::output::say;
 use crate::process::stop_signal;
-use calling::Call;
+use calling::CommandCall;
 use tool::CommandTool;
 
 /// How often a call that goes on says so, to a client that wants to know.
@@ -58,14 +59,24 @@ pub(crate) async fn run(
     let leading = installation(global).into_iter().map(|(name, value)| format!("{name}={value}"));
     let (program, leading) = (std::env::current_exe()?, leading.collect());
     let server = McpServer { tools: tools.into(), program: program.into(), leading };
-    let failed = |error: String| CliError::new(Code::Failed, format!("mcp: {error}"));
-    let serving = server.serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
-    let (mut stop, ending) = (stop_signal(false)?, serving.cancellation_token());
-    tokio::select! {
-        ended = serving.waiting() => drop(ended.map_err(|error| failed(error.to_string()))?),
-        _ = stop.wait_for(|stop| *stop) => ending.cancel(),
+    if std::io::stdin().is_terminal() {
+        say("waiting for an assistant on standard input; see docs/assistants.md");
     }
-    Ok(())
+    let mut stop = stop_signal(false)?;
+    tokio::select! {
+        ended = serve(server) => ended,
+        _ = stop.wait_for(|stop| *stop) => Ok(()),
+    }
+}
+
+async fn serve(server: McpServer) -> Result<(), CliError> {
+    let failed = |what: String| CliError::new(Code::Failed, format!("mcp: {what}"));
+    match server.serve(stdio()).await {
+        Ok(serving) => serving.waiting().await.map(drop).map_err(|error| failed(error.to_string())),
+        // A client that never says anything wants nothing.
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }
 
 /// The tools, and how their commands are run.
@@ -108,7 +119,7 @@ impl ServerHandler for McpServer {
             Ok(line) => line,
             Err(wrong) => return Ok(refused(wrong).into()),
         };
-        let call = Call { program: &self.program, leading: &self.leading, line };
+        let call = CommandCall { program: &self.program, leading: &self.leading, line };
         let said = async {
             match context.meta.get_progress_token() {
                 Some(token) => progress(&context.peer, token).await,

@@ -142,15 +142,6 @@ pub(super) fn advice(settings: &Settings) -> Vec<String> {
             "{on} is set, but {off} is not: the overseer supervises agents of external programs only when both are set"
         ));
     }
-    let idle: Vec<&str> = settings
-        .all()
-        .iter()
-        .filter(|setting| setting.is_set() && !setting.key.used)
-        .map(|setting| setting.key.name)
-        .collect();
-    if !idle.is_empty() {
-        advice.push(format!("{}: set, but this version does not use it yet", idle.join(", ")));
-    }
     advice
 }
 

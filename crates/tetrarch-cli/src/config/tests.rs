@@ -326,7 +326,7 @@ fn invalid_file_value_is_named_with_its_line() {
         ("[planner]\nkey_from = 'sk-1'", "allowed: env:NAME, credential:NAME"),
         ("[telemetry]\notlp_endpoint = 'https://c'", "allowed: http://<host>:<port>"),
         ("[telemetry]\nlog = 'a=loud'", "allowed: off, error, warn"),
-        ("[people]\npage_listen = '7878'", "allowed: <address>:<port>"),
+        ("[telemetry]\nprometheus_listen = '7878'", "allowed: <address>:<port>"),
         ("[host]\nname = 'a b'", "allowed: a name of A-Z"),
         ("[host]\nlabels = { zone = 1 }", "allowed: names with a value each"),
         ("[overseer]\nallow_agents = 'PO-a'", "allowed: a list of names"),

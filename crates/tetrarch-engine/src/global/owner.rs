@@ -19,12 +19,11 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::mail::Mail;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Archived, Fill, Group, Input, Policy, Settlement, answer, decide, forgetting_is_late, is_due,
-    next_deadline, stalling, unanswering_hosts, unsettled,
+    Archived, Fill, Group, Input, Policy, Settlement, forgetting_is_late, is_due, next_deadline,
+    stalling, unanswering_hosts, unsettled,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::snapshot::Retention;
-use tetrarch_core::step::Step;
 use tetrarch_core::time::BusTime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -41,16 +40,15 @@ use super::memory::StoredMemory;
 use super::planning::{self, PlannerConfig, PlannerHandle, PlannerQuestion};
 use super::posting;
 use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
-use super::queue::{Queue, QueueItem};
+use super::queue::Queue;
 use super::reached;
 use super::reclaiming;
 use super::replying::Replying;
 use super::restore::Restored;
 use super::settling::Settling;
-use super::spans::traced;
 use super::sweeper_handle::SweeperHandle;
 use super::sweeping::{self, SweepConfig, SweeperMsg};
-use crate::clock::{Clock, timed};
+use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::metrics::Leading;
 use crate::pump::{Pump, WithPermit};
@@ -370,36 +368,6 @@ impl OwnerState {
             let outcome = outcome.map(|(_, committer)| committer);
             let _ended = to.cast(OwnerMsg::Committed(Box::new(outcome)));
         }));
-    }
-
-    /// Decides until an entry is full. What only reads is answered from the records as they then are.
-    fn decide_what_fits(&mut self) {
-        let now = self.clock.now();
-        while !self.group.is_full()
-            && self.answers.len() < ANSWERS_MAX
-            && let Some(next) = self.queue.next(now)
-        {
-            let (step, seq) = match next {
-                QueueItem::Decide(input, seq) => {
-                    let input = traced(input);
-                    let decide = || decide(&self.records, &self.policy, now, &input);
-                    let (step, took) = timed(decide);
-                    if let Input::Request(request) = &input {
-                        self.queue.took(request, took, now);
-                    }
-                    (step, seq)
-                }
-                QueueItem::Read(request, seq) => {
-                    let answer = || answer(&self.records, &self.policy, now, &request);
-                    let (mail, took) = timed(answer);
-                    self.queue.took(&request, took, now);
-                    self.answers.extend(mail.map(|mail| (request.seq, mail)));
-                    (Step::default(), seq)
-                }
-                QueueItem::Passed(seq) => (Step::default(), seq),
-            };
-            self.group.add(&mut self.records, step, seq);
-        }
     }
 
     /// Wakes this actor when the next deadline passes.

@@ -29,7 +29,7 @@ pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     let (bus, to) = (bus.clone(), to.clone());
     Pump::run(async move {
         let mut beat = tokio::time::interval(LOOK_EVERY);
-        let mut seen = Seen::default();
+        let mut seen = PastLooks::default();
         loop {
             beat.tick().await;
             match fill(&bus, &mut seen).await {
@@ -48,7 +48,7 @@ pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
 
 /// What the looks before saw.
 #[derive(Default)]
-struct Seen {
+struct PastLooks {
     /// MAIL's last sequence when it was looked at by subject.
     mail: u64,
     /// Whether too much of it was unread then.
@@ -58,7 +58,7 @@ struct Seen {
 }
 
 /// How full they are.
-async fn fill(bus: &Bus, seen: &mut Seen) -> Result<Fill, EngineError> {
+async fn fill(bus: &Bus, seen: &mut PastLooks) -> Result<Fill, EngineError> {
     let requests = bus.stream_extent(REQUESTS).await?;
     let mail = bus.stream_extent(MAIL).await?;
     let decided = load_meta(bus).await?.map_or(0, |meta| meta.intake_seq);

@@ -17,14 +17,14 @@ const ERROR_MAX: u64 = 16 * 1024;
 const CALL_MAX: Duration = Duration::from_secs(600);
 
 /// A call.
-pub(super) struct Call<'a> {
+pub(super) struct CommandCall<'a> {
     pub(super) program: &'a Path,
     /// The options that say which installation is meant.
     pub(super) leading: &'a [String],
     pub(super) line: CommandWords,
 }
 
-impl Call<'_> {
+impl CommandCall<'_> {
     /// Runs the command. Dropped, the command is killed.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Call<'_> {
     async fn ended(self) -> Result<String, String> {
         let CommandWords { words, input } = self.line;
         let shown = words.join(" ");
-        let failed = |cause: std::io::Error| format!("tetrarch {shown}: {cause}");
+        let failed = |cause: std::io::Error| format!("cannot run {shown}: {cause}");
         let mut child = Command::new(self.program)
             .args(self.leading)
             .args(words)

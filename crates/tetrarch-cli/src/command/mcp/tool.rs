@@ -161,7 +161,7 @@ impl CommandTool {
         let mut properties = JsonObject::new();
         let mut required = Vec::new();
         for arg in &self.arguments {
-            properties.insert(arg.get_id().to_string(), property(arg));
+            properties.insert(name_of(arg), property(arg));
             let text = TEXTS.iter().find(|(name, _)| arg.get_id() == name);
             if let Some((name, text)) = text {
                 let about = format!("The text of `{name}`, instead of a file");
@@ -169,7 +169,7 @@ impl CommandTool {
                     .insert((*text).to_owned(), json!({ "type": "string", "description": about }));
             }
             if self.requires(arg) && text.is_none() {
-                required.push(arg.get_id().to_string());
+                required.push(name_of(arg));
             }
         }
         let schema = json!({
@@ -199,16 +199,16 @@ impl CommandTool {
         let text_of =
             |arg: &Arg| TEXTS.iter().find(|(name, _)| arg.get_id() == name).map(|it| it.1);
         let known = |name: &str| {
-            self.arguments.iter().any(|arg| arg.get_id() == name || text_of(arg) == Some(name))
+            self.arguments.iter().any(|arg| name_of(arg) == name || text_of(arg) == Some(name))
         };
         if let Some(stranger) = given.keys().find(|name| !known(name)) {
-            let names: Vec<&str> = self.arguments.iter().map(|arg| arg.get_id().as_str()).collect();
+            let names: Vec<String> = self.arguments.iter().map(name_of).collect();
             return Err(format!("{stranger}: unknown argument; allowed: {}", names.join(", ")));
         }
         let mut words: Vec<String> = self.path.split(' ').map(str::to_owned).collect();
         let (mut input, mut positionals, mut trailing) = (None, Vec::new(), Vec::new());
         for arg in &self.arguments {
-            let name = arg.get_id().as_str();
+            let name = &name_of(arg);
             let text = text_of(arg).and_then(|text| given.get(text));
             let values = match (given.get(name), text) {
                 (None, None) if self.requires(arg) => return Err(format!("{name}: is missing")),
@@ -247,6 +247,11 @@ impl CommandTool {
         words.extend(trailing);
         Ok(CommandWords { words, input })
     }
+}
+
+/// An argument's name: as it is typed, or as the usage line names it.
+fn name_of(arg: &Arg) -> String {
+    arg.get_long().unwrap_or(arg.get_id().as_str()).replace('-', "_")
 }
 
 /// An option's words.

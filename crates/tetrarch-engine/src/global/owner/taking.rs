@@ -1,4 +1,4 @@
-//! What is put into the owner's queue, and what is set aside before.
+//! What is put into the owner's queue, what is set aside before, and what is taken out of it.
 
 use std::sync::Arc;
 
@@ -6,12 +6,16 @@ use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken};
 use tetrarch_bus::subject::Origin;
 use tetrarch_core::audit::CredentialAct;
-use tetrarch_core::owner::{Fill, Input, Reclaim, reclaim, refusal_of_mail};
+use tetrarch_core::owner::{Fill, Input, Reclaim, answer, decide, reclaim, refusal_of_mail};
 use tetrarch_core::request::{Op, RequestBody};
+use tetrarch_core::step::Step;
 use tetrarch_core::trouble::Trouble;
 
-use super::OwnerState;
+use super::{ANSWERS_MAX, OwnerState};
+use crate::clock::timed;
 use crate::global::credentials::CredentialActs;
+use crate::global::queue::QueueItem;
+use crate::global::spans::traced;
 use crate::global::{intaking, posting, reached, reclaiming};
 use crate::pump::MailboxPermit;
 
@@ -76,6 +80,36 @@ impl OwnerState {
         let _unheard = told.send(known);
         for act in new {
             self.queue.push(Input::Credential(Box::new(act)));
+        }
+    }
+
+    /// Decides until an entry is full. What only reads is answered from the records as they then are.
+    pub(super) fn decide_what_fits(&mut self) {
+        let now = self.clock.now();
+        while !self.group.is_full()
+            && self.answers.len() < ANSWERS_MAX
+            && let Some(next) = self.queue.next(now)
+        {
+            let (step, seq) = match next {
+                QueueItem::Decide(input, seq) => {
+                    let input = traced(input);
+                    let decide = || decide(&self.records, &self.policy, now, &input);
+                    let (step, took) = timed(decide);
+                    if let Input::Request(request) = &input {
+                        self.queue.took(request, took, now);
+                    }
+                    (step, seq)
+                }
+                QueueItem::Read(request, seq) => {
+                    let answer = || answer(&self.records, &self.policy, now, &request);
+                    let (mail, took) = timed(answer);
+                    self.queue.took(&request, took, now);
+                    self.answers.extend(mail.map(|mail| (request.seq, mail)));
+                    (Step::default(), seq)
+                }
+                QueueItem::Passed(seq) => (Step::default(), seq),
+            };
+            self.group.add(&mut self.records, step, seq);
         }
     }
 }
