@@ -41,6 +41,11 @@ fn assistant_runs_a_plan_and_approves_only_the_change_it_was_shown() {
     assert!(said(&saw, "wrong", true).contains("phazes: is an unknown key"), "{}", saw["wrong"]);
     said(&saw, "goal", false);
     said(&saw, "waited", false);
+    assert!(
+        saw["progress"][0][1].as_str().unwrap().starts_with("running for"),
+        "{}",
+        saw["progress"]
+    );
     let nodes = saw["nodes"]["data"]["items"].as_array().unwrap();
     let is_task = |it: &&Value| it["node"]["id"].as_str().is_some_and(|id| id.starts_with('T'));
     let tasks: Vec<&Value> = nodes.iter().filter(is_task).collect();
