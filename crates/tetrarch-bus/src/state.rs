@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -161,6 +161,9 @@ pub struct Selected {
     pub unreadable: Vec<Unreadable>,
 }
 
+/// Readers of STATE at once: each has a subscription, of which a connection has a thousand.
+const READERS_MAX: usize = 32;
+
 /// Which records to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Select {
@@ -299,8 +302,12 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
             }
         }
         Err(ReadError::Refused { code: TOO_MANY, .. }) => {
-            for message in join_all(filters.into_iter().map(|it| all_of(bus, it))).await.concat() {
-                decoding.push(message).await;
+            let read = stream::iter(filters).map(|filter| all_of(bus, filter));
+            let mut read = read.buffered(READERS_MAX);
+            while let Some(messages) = read.next().await {
+                for message in messages {
+                    decoding.push(message).await;
+                }
             }
         }
         Err(error) => return Err(error),

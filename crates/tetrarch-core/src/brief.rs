@@ -102,6 +102,16 @@ impl Worktree {
         let changes = |name: &str| name == EVERY_TOOL || CHANGING_TOOLS.contains(&name);
         if tools.names().any(changes) { Self::Auto } else { Self::None }
     }
+
+    /// The one of both that keeps more apart.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Isolated, _) | (_, Self::Isolated) => Self::Isolated,
+            (Self::Auto, _) | (_, Self::Auto) => Self::Auto,
+            (Self::None, Self::None) => Self::None,
+        }
+    }
 }
 
 parsed_words! {

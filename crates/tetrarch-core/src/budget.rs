@@ -310,10 +310,16 @@ impl Account {
         self.reserved = self.reserved.plus(grant.carved());
     }
 
-    /// Returns a child's grant and books what it spent.
+    /// Returns a child's grant and books what it spent: at most twice the grant, since a program says itself what it
+    /// used and is ended when that is more than it has.
     pub fn settle(&mut self, grant: Limits, spent: Spend) {
         self.reserved = self.reserved.minus(grant.carved());
-        self.spent = self.spent.plus(spent);
+        let mut booked = spent;
+        for (counter, granted) in Counter::ALL.map(|it| (it, grant.of(it))) {
+            let most = granted.map_or(u64::MAX, |granted| granted.saturating_mul(2));
+            booked = booked.with(counter, booked.of(counter).min(most));
+        }
+        self.spent = self.spent.plus(booked);
     }
 }
 
@@ -355,6 +361,18 @@ mod tests {
         parent.settle(grant, Spend { tokens: 15, ..Spend::default() });
         assert_eq!(parent.tokens().free(), Some(85));
         assert_eq!(parent.reserved, Spend::default());
+    }
+
+    #[test]
+    fn child_costs_its_parent_at_most_twice_its_grant() {
+        let mut parent = account(100);
+        let grant = parent.carve(Limits { tokens: Some(10), ..Limits::default() }, 3).unwrap();
+        for (said, booked) in [(15, 15), (20, 20), (21, 20), (u64::MAX, 20)] {
+            let mut parent = parent;
+            parent.reserve(grant);
+            parent.settle(grant, Spend { tokens: said, turns: 7, ..Spend::default() });
+            assert_eq!((parent.spent.tokens, parent.spent.turns), (booked, 7), "{said}");
+        }
     }
 
     #[test]

@@ -62,6 +62,11 @@ pub const DECISIONS_MAX: usize = 1_000_000;
 pub const ANSWERED_WITHIN: Millis = Millis::from_secs(60);
 /// Requests a second that one sender outside may ask, unless configured (spec 09, On the bus).
 pub const REQUESTS_PER_SECOND: u64 = 1_000;
+/// How many decisions are remembered for as long as that, the latest: what is beyond goes before its time, after
+/// [`DECISION_LEAST`].
+pub const DECISIONS_KEPT_MAX: usize = 100_000;
+/// How long a decision is remembered however many there are: longer than its sender asks again.
+pub const DECISION_LEAST: Millis = Millis::from_secs(300);
 /// How long a decision is remembered (spec 03).
 pub const DECISION_KEPT: Millis = Millis::from_secs(24 * 3600);
 /// How long terminated agents, ended runs and their assignments are kept (spec 02, Streams).
@@ -145,6 +150,10 @@ pub const ANSWER_BYTES_MAX: usize = 32 * 1024;
 pub const RECOMMENDED: usize = 10;
 /// Schedules there may be.
 pub const SCHEDULES_MAX: usize = 1_000;
+/// Schedules of one owner.
+pub const SCHEDULES_OWN_MAX: usize = 100;
+/// Bytes of a plan for each second of its schedule's interval: each firing writes the plan down again.
+pub const SCHEDULE_PLAN_BYTES_PER_SECOND: u64 = 1024;
 /// Plan that a schedule may carry, in bytes: what comes of it has to fit into one decision.
 pub const SCHEDULE_PLAN_BYTES_MAX: usize = 32 * 1024;
 /// Shortest interval of a schedule.

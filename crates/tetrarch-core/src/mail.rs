@@ -196,6 +196,41 @@ pub enum MailBody {
 }
 
 impl MailBody {
+    /// Whether the owner alone says it: an order that follows from a commit. Whoever else may write to the reader
+    /// would have it without a decision, and without its entry in the ledger.
+    #[must_use]
+    pub fn is_owners_order(&self) -> bool {
+        match self {
+            Self::Launch(_)
+            | Self::Kill(_)
+            | Self::Rotate(_)
+            | Self::Superseded(_)
+            | Self::Apply(_)
+            | Self::BudgetRaised(_) => true,
+            Self::Stop(_)
+            | Self::Verb(_)
+            | Self::SpawnAnswer(_)
+            | Self::Sponsor(_)
+            | Self::SponsorAnswer(_)
+            | Self::TakeOn { .. }
+            | Self::StatusRequest(_)
+            | Self::ResultReady(_)
+            | Self::AgentCompleted { .. }
+            | Self::Violation { .. }
+            | Self::AgentLost { .. }
+            | Self::Question { .. }
+            | Self::Answer { .. }
+            | Self::Reply(_)
+            | Self::ReviewNeeded { .. }
+            | Self::SponsorSilent { .. }
+            | Self::Alert { .. }
+            | Self::Receipt(_)
+            | Self::Dead(_)
+            | Self::Info { .. }
+            | Self::Unknown { .. } => false,
+        }
+    }
+
     /// The topic (spec 02, Mail).
     #[must_use]
     pub fn topic(&self) -> &str {

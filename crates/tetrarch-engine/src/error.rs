@@ -193,8 +193,8 @@ pub(crate) fn note_dead(letter: &DeadLetter) {
     tracing::warn!(
         origin = letter.origin.as_str(),
         seq = letter.seq,
-        subject = %letter.subject,
-        reason = %letter.reason,
+        subject = ?letter.subject,
+        reason = ?letter.reason,
         "dead letter"
     );
 }

@@ -221,6 +221,11 @@ impl Session {
             Ok((mail, sender)) if is_foreign(sender) && is_unknown(mail) => {
                 Some(format!("topic {} is unknown", mail.body.topic()))
             }
+            Ok((mail, sender))
+                if mail.body.is_owners_order() && sender.from != Principal::Agent(AgentId::Go) =>
+            {
+                Some(format!("{} is an order of GO alone", mail.body.topic()))
+            }
             Ok((_, sender)) => {
                 let lane = incoming.lane;
                 self.shared.correspondents.may_write(sender, &self.agent, lane).await.err()

@@ -264,7 +264,8 @@ impl Item<'_> {
                     Cell::default(),
                     "approve | deny".into(),
                     draft.notes.as_str().into(),
-                    format!("plan {}: {}", draft.epic, draft.reason).into(),
+                    format!("plan {}: {}; defines {}", draft.epic, draft.reason, draft.defines())
+                        .into(),
                 ],
                 snapshot.json(&Record::Draft(Box::new((*draft).clone())))?,
             ),

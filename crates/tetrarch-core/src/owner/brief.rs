@@ -57,7 +57,8 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
 }
 
 /// Where a child of an agent that a host runs may work, since it writes there: where its profile or the agent itself
-/// does, or in a directory of that name below the host's for runs, which no run but those of that name writes.
+/// does, or in a directory of that name below the host's for runs, which no run but those of that name writes; and
+/// there only within the agent's own scope.
 ///
 /// # Errors
 /// The field and what is wrong with it.
@@ -68,6 +69,14 @@ pub(super) fn place(
     own: Option<&Run>,
 ) -> Result<(), Invalid> {
     let TaskWish::Brief(brief) = &wish.task else { return Ok(()) };
+    let scope = own.map(|run| run.brief.scope_paths.as_slice()).unwrap_or_default();
+    let beyond = brief.scope_paths.iter().find(|path| !scope.is_empty() && !within(path, scope));
+    if let Some(path) = beyond {
+        return Err(format!(
+            "requested_subagents[{index}].brief.scope_paths: {path:?} is beyond the agent's own: {}",
+            scope.join(", ")
+        ));
+    }
     let wanted = &brief.workspace;
     let of_parent =
         own.is_some_and(|run| run.brief.workspace == *wanted || run.id.to_string() == *wanted);
@@ -79,6 +88,14 @@ pub(super) fn place(
         "requested_subagents[{index}].brief.workspace: {wanted:?} is another place than the profile's and the \
          agent's own; leave it out, or give a name of letters, digits, `-` and `_`"
     ))
+}
+
+/// Whether a pattern is one of these, or lies below one that covers a whole directory.
+fn within(path: &str, scope: &[String]) -> bool {
+    let below =
+        |prefix: &str| (prefix.is_empty() || prefix.ends_with('/')) && path.starts_with(prefix);
+    let covers = |of: &String| path == of || of.strip_suffix("**").is_some_and(below);
+    scope.iter().any(covers) && !path.split('/').any(|part| part == "..")
 }
 
 /// The tools a wish asks for: its own, else the node's, else the profile's.
@@ -107,14 +124,16 @@ fn author(draft: &Draft<'_>, state: &NodeState) -> Option<AgentId> {
     Some(made.agent.clone())
 }
 
-/// Expands a wish to the brief its run executes.
+/// Expands a wish to the brief its run executes. Below an agent that has a brief itself, `above`, nothing is kept
+/// apart less than by its profile and, in the same place, than that agent is; and the scope is that agent's unless
+/// it is less.
 pub(super) fn expand(
     draft: &Draft<'_>,
     wish: &SubagentWish,
-    epic: EpicId,
-    node: &Node,
+    (epic, node): (EpicId, &Node),
     profile: &Profile,
     grant: &Grant,
+    above: Option<&Brief>,
 ) -> Brief {
     let state = draft.node_state(epic, node.id);
     let review = state.is_some_and(|state| state.purpose == Purpose::Review);
@@ -135,9 +154,17 @@ pub(super) fn expand(
     };
     let tools = tools(wish, Some(node), profile);
     let worktree = full.worktree.or(profile.worktree);
-    let worktree = worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
+    let mut worktree = worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
     let schema = full.output_schema.clone().or_else(|| node.output_schema.clone());
     let filled = |text: &str| filled(draft, epic, node, text);
+    let workspace =
+        filled(if full.workspace.is_empty() { &profile.workspace } else { &full.workspace });
+    if let Some(above) = above {
+        worktree = worktree.stricter(profile.worktree.unwrap_or_default());
+        let same = workspace == above.workspace;
+        worktree = worktree.stricter(if same { above.worktree } else { Worktree::None });
+    }
+    let scope = above.map(|above| above.scope_paths.clone()).unwrap_or_default();
     let all = |texts: Vec<String>| texts.iter().map(|text| filled(text)).collect::<Vec<_>>();
     Brief {
         goal: filled(&goal),
@@ -157,12 +184,8 @@ pub(super) fn expand(
             &full.definition_of_done
         }),
         tools,
-        workspace: filled(if full.workspace.is_empty() {
-            &profile.workspace
-        } else {
-            &full.workspace
-        }),
-        scope_paths: all(first_filled([full.scope_paths, node.scope_paths.clone(), Vec::new()])),
+        workspace,
+        scope_paths: all(first_filled([full.scope_paths, node.scope_paths.clone(), scope])),
         budget: grant.budget,
         wall: grant.deadline.map(|deadline| deadline - draft.now),
         turn_timeout: full.turn_timeout,

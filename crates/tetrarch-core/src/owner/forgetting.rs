@@ -6,8 +6,8 @@
 use crate::id::{AssignmentId, EpicId, RunId};
 use crate::ledger::{EventKind, RecordKey};
 use crate::limits::{
-    DECISION_KEPT, DECISIONS_FORGOTTEN_MAX, ENDED_KEPT, ENDED_LEAST, ENDED_MAX, FORGOTTEN_MAX,
-    FORGOTTEN_WITHIN, GOAL_KEPT, GOALS_LOOKED_AT, GOALS_MAX,
+    DECISION_KEPT, DECISION_LEAST, DECISIONS_FORGOTTEN_MAX, DECISIONS_KEPT_MAX, ENDED_KEPT,
+    ENDED_LEAST, ENDED_MAX, FORGOTTEN_MAX, FORGOTTEN_WITHIN, GOAL_KEPT, GOALS_LOOKED_AT, GOALS_MAX,
 };
 use crate::records::{Ended, Records};
 use crate::step::Draft;
@@ -22,6 +22,10 @@ const RULE: &str = "02 Streams";
 pub struct Kept {
     /// Decisions (spec 03).
     pub decisions: Millis,
+    /// How many decisions; the oldest beyond go before their time.
+    pub decisions_max: usize,
+    /// How long a decision stays, however many there are.
+    pub decisions_least: Millis,
     /// Terminated sub-agents, ended runs and assignments.
     pub ended: Millis,
     /// Closed goals with their plans; never shorter than what is ended in them.
@@ -59,6 +63,8 @@ impl Default for Kept {
     fn default() -> Self {
         Self {
             decisions: DECISION_KEPT,
+            decisions_max: DECISIONS_KEPT_MAX,
+            decisions_least: DECISION_LEAST,
             ended: ENDED_KEPT,
             goals: GOAL_KEPT,
             within: FORGOTTEN_WITHIN,
@@ -72,8 +78,11 @@ impl Default for Kept {
 /// Forgets a portion of what is to be forgotten.
 pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
     let (records, now) = (draft.base(), draft.now);
-    let decided = records.decided_before(BusTime(now.0.saturating_sub(kept.decisions.0)));
-    for id in decided.take(DECISIONS_FORGOTTEN_MAX) {
+    let before = |kept: Millis| records.decided_before(BusTime(now.0.saturating_sub(kept.0)));
+    let beyond = records.decisions.len().saturating_sub(kept.decisions_max);
+    let over = before(kept.decisions).take(DECISIONS_FORGOTTEN_MAX).count();
+    let going = over.max(beyond.min(DECISIONS_FORGOTTEN_MAX));
+    for id in before(kept.decisions_least.min(kept.decisions)).take(going) {
         draft.forget(RecordKey::Decision(*id));
     }
     let beyond = records.ended().len().saturating_sub(kept.ended_max);
@@ -105,7 +114,9 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
 #[must_use]
 pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime> {
     let Kept { decisions, ended, within, ended_max, goals_max, least, .. } = policy.kept;
-    let decided = records.first_decided().map(|at| at + decisions);
+    let many = records.decisions.len() > policy.kept.decisions_max;
+    let decided = if many { policy.kept.decisions_least.min(decisions) } else { decisions };
+    let decided = records.first_decided().map(|at| at + decided);
     let many = records.ended().len() > ended_max;
     let over = if many { least.min(ended) } else { ended };
     let ended = records.ended().next().map(|(since, _)| since + over);

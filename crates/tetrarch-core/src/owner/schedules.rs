@@ -4,11 +4,13 @@
 
 use serde_json::{Value, json};
 
+use crate::duration;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProjectName, RequestId, ScheduleId};
 use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{
-    FIRED_BYTES_MAX, FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, TEXT_BYTES_MAX,
+    FIRED_BYTES_MAX, FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULE_PLAN_BYTES_PER_SECOND,
+    SCHEDULES_MAX, SCHEDULES_OWN_MAX, TEXT_BYTES_MAX,
 };
 use crate::mail::{MailBody, OpReply};
 use crate::plan::schema::{self, PlanFile};
@@ -16,7 +18,7 @@ use crate::request::Request;
 use crate::request::schedules::ScheduleOp;
 use crate::schedule::{Deed, Rhythm, Schedule};
 use crate::step::Draft;
-use crate::time::BusTime;
+use crate::time::{BusTime, Millis};
 
 use super::goals::fits;
 use super::work::Answer;
@@ -85,6 +87,12 @@ fn create(
         let detail = format!("the limit of {SCHEDULES_MAX} schedules is reached; delete one first");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
+    let own = draft.base().schedules.values().filter(|schedule| schedule.owner == *from).count();
+    if own >= SCHEDULES_OWN_MAX {
+        let detail =
+            format!("{from} has {SCHEDULES_OWN_MAX} schedules, the limit; delete one first");
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
     if draft.base().schedules.contains_key(&id) {
         let detail = format!("schedule {id} already exists; use another requestId");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
@@ -93,6 +101,7 @@ fn create(
         Deed::Goal { project, plan } => {
             may_give(draft, from, project)?;
             fits("plan", plan, SCHEDULE_PLAN_BYTES_MAX)?;
+            paced(rhythm, plan)?;
             profiles::suffice(draft, project, &read_plan(plan)?)?;
         }
         Deed::Mail { to, text } => {
@@ -186,6 +195,22 @@ fn delete(draft: &mut Draft<'_>, from: &Principal, id: ScheduleId) -> Result<(),
     draft.event(EventKind::ScheduleDeleted, RULE, reason);
     draft.forget(RecordKey::Schedule(id));
     Ok(())
+}
+
+/// Each firing of an interval writes the plan down again, so a large plan has a longer interval.
+fn paced(rhythm: &Rhythm, plan: &str) -> Result<(), Refusal> {
+    let Rhythm::Every(every) = rhythm else { return Ok(()) };
+    let bytes = u64::try_from(plan.len()).unwrap_or(u64::MAX);
+    let least = Millis::from_secs(bytes.div_ceil(SCHEDULE_PLAN_BYTES_PER_SECOND));
+    if *every >= least {
+        return Ok(());
+    }
+    let detail = format!(
+        "every: {} is too often for a plan of {bytes} bytes; at least {}",
+        duration::print(*every),
+        duration::print(least)
+    );
+    Err(Refusal::new(ErrorCode::InvalidRequest, detail))
 }
 
 /// Begins what is due, as much as one decision has room for; the rest is due at the next tick. While

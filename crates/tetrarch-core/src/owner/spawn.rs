@@ -52,7 +52,7 @@ pub(super) fn spawn(
     let mut planned = Planned::new(draft, wanted.epic);
     for (index, wish) in wanted.subagents.iter().enumerate() {
         let target = planned.target(draft, wanted, wish, &parent).and_then(|(node, profile)| {
-            place(draft, request, (wish, index), &profile).map(|()| (node, profile))
+            place(draft, request, &parent, (wish, index), &profile).map(|()| (node, profile))
         });
         match target {
             Ok((node, profile)) => targets.push(Target { index, wish, node, profile }),
@@ -164,14 +164,14 @@ fn check(draft: &Draft<'_>, request: &Request, wanted: &SpawnRequest) -> Result<
 fn place(
     draft: &Draft<'_>,
     request: &Request,
+    parent: &Agent,
     (wish, index): (&SubagentWish, usize),
     profile: &Profile,
 ) -> Result<(), Refused> {
     if request.sender.via.is_none() {
         return Ok(());
     }
-    let sender = request.sender.from.agent().and_then(|id| draft.agent(id));
-    let own = sender.and_then(|agent| draft.run(agent.work.as_ref()?.run));
+    let own = parent.work.as_ref().and_then(|work| draft.run(work.run));
     brief::place(wish, index, profile, own).map_err(|detail| (DenialReason::InvalidRequest, detail))
 }
 

@@ -96,6 +96,22 @@ pub struct Proposal {
     pub since: BusTime,
 }
 
+impl Proposal {
+    /// What it defines, each node with the tools that it is to have: whoever approves sees them.
+    #[must_use]
+    pub fn defines(&self) -> String {
+        let shown = self.edit.puts.iter().map(|node| {
+            let tools: Vec<&str> = node.tools.names().collect();
+            if tools.is_empty() {
+                node.id.to_string()
+            } else {
+                format!("{} ({})", node.id, tools.join(", "))
+            }
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Why somebody should look at a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewAsk {

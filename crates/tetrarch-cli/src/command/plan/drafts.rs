@@ -99,7 +99,6 @@ pub(super) async fn list(
 }
 
 fn row(snapshot: &StateSnapshot, draft: &Proposal) -> Result<TableRow, CliError> {
-    let puts: Vec<String> = draft.edit.puts.iter().map(|node| node.id.to_string()).collect();
     let removes: Vec<String> = draft.edit.removes.iter().map(ToString::to_string).collect();
     Ok(TableRow {
         cells: vec![
@@ -108,7 +107,7 @@ fn row(snapshot: &StateSnapshot, draft: &Proposal) -> Result<TableRow, CliError>
             age(now(), draft.created).into(),
             draft.author.to_string().into(),
             draft.base_version.to_string().into(),
-            puts.join(" ").into(),
+            draft.defines().into(),
             removes.join(" ").into(),
             draft.reason.as_str().into(),
             draft.notes.as_str().into(),

@@ -8,7 +8,7 @@ use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{DRAFT_BYTES_MAX, DRAFTS_KEPT_MAX, DRAFTS_OPEN_MAX, TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
 use crate::plan::PlanReason;
-use crate::plan::change::{self, Edit};
+use crate::plan::change::{self, Edit, Present};
 use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal, ReviewAsk, may_decide};
 use crate::plan::tidying::Tidying;
 use crate::request::planning::Wanted;
@@ -33,6 +33,7 @@ pub(super) fn keep<C>(
         return Err(Refusal::new(ErrorCode::InvalidPlan, detail).at_version(present.version));
     }
     possible(desk.draft, epic, &changed, present.version)?;
+    narrow(desk, &present, &edit)?;
     let size: usize = edit.puts.iter().map(weight::node).sum();
     if size > DRAFT_BYTES_MAX {
         let detail = format!(
@@ -80,6 +81,22 @@ pub(super) fn keep<C>(
         data: Some(format!("{{\"draft\":\"{id}\"}}")),
         ..desk.reply.clone()
     })
+}
+
+/// An agent with work of its own proposes no tools that it does not have: whoever approves reads its reason.
+fn narrow(desk: &Desk<'_, '_>, present: &Present<'_>, edit: &Edit) -> Result<(), Refusal> {
+    let author = desk.request.sender.from.agent().and_then(|id| desk.draft.agent(id));
+    let Some(author) = author.filter(|author| author.work.is_some()) else { return Ok(()) };
+    for node in &edit.puts {
+        let same = present.nodes.get(&node.id).is_some_and(|before| before.tools == node.tools);
+        let beyond = node.tools.not_in(&author.tools);
+        if !same && !beyond.is_empty() {
+            let (id, tools) = (node.id, beyond.join(", "));
+            let detail = format!("{id}: the tools {tools} are beyond those of {}", author.id);
+            return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+        }
+    }
+    Ok(())
 }
 
 /// Keeps what the overseer proposes by itself, and asks the goal's owner to look. Not when there are too many

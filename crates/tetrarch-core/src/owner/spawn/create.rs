@@ -147,7 +147,11 @@ fn assign(
     let state = draft.node_state(work.epic, work.node);
     let purpose = state.map_or(Purpose::Execute, |state| state.purpose);
     let attempt = state.map_or(0, |state| state.attempts) + u32::from(purpose == Purpose::Execute);
-    let brief = brief::expand(draft, target.wish, work.epic, &target.node, &target.profile, grant);
+    let parent = draft.agent(id).and_then(|agent| draft.agent(agent.parent.as_ref()?));
+    let above =
+        parent.and_then(|parent| draft.run(parent.work.as_ref()?.run)).map(|run| &run.brief);
+    let Target { wish, node, profile, .. } = target;
+    let brief = brief::expand(draft, wish, (work.epic, node), profile, grant, above);
     draft.put(Record::Assignment(Box::new(Assignment {
         id: work.assignment,
         epic: work.epic,

@@ -14,6 +14,8 @@ use crate::time::{BusTime, Millis};
 const WITHIN: Millis = Millis(500);
 const KEPT: Kept = Kept {
     decisions: Millis(50_000),
+    decisions_max: 10,
+    decisions_least: Millis(2_000),
     ended: Millis(10_000),
     goals: Millis(100_000),
     within: WITHIN,
@@ -38,6 +40,26 @@ fn done() -> (Fleet, EpicId, AgentId) {
 fn tick_at(fleet: &mut Fleet, at: BusTime) -> Entry {
     fleet.now = at;
     fleet.one(Input::Tick)
+}
+
+#[test]
+fn decisions_beyond_their_number_are_forgotten_after_the_least_time() {
+    let mut fleet = Fleet::ready();
+    fleet.policy.kept = KEPT;
+    for _ in 0..30 {
+        fleet.op(&human(), Op::ProjectRetire { project: "none".parse().unwrap() });
+    }
+    let (many, last) = (fleet.records.decisions.len(), fleet.now);
+    assert!(many >= 30);
+    let late = forgetting_is_late(&fleet.records, &fleet.policy).unwrap();
+    assert_eq!(late, fleet.records.first_decided().unwrap() + KEPT.decisions_least + WITHIN);
+    tick_at(&mut fleet, BusTime(last.0 + KEPT.decisions_least.0 + 1));
+    assert_eq!(fleet.records.decisions.len(), KEPT.decisions_max);
+    let first = fleet.records.first_decided().unwrap();
+    tick_at(&mut fleet, BusTime(first.0 + KEPT.decisions.0));
+    assert_eq!(fleet.records.decisions.len(), KEPT.decisions_max, "they have their time");
+    tick_at(&mut fleet, BusTime(last.0 + KEPT.decisions.0 + 1));
+    assert!(fleet.records.decisions.is_empty());
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Where the child of an agent that a host runs may work.
 
-use super::fleet::{Fleet, request, tasks, wish};
-use crate::id::{RunId, Ulid};
-use crate::request::{BriefWish, TaskWish};
+use serde_json::json;
+
+use super::fleet::{Fleet, plan_of, po, request, task, tasks, wish};
+use crate::brief::Worktree;
+use crate::id::{AgentId, EpicId, RunId, Ulid};
+use crate::mail::SpawnAnswer;
+use crate::request::{BriefWish, SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
 
 #[test]
@@ -25,22 +29,89 @@ fn hosted_child_works_only_where_its_profile_or_parent_does() {
         ("", true),
     ];
     for (workspace, taken) in places {
-        let mut wanted = wish(Role::Worker);
-        wanted.budget.turns = Some(1);
-        let brief = BriefWish {
-            goal: "do it".to_owned(),
-            key_facts: Vec::new(),
-            output_schema: None,
-            success_criteria: vec!["it holds".to_owned()],
-            definition_of_done: String::new(),
-            workspace: workspace.to_owned(),
-            scope_paths: Vec::new(),
-            turn_timeout: None,
-            worktree: None,
-        };
-        wanted.task = TaskWish::Brief(brief);
-        let answer = fleet.spawn(&parent, request(epic, "-", vec![wanted]));
+        let brief = BriefWish { workspace: workspace.to_owned(), ..brief() };
+        let answer = fleet.spawn(&parent, request(epic, "-", vec![wanting(brief)]));
         let refused = answer.denied.iter().any(|it| it.detail.contains("brief.workspace"));
         assert_eq!(!refused, taken, "{workspace}: {answer:?}");
+    }
+}
+
+fn brief() -> BriefWish {
+    BriefWish {
+        goal: "do it".to_owned(),
+        key_facts: Vec::new(),
+        output_schema: None,
+        success_criteria: vec!["it holds".to_owned()],
+        definition_of_done: String::new(),
+        workspace: String::new(),
+        scope_paths: Vec::new(),
+        turn_timeout: None,
+        worktree: None,
+    }
+}
+
+fn wanting(brief: BriefWish) -> SubagentWish {
+    let mut wanted = wish(Role::Worker);
+    wanted.budget.turns = Some(1);
+    wanted.task = TaskWish::Brief(brief);
+    wanted
+}
+
+/// A specialist in its own worktree of `/srv/code`, held to `src/`.
+fn kept_apart() -> (Fleet, EpicId, AgentId) {
+    let fields = json!({"role": "specialist", "domain": "code", "profile": "apart", "scope_paths": ["src/**"]});
+    let mut plan = plan_of(&[task("T1.1", fields)]);
+    plan["profiles"]["apart"] =
+        json!({"argv": ["work"], "workspace": "/srv/code", "worktree": "isolated"});
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    (fleet, epic, specialist)
+}
+
+/// What the specialist asks for, sent by its orchestrator.
+fn sponsored(fleet: &mut Fleet, epic: EpicId, by: &AgentId, brief: BriefWish) -> SpawnAnswer {
+    let there = brief.workspace == "/srv/code";
+    let mut wanted = wanting(brief);
+    // In the parent's own place its worktree holds whatever the profile is.
+    let named = if there { None } else { Some("apart".parse().unwrap()) };
+    wanted.profile = named;
+    let parent = Some(by.clone());
+    fleet.spawn(&po(), SpawnRequest { parent, ..request(epic, "-", vec![wanted]) })
+}
+
+#[test]
+fn childs_worktree_is_as_strict_as_its_parents_in_the_same_place() {
+    let (mut fleet, epic, specialist) = kept_apart();
+    let shared = BriefWish { worktree: Some(Worktree::None), ..brief() };
+    let there = BriefWish { workspace: "/srv/code".to_owned(), ..shared.clone() };
+    let elsewhere = BriefWish { workspace: "shared".to_owned(), ..shared.clone() };
+    for brief in [there, shared, elsewhere] {
+        let answer = sponsored(&mut fleet, epic, &specialist, brief);
+        let child = &answer.spawned.first().unwrap_or_else(|| panic!("{answer:?}")).agent;
+        let given = &fleet.records.runs[&fleet.run_of(child)].brief;
+        assert_eq!(given.worktree, Worktree::Isolated, "{}", given.workspace);
+        assert_eq!(given.scope_paths, ["src/**"], "the parent's");
+    }
+}
+
+#[test]
+fn childs_scope_lies_within_its_parents() {
+    let (mut fleet, epic, specialist) = kept_apart();
+    for (scope, taken) in [
+        ("src/**", true),
+        ("src/a/*.rs", true),
+        ("src", false),
+        ("srcs/a", false),
+        ("**", false),
+        ("src/../auth.py", false),
+    ] {
+        let brief = BriefWish { scope_paths: vec![scope.to_owned()], ..brief() };
+        let answer = sponsored(&mut fleet, epic, &specialist, brief);
+        let refused = answer.denied.iter().any(|it| it.detail.contains("brief.scope_paths"));
+        assert_eq!(
+            (refused, answer.spawned.len()),
+            (!taken, usize::from(taken)),
+            "{scope}: {answer:?}"
+        );
     }
 }

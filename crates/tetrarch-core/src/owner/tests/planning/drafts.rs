@@ -109,6 +109,18 @@ fn draft_with_an_outdated_base_stays_open() {
 }
 
 #[test]
+fn draft_of_a_worker_has_no_tools_beyond_its_own() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
+    let wide = || proposing(epic, json!({"tools": ["network"]}));
+    fleet.refuses(&worker, wide(), ErrorCode::Unauthorized);
+    let (_, id) = fleet.proposes(&Principal::Agent(po()), wide());
+    assert_eq!(fleet.draft(epic, id).defines(), "T1.3 (network)", "as whoever approves sees it");
+    let (_, id) = fleet.proposes(&worker, proposing(epic, json!({})));
+    assert_eq!(fleet.draft(epic, id).defines(), "T1.3");
+}
+
+#[test]
 fn people_and_owner_decide_and_the_author_may_withdraw() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(2));
     let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
