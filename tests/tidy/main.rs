@@ -13,6 +13,7 @@ mod offence;
 mod purity;
 mod repository;
 mod secrets;
+mod seeds;
 mod source;
 mod subjects;
 mod wording;
