@@ -8,7 +8,10 @@ use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal, ProjectName, RequestId, ScheduleId};
 use crate::ledger::{Entry, EventKind};
-use crate::limits::{FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULE_PLAN_BYTES_PER_SECOND, SCHEDULES_MAX,
+    SCHEDULES_OWN_MAX, TEXT_BYTES_MAX,
+};
 use crate::mail::{Mail, MailBody, OpReply};
 use crate::owner::{Input, decide, next_deadline};
 use crate::plan::schema;
@@ -316,15 +319,37 @@ fn schedules_are_bounded() {
     let mut fleet = Fleet::ready();
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), mail(human(), "look"));
     let one = fleet.records.schedules[&id].clone();
-    let fill = |fleet: &mut Fleet, count: usize| {
-        for n in 1..count {
-            let id = ScheduleId(crate::id::Ulid(n as u128));
-            let more = crate::schedule::Schedule { id, ..one.clone() };
+    let fill = |fleet: &mut Fleet, owner: Principal, numbers: std::ops::Range<usize>| {
+        for n in numbers {
+            let (id, owner) = (ScheduleId(crate::id::Ulid(n as u128)), owner.clone());
+            let more = crate::schedule::Schedule { id, owner, ..one.clone() };
             fleet.records.put(crate::ledger::Record::Schedule(Box::new(more)));
         }
     };
-    fill(&mut fleet, SCHEDULES_MAX - 1);
-    let mut another = || create(&mut fleet, &human(), Rhythm::Every(MINUTE), mail(human(), "a"));
-    assert_eq!(another().error, None);
-    assert_eq!(another().error, Some(ErrorCode::Conflict));
+    let another = |fleet: &mut Fleet| {
+        create(fleet, &human(), Rhythm::Every(MINUTE), mail(human(), "a")).error
+    };
+    fill(&mut fleet, human(), 1..SCHEDULES_OWN_MAX - 1);
+    assert_eq!(another(&mut fleet), None);
+    assert_eq!(another(&mut fleet), Some(ErrorCode::Conflict), "as many as one may have");
+    let mut fleet = Fleet::ready();
+    fill(&mut fleet, "human:eve".parse().unwrap(), 0..SCHEDULES_MAX - 1);
+    assert_eq!(another(&mut fleet), None);
+    assert_eq!(another(&mut fleet), Some(ErrorCode::Conflict), "as many as there may be");
+}
+
+#[test]
+fn large_plan_has_a_longer_interval() {
+    let mut fleet = Fleet::ready();
+    let plan = goal(&tasks(1));
+    let Deed::Goal { plan: text, .. } = &plan else { panic!("{plan:?}") };
+    let least = text.len().div_ceil(SCHEDULE_PLAN_BYTES_PER_SECOND as usize) as u64;
+    let said = create(&mut fleet, &human(), Rhythm::Every(Millis::from_secs(least)), plan.clone());
+    assert_eq!(said.error, None, "{said:?}");
+    let mut more = plan;
+    if let Deed::Goal { plan, .. } = &mut more {
+        plan.push_str(&" ".repeat(SCHEDULE_PLAN_BYTES_PER_SECOND as usize));
+    }
+    let said = create(&mut fleet, &human(), Rhythm::Every(Millis::from_secs(least)), more);
+    assert!(said.detail.contains("too often"), "{said:?}");
 }
