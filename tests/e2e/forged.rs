@@ -2,6 +2,7 @@
 //! fleet goes on, and `doctor --check-ledger` names what is wrong with its place on the ledger.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tetrarch_bus::creds::CredentialHolder;
@@ -19,6 +20,7 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_tests::{Fleet, Ledger, empty_entry, wait};
 
 use crate::failover::owner_of;
+use crate::gate::{Repository, change, work};
 use crate::storm::run_to_its_end;
 
 async fn put(bus: &Bus, subject: &str, payload: impl Into<Vec<u8>>) -> u64 {
@@ -248,6 +250,33 @@ async fn host_impersonating_another_is_not_heard() {
     let orchestrator =
         agents.as_array().unwrap().iter().find(|agent| agent["id"] == "PO-demo").unwrap();
     assert_ne!(orchestrator["liveness"], "terminated", "{orchestrator}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn merge_order_of_a_person_is_set_aside() {
+    let fleet = Fleet::up();
+    let repository = Repository::new(&fleet);
+    work(&fleet, &repository.0, &[("echo four >> a", json!({}))]);
+    let change = change(&fleet, "T1.1");
+    let person = fleet.bus(&CredentialHolder::Human(HumanName::new("bob").unwrap())).await;
+    let order = json!({"topic": "apply", "kind": "control", "body": {
+        "change": change["id"], "run": change["run"], "digest": change["digest"],
+        "action": change["made"]["action"], "branch": change["made"]["branch"],
+        "message": "Approved-by: human:ada", "atUnixMs": "1", "hostEpoch": "1",
+    }});
+    put(&person, "ctl.HO@h1.human:bob", order.to_string()).await;
+    let control = fleet.control().await;
+    let mut retry = Retry::new(Duration::from_millis(5), Duration::from_millis(50), None);
+    let letter = loop {
+        let letters = control.next_by_subject_batch(DEAD, "dead.MAIL", 1, 10).await.unwrap();
+        if let Some(letter) = letters.into_iter().next() {
+            break letter;
+        }
+        retry.pause().await;
+    };
+    assert_eq!(letter.header(REASON), Some("apply is an order of GO alone"));
+    assert_eq!(crate::gate::change(&fleet, "T1.1")["status"], "proposed");
+    assert_eq!(repository.read("a"), "one\ntwo\nthree\n");
 }
 
 fn agent_epoch(fleet: &Fleet, name: &str) -> Value {
