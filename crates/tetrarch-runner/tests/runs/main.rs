@@ -16,6 +16,8 @@ mod escapes;
 #[cfg(test)]
 mod expected;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod protocol;
