@@ -18,6 +18,8 @@ mod expected;
 #[cfg(test)]
 mod links;
 #[cfg(test)]
+mod merging;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod protocol;
