@@ -18,7 +18,7 @@ pub struct Containment {
     /// `network:HOST:PORT`. They are tools, so that a child never reaches whom its parent does not (spec 03).
     pub network: bool,
     /// What every run may write besides its working directory and the directory for temporary
-    /// files (`host.writable`). What is not there is left out.
+    /// files (`host.writable`). What is not there is left out, and what is a link after [`Self::settled`].
     pub writable: Vec<PathBuf>,
     /// What no run may read, its own directories aside: where the host keeps its credentials.
     pub hidden: Vec<PathBuf>,
@@ -75,9 +75,15 @@ impl Containment {
         ))
     }
 
+    /// The same with the places as they are before any program has run, which may put links there.
+    pub(crate) fn settled(mut self) -> Self {
+        self.writable.iter_mut().for_each(|place| *place = real(place));
+        self
+    }
+
     /// The bounds of a run whose tools allow this network, in this directory; `temporary` is where programs put
     /// what they throw away, `places` is what else is the run's. The directory and these places are without links, as
-    /// they were looked at; the others are resolved here.
+    /// they were looked at; the directory for temporary files is resolved here.
     pub(crate) fn sandbox(
         &self,
         network: Network,
@@ -87,7 +93,7 @@ impl Containment {
     ) -> SandboxPolicy {
         let mut writable = vec![dir.to_owned(), real(&temporary)];
         writable.extend(places);
-        writable.extend(self.writable.iter().map(|place| real(place)));
+        writable.extend(self.writable.iter().cloned());
         let network = if self.network { Network::Open } else { network };
         let (required, hidden) = (self.required, self.hidden.clone());
         SandboxPolicy { required, network, writable, readable: Vec::new(), hidden }

@@ -11,6 +11,7 @@ use tetrarch_core::id::RunId;
 use tokio::runtime::Handle;
 
 use crate::containment::{exposed, real};
+use crate::links::{NotStraight, straight};
 
 /// Where homes lie, below the directory of runs.
 pub(crate) const HOMES: &str = ".homes";
@@ -36,6 +37,9 @@ pub(crate) enum RunDirectoriesError {
         "profile `{profile}` has {path} in `writable`, but the host keeps credentials in {hidden}; use another directory"
     )]
     Hidden { profile: String, path: PathBuf, hidden: PathBuf },
+    /// What the profile gives leads over a link.
+    #[error("profile `{profile}` has {path} in `writable`: {cause}")]
+    Linked { profile: String, path: PathBuf, cause: NotStraight },
     /// What the profile gives cannot be made.
     #[error(
         "cannot create {path}, which profile `{profile}` has in `writable`: {cause}; create it for the host's user, or remove it from the profile"
@@ -156,7 +160,7 @@ fn given(
     let give = |text: &String| {
         let profile = runner.profile.to_string();
         let path = match (text.strip_prefix("~/"), user) {
-            (Some(below), Some(user)) => user.join(below),
+            (Some(below), Some(user)) => real(user).join(below),
             (Some(_), None) | (None, _) => PathBuf::from(text),
         };
         let failed = |cause| RunDirectoriesError::Given {
@@ -164,20 +168,26 @@ fn given(
             path: path.clone(),
             cause,
         };
-        // Before it is made, and as it really is.
-        if let Some(hidden) = exposed(hidden, &path) {
-            return Err(RunDirectoriesError::Hidden { profile, path, hidden: hidden.clone() });
-        }
-        if !path.exists() {
-            fs::create_dir_all(&path).map_err(failed)?;
-        }
-        let real = path.canonicalize().map_err(failed)?;
-        match exposed(hidden, &real) {
+        let kept = |place: &Path| match exposed(hidden, place).cloned() {
             Some(hidden) => {
-                Err(RunDirectoriesError::Hidden { profile, path, hidden: hidden.clone() })
+                let (profile, path) = (profile.clone(), path.clone());
+                Err(RunDirectoriesError::Hidden { profile, path, hidden })
             }
-            None => Ok(real),
+            None => Ok(()),
+        };
+        // Before it is made, and as it really is.
+        kept(&real(&path))?;
+        let place = straight(&path).map_err(|cause| RunDirectoriesError::Linked {
+            profile: profile.clone(),
+            path: path.clone(),
+            cause,
+        })?;
+        kept(&place)?;
+        // Rights are given over no link, so what it becomes after this look gives none.
+        if !place.exists() {
+            fs::create_dir_all(&place).map_err(failed)?;
         }
+        Ok(place)
     };
     runner.writable.iter().map(give).collect()
 }

@@ -20,6 +20,7 @@ mod headcount;
 mod isolation;
 mod launcher;
 mod lines;
+mod links;
 mod mark;
 mod pace;
 mod procfs;

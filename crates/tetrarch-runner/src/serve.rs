@@ -100,7 +100,8 @@ impl RunnerContext {
             .unwrap_or_else(|_| config.workspace_dir.clone());
         directories::clear(&workspace_dir);
         let (dir, max) = (config.worktrees_dir, config.worktrees_max);
-        let worktrees = Worktrees::new(dir, max, &config.life, config.containment.clone());
+        let containment = config.containment.settled();
+        let worktrees = Worktrees::new(dir, max, &config.life, containment.clone());
         Self {
             worktrees,
             life: config.life,
@@ -108,7 +109,7 @@ impl RunnerContext {
             output_limit: config.output_limit,
             turn_timeout: config.turn_timeout,
             artifact_max: config.artifact_max,
-            containment: config.containment,
+            containment,
             prices: config.prices,
             subreaper,
             cgroups: cgroups.map_err(|cause| cause.to_string()),

@@ -1,11 +1,14 @@
 //! Merges a change that was approved: looked at again, merged without any files, and only then the
 //! branch is moved, from the very commit that the merge was made on. Where the branch is checked out,
 //! its files follow when they are clean. Ordered again, it finds what is done.
+//!
+//! What is merged is the difference that was approved, on the commit that it was compared with: a program commits with
+//! any parents, and git would take from them what nobody was shown.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tetrarch_core::change::{ApplyOrder, ApplyOutcome};
+use tetrarch_core::change::{Action, ApplyOrder, ApplyOutcome};
 
 use super::git::{Git, GitError, refused};
 use super::keeping::{Difference, diff, difference};
@@ -38,7 +41,8 @@ impl Worktrees {
         let cleared = async {
             let head = self.commit_all(&place, "Left after its change was applied").await?;
             let git = self.git(place.common());
-            if git.is_before(&head, &place.about.target).await? {
+            let merged = head == order.action.head;
+            if merged || git.is_before(&head, &place.about.target).await? {
                 self.discard(&place).await?;
             }
             Ok::<_, GitError>(())
@@ -58,15 +62,18 @@ impl Worktrees {
         }
         let git = self.git(common);
         let landing = self.dir.join(format!("{}.landing", order.change));
+        let shown = match git.commit(&action.head).await? {
+            Some(_) => Some(shown(&git, order).await?),
+            None => None,
+        };
         for round in 0..ROUNDS {
             let Some(old) = git.commit(&action.target).await? else {
                 return Ok(not_that(&format!("branch {} was not found", action.target)));
             };
-            if git.commit(&action.head).await?.is_some()
-                && git.is_before(&action.head, &old).await?
+            if let Some(shown) = &shown
+                && let Some(commit) = merged_by(&git, [&action.head, shown], &old).await?
             {
                 unlock(&landing);
-                let commit = merged_by(&git, &action.head, &old).await?;
                 return Ok(ApplyOutcome::Applied { commit });
             }
             if round == 0
@@ -74,12 +81,12 @@ impl Worktrees {
             {
                 return Ok(not_that(&why));
             }
-            let new = match merge_commit(&git, order, &old).await? {
+            let Some(shown) = &shown else {
+                return Ok(not_that(&format!("commit {} was not found", action.head)));
+            };
+            let new = match merge_commit(&git, order, shown, &old).await? {
                 Ok(new) => new,
-                Err(files) => {
-                    let reason = format!("{} has conflicting changes since", action.target);
-                    return Ok(conflicted(files, reason));
-                }
+                Err(outcome) => return Ok(outcome),
             };
             if let Err(outcome) = self.land(&git, &action.target, &landing, &old, &new).await? {
                 return Ok(outcome);
@@ -191,35 +198,86 @@ fn not_that(reason: &str) -> ApplyOutcome {
     ApplyOutcome::Refused { reason: reason.to_owned() }
 }
 
-/// The commit of the merge, or the files that both sides changed. Made again it is the same commit.
+/// What was approved as a commit: the files as they are to be, on the commit that they were compared with. Made again
+/// it is the same commit.
+async fn shown(git: &Git, order: &ApplyOrder) -> Result<String, GitError> {
+    let tree = format!("{}^{{tree}}", order.action.head);
+    let commit = ["commit-tree", &tree, "-p", &order.action.base, "-m", &order.message];
+    dated(git, order).line(&commit).await
+}
+
+/// Git that commits when the change was approved.
+fn dated(git: &Git, order: &ApplyOrder) -> Git {
+    let at = format!("{} +0000", order.at.0 / 1000);
+    git.clone().with("GIT_AUTHOR_DATE", &at).with("GIT_COMMITTER_DATE", &at)
+}
+
+/// The commit of the merge, or why there is none. Made again it is the same commit.
 async fn merge_commit(
     git: &Git,
     order: &ApplyOrder,
+    shown: &str,
     old: &str,
-) -> Result<Result<String, Vec<String>>, GitError> {
-    let head = &order.action.head;
-    let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", old, head];
+) -> Result<Result<String, ApplyOutcome>, GitError> {
+    let action = &order.action;
+    if !git.is_before(&action.base, old).await? {
+        let (base, target) = (&action.base, &action.target);
+        return Ok(Err(not_that(&format!("{target} no longer has {base}, which it was made on"))));
+    }
+    let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", old, shown];
     let said = git.says(&args).await?;
     let mut parts = said.out.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let tree = parts.next().unwrap_or_default().into_owned();
     match said.code {
         0 => {}
-        1 => return Ok(Err(parts.filter(|it| !it.is_empty()).map(Into::into).collect())),
+        1 => {
+            let files = parts.filter(|it| !it.is_empty()).map(Into::into).collect();
+            let reason = format!("{} has conflicting changes since", action.target);
+            return Ok(Err(conflicted(files, reason)));
+        }
         _ => return Err(refused(&args, &said)),
     }
-    let at = format!("{} +0000", order.at.0 / 1000);
-    let dated = git.clone().with("GIT_AUTHOR_DATE", &at).with("GIT_COMMITTER_DATE", &at);
-    let commit = ["commit-tree", &tree, "-p", old, "-p", head, "-m", &order.message];
-    dated.line(&commit).await.map(Ok)
+    let mut others = difference(git, old, &tree).await?.files;
+    others.retain(|file| !action.files.contains(file));
+    if !others.is_empty() {
+        // Git follows files that were renamed meanwhile.
+        let reason = "merging it would change files that were not shown".to_owned();
+        return Ok(Err(conflicted(others, reason)));
+    }
+    let head = &action.head;
+    let (side, message) = if says_no_more(git, order, old).await? {
+        (head.as_str(), order.message.clone())
+    } else {
+        (shown, format!("{}\nTetrarch-Head: {head}\n", order.message.trim_end()))
+    };
+    let commit = ["commit-tree", &tree, "-p", old, "-p", side, "-m", &message];
+    dated(git, order).line(&commit).await.map(Ok)
 }
 
-/// The commit by which something came into a branch; the branch's last one when that was no merge.
-async fn merged_by(git: &Git, head: &str, tip: &str) -> Result<String, GitError> {
-    let merges =
-        git.line(&["rev-list", "--merges", "--parents", &format!("{head}..{tip}")]).await?;
-    let of = |line: &&str| line.split(' ').skip(2).any(|parent| parent == head);
-    let found = merges.lines().find(of).and_then(|line| line.split(' ').next());
-    Ok(found.unwrap_or(tip).to_owned())
+/// Whether a change's own commits may become part of a branch: they begin where it was compared, and none is the last
+/// one of another branch, whose work would count as merged.
+async fn says_no_more(git: &Git, order: &ApplyOrder, old: &str) -> Result<bool, GitError> {
+    let Action { base, head, .. } = &order.action;
+    let bases = git.maybe(&["merge-base", "--all", old, head]).await?;
+    let (merged, begun) = (format!("--merged={head}"), format!("--no-merged={base}"));
+    let tips = ["for-each-ref", "--format=%(objectname)", &merged, &begun, "refs/heads/"];
+    let tips = git.line(&tips).await?;
+    Ok(bases.as_ref() == Some(base) && tips.lines().all(|tip| tip == head))
+}
+
+/// The commit by which one of these came into a branch, the branch's last one when that was no merge; none while none
+/// of them is in it.
+async fn merged_by(git: &Git, sides: [&str; 2], branch: &str) -> Result<Option<String>, GitError> {
+    for side in sides {
+        if git.is_before(side, branch).await? {
+            let since = format!("{side}..{branch}");
+            let merges = git.line(&["rev-list", "--merges", "--parents", &since]).await?;
+            let of = |line: &&str| line.split(' ').skip(2).any(|parent| parent == side);
+            let found = merges.lines().find(of).and_then(|line| line.split(' ').next());
+            return Ok(Some(found.unwrap_or(branch).to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// The worktree in which a branch is checked out.

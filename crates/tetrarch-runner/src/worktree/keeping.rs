@@ -15,13 +15,14 @@ use super::git::{Git, GitError};
 use super::{WorktreeLocation, Worktrees, on_disk, removed, unlock};
 
 /// How a diff is written: the same whatever a repository or its files' attributes say.
-const DIFF: [&str; 13] = [
+const DIFF: [&str; 14] = [
     "diff-tree",
     "-r",
     "--patch",
     "--text",
     "--full-index",
     "--no-renames",
+    ALL_SUBMODULES,
     "--no-ext-diff",
     "--no-textconv",
     "--no-color",
@@ -30,6 +31,9 @@ const DIFF: [&str; 13] = [
     "--src-prefix=a/",
     "--dst-prefix=b/",
 ];
+
+/// Also what `.gitmodules` says to ignore, which a program may have written.
+const ALL_SUBMODULES: &str = "--ignore-submodules=none";
 
 /// How an index begins an entry that is a commit of another repository.
 const GITLINK: &[u8] = b"160000 ";
@@ -43,7 +47,7 @@ pub(super) struct Difference {
 
 /// Every file that differs between two commits, with the lines that are new and gone.
 pub(super) async fn difference(git: &Git, base: &str, head: &str) -> Result<Difference, GitError> {
-    let counted = ["diff-tree", "-r", "-z", "--numstat", "--text", "--no-renames"];
+    let counted = ["diff-tree", "-r", "-z", "--numstat", "--text", "--no-renames", ALL_SUBMODULES];
     let out = git.bytes(&[&counted[..], &[base, head]].concat()).await?;
     let mut all = Difference { files: Vec::new(), additions: 0, deletions: 0 };
     for entry in out.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {

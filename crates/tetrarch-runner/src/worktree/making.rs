@@ -1,5 +1,6 @@
 //! Makes a run's worktree before its program starts, or finds that of the agent's earlier session.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use tetrarch_core::brief::Worktree;
@@ -7,6 +8,8 @@ use tetrarch_core::order::Start;
 
 use super::git::{Git, GitError};
 use super::{TREE, WorktreeLocation, WorktreeRecord, Worktrees, on_disk, places, removed, text};
+use crate::containment::real;
+use crate::links::straight;
 
 /// Why a run gets no worktree.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +55,7 @@ impl Worktrees {
     ) -> Result<Option<(WorktreeLocation, String)>, NoWorktree> {
         let workspace = match workspace(start, workspace_dir) {
             Some(workspace) if start.brief.worktree != Worktree::None => workspace,
-            // Whatever is wrong with a workspace is said where it is entered.
+            // Whatever is wrong with a workspace is said where it is entered, also that it leads over a link.
             Some(_) | None => return Ok(None),
         };
         let in_repository = workspace.ancestors().any(|dir| dir.join(".git").exists());
@@ -162,10 +165,18 @@ impl Worktrees {
         place.about.gitdir = Some(text(&gitdir)?.to_owned());
         self.furnish(&place, &gitdir).await?;
         let work = place.work();
-        std::fs::create_dir_all(&work).map_err(|cause| GitError::File { path: work, cause })?;
+        on_disk(&work, move |work| create_within(&tree, work)).await?;
         place.write()?;
         Ok(place)
     }
+}
+
+/// Makes a directory of a worktree, but not where a link of the repository leads out of it: whoever enters it says so.
+fn create_within(tree: &Path, dir: &Path) -> io::Result<()> {
+    let there = dir.ancestors().find(|it| it.symlink_metadata().is_ok()).unwrap_or(tree);
+    // What leads nowhere leads out, too.
+    let inside = there.canonicalize().is_ok_and(|it| it.starts_with(real(tree)));
+    if inside { std::fs::create_dir_all(dir) } else { Ok(()) }
 }
 
 /// The workspace that a brief names, when it names one that is there.
@@ -176,8 +187,7 @@ fn workspace(start: &Start, workspace_dir: &Path) -> Option<PathBuf> {
         let none = start.brief.worktree == Worktree::Isolated;
         return none.then(|| workspace_dir.join(start.run.to_string()));
     }
-    let path = workspace_dir.join(wanted);
-    Some(path.canonicalize().unwrap_or(path))
+    straight(&real(workspace_dir).join(wanted)).ok()
 }
 
 impl WorktreeLocation {

@@ -31,7 +31,12 @@ impl Worktrees {
         self.around(dir).is_some_and(|place| place.about.agent == agent.to_string())
     }
 
-    /// The worktree in which a directory is.
+    /// The files of the worktree in which a directory is by its name.
+    pub(crate) fn tree_around(&self, dir: &Path) -> Option<PathBuf> {
+        self.around(dir).map(|place| place.tree())
+    }
+
+    /// The worktree in which a directory is, as it is found without links.
     fn around(&self, dir: &Path) -> Option<WorktreeLocation> {
         let home = self.dir.canonicalize().unwrap_or_else(|_| self.dir.clone());
         let below = [&self.dir, &home].into_iter().find_map(|home| dir.strip_prefix(home).ok())?;
@@ -44,7 +49,7 @@ impl Worktrees {
     pub(crate) fn open_to(&self, dir: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         match self.around(dir) {
             Some(place) => {
-                let mut written = vec![real(&place.tree()), real(&place.own())];
+                let mut written = vec![place.tree(), place.own()];
                 written.retain(|it| it != dir);
                 (written, vec![place.common().to_owned()])
             }

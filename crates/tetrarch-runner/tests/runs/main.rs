@@ -16,6 +16,10 @@ mod escapes;
 #[cfg(test)]
 mod expected;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
+mod merging;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod protocol;

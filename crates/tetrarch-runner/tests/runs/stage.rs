@@ -210,6 +210,17 @@ impl Stage {
         error
     }
 
+    /// The error of a run that cannot start, whatever was noted before it.
+    pub(crate) async fn until_refused(&mut self) -> String {
+        loop {
+            let event = self.next().await.event;
+            assert!(!matches!(event, RunnerEvent::Started { .. }), "started: {event:?}");
+            if let RunnerEvent::SpawnFailed { error } = event {
+                return error;
+            }
+        }
+    }
+
     /// The directory of a run that has one of its own.
     pub(crate) fn dir_of(&self, run: RunId) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("work").join(run.to_string())

@@ -24,6 +24,7 @@ use crate::containment::{SandboxPolicy, exposed};
 use crate::directories::{HOME, HOMES, RunDirectories, RunDirectoriesError};
 use crate::headcount::Headcount;
 use crate::launcher::Launcher;
+use crate::links::{NotStraight, straight};
 use crate::mark::{HostLife, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
 use crate::proxy::Proxy;
 use crate::serve::RunnerContext;
@@ -67,6 +68,14 @@ pub(crate) enum LaunchError {
          work in a directory beside it, or keep the data directory elsewhere (--data-dir)"
     )]
     WorkspaceHidden { path: PathBuf, hidden: PathBuf },
+    /// The workspace leads over a link.
+    #[error("workspace {path}: {cause}")]
+    WorkspaceLinked { path: PathBuf, cause: NotStraight },
+    /// The workspace leads out of its worktree.
+    #[error(
+        "workspace {path} leads to {real}, which is outside of its worktree: a link in the repository gives no rights to what it leads to; name a directory of the repository, or remove the link from it"
+    )]
+    WorkspaceOutside { path: PathBuf, real: PathBuf },
     /// Containment is required and missing.
     #[error("isolation is required, but {cause}; fix this, or set host.isolation to \"best\"")]
     NotContained { cause: String },
@@ -257,12 +266,9 @@ fn spawn(
         }
     };
     let path = located(program, &environment, dir);
-    let mut command = launcher.command(&path, program, dir).map_err(failed)?;
+    let mut command = launcher.command(&path, program, dir, &environment).map_err(failed)?;
     command
         .args(arguments)
-        .current_dir(dir)
-        .env_clear()
-        .envs(&environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -305,7 +311,8 @@ fn located(program: &str, environment: &BTreeMap<OsString, OsString>, dir: &Path
 
 /// The directory a run works in, and whether it is the run's own, which is named after `named`. A relative
 /// workspace lies below the host's directory of runs and is created; an absolute one must be there, and be nothing
-/// that is hidden from programs.
+/// that is hidden from programs. Programs may have changed what is on the way to it, so no link is followed that they
+/// can have made, but within a worktree.
 pub(crate) async fn directory(
     context: &RunnerContext,
     start: &Start,
@@ -342,8 +349,8 @@ pub(crate) async fn directory(
     }
     match above {
         Some(above) => {
-            let below = real != above && real.starts_with(&above);
-            if !below || real.starts_with(above.join(HOMES)) {
+            let named = real != above && real == above.join(below);
+            if !named || real.starts_with(above.join(HOMES)) {
                 return Err(escapes());
             }
         }
@@ -352,6 +359,19 @@ pub(crate) async fn directory(
                 && !context.worktrees.is_of(&real, &start.agent)
             {
                 return Err(LaunchError::WorkspaceHidden { path, hidden: hidden.clone() });
+            }
+            match context.worktrees.tree_around(&wanted) {
+                Some(tree) if !real.starts_with(&tree) => {
+                    return Err(LaunchError::WorkspaceOutside { path, real });
+                }
+                Some(_) => {}
+                None => match straight(&path) {
+                    Ok(found) if found == real => {}
+                    Ok(_) => {
+                        return Err(failed(io::Error::other("it changed while it was looked at")));
+                    }
+                    Err(cause) => return Err(LaunchError::WorkspaceLinked { path, cause }),
+                },
             }
         }
     }
