@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::adapter;
 use crate::backend::AgentBackend;
 use crate::backend::echo::EchoBackend;
 use crate::backend::llm::LlmBackend;
@@ -99,6 +100,7 @@ impl RunnerContext {
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
         directories::clear(&workspace_dir);
+        adapter::clear_old(&workspace_dir);
         let (dir, max) = (config.worktrees_dir, config.worktrees_max);
         let worktrees = Worktrees::new(dir, max, &config.life, config.containment.clone());
         Self {
@@ -305,7 +307,7 @@ impl RunTable {
             return;
         }
         match start.brief.runner.kind {
-            RunnerKind::Process => self.launch(Arc::clone(&self.process), start),
+            RunnerKind::Process | RunnerKind::Claude => self.launch(Arc::clone(&self.process), start),
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
             RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {
