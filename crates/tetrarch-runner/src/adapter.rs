@@ -16,7 +16,9 @@ use tetrarch_core::verb::Command;
 use crate::protocol::{ProgramEvent, SchemaViolation};
 
 pub(crate) use claude::ClaudeSession;
-pub(crate) use preparation::{CONVERSATIONS, NotPrepared, Prepared, clear_old, forget, prepare};
+pub(crate) use preparation::{
+    CONVERSATIONS, NotPrepared, Prepared, clear_old, directory_of, forget, prepare,
+};
 
 /// The programs that there is an adapter for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::adapter;
+use crate::adapter::{self, Adapter};
 use crate::backend::AgentBackend;
 use crate::backend::echo::EchoBackend;
 use crate::backend::llm::LlmBackend;
@@ -26,7 +26,7 @@ use crate::backend::process::ProcessBackend;
 use crate::cgroup::{Cgroups, ControlGroup};
 use crate::channels::{RunChannels, StopRequest, Teller};
 use crate::confined;
-use crate::containment::Containment;
+use crate::containment::{Containment, real};
 use crate::directories::{self, RunDirectories, RunDirectoriesError};
 use crate::mark::{HostLife, ProcessMark};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
@@ -124,7 +124,10 @@ impl RunnerContext {
     ) -> Result<RunDirectories, RunDirectoriesError> {
         let (workspace_dir, run) = (self.workspace_dir.clone(), start.run);
         let (runner, hidden) = (start.brief.runner.clone(), self.containment.hidden.clone());
-        let open = self.worktrees.open_to(Path::new(&start.brief.workspace));
+        let mut open = self.worktrees.open_to(Path::new(&start.brief.workspace));
+        if Adapter::of(start.brief.runner.kind).is_some() {
+            open.0.push(real(&adapter::directory_of(&self.workspace_dir, start.first)));
+        }
         let make = move || RunDirectories::make(&workspace_dir, run, &runner, &hidden, open);
         spawn_blocking(make).await.unwrap_or_else(|cause| {
             let path = self.workspace_dir.clone();

@@ -4,10 +4,12 @@
 mod event;
 mod spent;
 pub(super) mod starting;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tetrarch_core::brief::{Outcome, RunResult, Tools};
 use tetrarch_core::id::{RequestId, Ulid};
 use tetrarch_core::limits::TEXT_BYTES_MAX;
@@ -372,10 +374,7 @@ impl ClaudeSession {
             let deliverable = end.structured.unwrap_or(Value::String(end.text));
             return told(result, deliverable);
         }
-        let verdict = end.structured.unwrap_or_default();
-        let fields = json!({"outcome": "success", "deliverable": end.text, "verdict": verdict});
-        let fields = fields.as_object().cloned().unwrap_or_default();
-        match verdict_of(fields) {
+        match verdict_of(end) {
             Ok(event) => AgentOutput::event(event),
             Err(error) => {
                 result.outcome = Outcome::Failure;
@@ -387,8 +386,16 @@ impl ClaudeSession {
     }
 }
 
-fn verdict_of(fields: Map<String, Value>) -> Result<ProgramEvent, String> {
-    read_result(fields)
+/// A reviewer's result; what is wrong with it otherwise.
+fn verdict_of(end: TurnEnd) -> Result<ProgramEvent, String> {
+    let verdict = end.structured.ok_or("there is no structured output")?;
+    let fields = [
+        ("outcome", json!(Outcome::Success.as_str())),
+        ("deliverable", json!(end.text)),
+        ("verdict", verdict),
+    ];
+    let named = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    read_result(named.collect())
 }
 
 /// A result as an event, its deliverable as text beside it.

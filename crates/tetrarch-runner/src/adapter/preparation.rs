@@ -91,7 +91,6 @@ pub(crate) fn prepare(
             AdapterSession::Claude(session)
         }
     };
-    start.brief.runner.writable.push(directory);
     Ok(Prepared { session, conversation: path })
 }
 
@@ -140,7 +139,8 @@ fn destination(url: &str) -> Option<(String, u16)> {
     }
 }
 
-fn directory_of(workspace_dir: &Path, first: RunId) -> PathBuf {
+/// Where the agent of a run keeps its conversation; `first` is the first of the runs that go on from each other.
+pub(crate) fn directory_of(workspace_dir: &Path, first: RunId) -> PathBuf {
     workspace_dir.join(CONVERSATIONS).join(first.to_string())
 }
 

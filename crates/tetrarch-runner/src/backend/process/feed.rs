@@ -129,6 +129,7 @@ impl Feed {
     pub(super) fn finish(&mut self) {
         self.queue = None;
         self.verbs = None;
+        self.pipe = None;
     }
 
     /// Closes the program's stdin; what still waits is dropped.
