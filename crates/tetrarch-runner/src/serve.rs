@@ -310,7 +310,9 @@ impl RunTable {
             return;
         }
         match start.brief.runner.kind {
-            RunnerKind::Process | RunnerKind::Claude => self.launch(Arc::clone(&self.process), start),
+            RunnerKind::Process | RunnerKind::Claude => {
+                self.launch(Arc::clone(&self.process), start)
+            }
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
             RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {

@@ -76,6 +76,9 @@ pub(crate) struct ClaudeSession {
     reviews: bool,
     /// By their number, which they carry as a UUID.
     unread: BTreeMap<u128, Unread>,
+    /// The number before its first message. It ignores one whose number is in its transcript, so that no two runs of
+    /// a conversation count from the same.
+    base: u128,
     messages: u64,
     /// Whether it has something to do.
     works: bool,
@@ -90,13 +93,15 @@ pub(crate) struct ClaudeSession {
 }
 
 impl ClaudeSession {
-    /// A conversation that `first` begins or goes on with, under these tools; `reviews`: it ends by a verdict.
-    pub(super) fn new(tools: Tools, first: String, reviews: bool) -> Self {
+    /// A conversation that `first` begins or goes on with, under these tools; `reviews`: it ends by a verdict. `base`
+    /// is what messages are numbered from.
+    pub(super) fn new(tools: Tools, first: String, reviews: bool, base: u128) -> Self {
         Self {
             tools,
             first,
             reviews,
             unread: BTreeMap::new(),
+            base,
             messages: 0,
             works: false,
             aborting: false,
@@ -118,7 +123,7 @@ impl ClaudeSession {
     /// A message, which it reads at its next boundary or as its next turn.
     pub(super) fn message(&mut self, text: &str) -> Vec<u8> {
         self.messages += 1;
-        self.say(u128::from(self.messages), text, None)
+        self.say(self.base.wrapping_add(u128::from(self.messages)), text, None)
     }
 
     /// The line of a verb.
@@ -183,7 +188,8 @@ impl ClaudeSession {
     pub(super) fn unknown(&self) -> Option<String> {
         let kinds: Vec<String> =
             self.unknown.iter().map(|(kind, count)| format!("{count} of `{kind}`")).collect();
-        (!kinds.is_empty()).then(|| format!("events that are not known and were ignored: {}", kinds.join(", ")))
+        (!kinds.is_empty())
+            .then(|| format!("events that are not known and were ignored: {}", kinds.join(", ")))
     }
 
     /// Reads a whole line.
@@ -202,10 +208,15 @@ impl ClaudeSession {
         if text("type") == "control_request" && !request.is_empty() {
             let why = "the request is too long to be judged; write large files in parts";
             let input = answer(&request, &json!({"behavior": "deny", "message": why}));
-            return AgentOutput { inputs: vec![AgentInput::Line(input)], is_text: true, ..AgentOutput::default() };
+            return AgentOutput {
+                inputs: vec![AgentInput::Line(input)],
+                is_text: true,
+                ..AgentOutput::default()
+            };
         }
         if text("type") == "result" || fields.contains_key("total_cost_usd") {
-            let error = "its result is too long; put large results in a file and name it".to_owned();
+            let error =
+                "its result is too long; put large results in a file and name it".to_owned();
             let end = TurnEnd { failed: Some(error), ..TurnEnd::default() };
             return self.turn_ended(end);
         }
@@ -291,7 +302,8 @@ impl ClaudeSession {
 
     /// It calls the model again after an error. A key that is refused once is refused each time.
     fn retries(&mut self, status: Option<u64>, why: &str) -> AgentOutput {
-        let status_text = status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
+        let status_text =
+            status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
         if matches!(status, Some(401 | 403)) && self.ending.is_none() {
             let error = format!(
                 "the model's server refuses the key ({status_text}, {why}); set `keyFrom` of the profile to a valid key"
@@ -407,7 +419,11 @@ fn told(mut result: RunResult, deliverable: Value) -> AgentOutput {
             deliverable.to_string()
         }
     };
-    AgentOutput::event(ProgramEvent::Result { result: Box::new(result), deliverable, files: Vec::new() })
+    AgentOutput::event(ProgramEvent::Result {
+        result: Box::new(result),
+        deliverable,
+        files: Vec::new(),
+    })
 }
 
 /// What one of its tools does.

@@ -47,7 +47,9 @@ pub(crate) enum NotPrepared {
     #[error("preparing it failed: {0}; start it again")]
     Aside(JoinError),
     /// Its conversations cannot be kept.
-    #[error("cannot use {path} for the agent's conversation: {cause}; free space and let the host's user write there")]
+    #[error(
+        "cannot use {path} for the agent's conversation: {cause}; free space and let the host's user write there"
+    )]
     Directory { path: PathBuf, cause: io::Error },
 }
 
@@ -83,7 +85,8 @@ pub(crate) fn prepare(
     let session = match adapter {
         Adapter::Claude => {
             let conversation = claude::conversation(start.first.0);
-            let goes_on = has_begun(&path.join(starting::TRANSCRIPTS), &conversation).map_err(failed)?;
+            let goes_on =
+                has_begun(&path.join(starting::TRANSCRIPTS), &conversation).map_err(failed)?;
             let arguments = starting::arguments(start, goes_on);
             let environment = starting::environment(&start.brief, &directory);
             let session = starting::session(start, goes_on);
@@ -113,7 +116,11 @@ fn command(
 fn reaches(start: &Start, is_open: bool) -> Result<(), NotPrepared> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
-    let url = if runner.served.base_url.is_empty() { starting::BASE_URL } else { &runner.served.base_url };
+    let url = if runner.served.base_url.is_empty() {
+        starting::BASE_URL
+    } else {
+        &runner.served.base_url
+    };
     let Some((host, port)) = destination(url) else {
         return Err(NotPrepared::Address { profile, url: url.to_owned() });
     };

@@ -44,7 +44,9 @@ impl Spent {
 
     /// All of it.
     pub(super) fn total(&self) -> Usage {
-        let of = |part: fn(&(u64, u64)) -> u64| self.answers.values().map(part).fold(0, u64::saturating_add);
+        let of = |part: fn(&(u64, u64)) -> u64| {
+            self.answers.values().map(part).fold(0, u64::saturating_add)
+        };
         Usage {
             tokens_in: self.past.tokens_in.saturating_add(of(|answer| answer.0)),
             tokens_out: self.past.tokens_out.saturating_add(of(|answer| answer.1)),
@@ -98,7 +100,8 @@ mod tests {
         }
         spent.turn_ended(&end((u64::MAX, u64::MAX), f64::INFINITY));
         spent.calls("b".to_owned(), (u64::MAX, 1));
-        let most = Usage { tokens_in: u64::MAX, tokens_out: u64::MAX, cost_micro: u64::MAX, turns: 2 };
+        let most =
+            Usage { tokens_in: u64::MAX, tokens_out: u64::MAX, cost_micro: u64::MAX, turns: 2 };
         assert_eq!(spent.total(), most);
     }
 }

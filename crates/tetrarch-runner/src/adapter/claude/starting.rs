@@ -45,7 +45,8 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 /// Its conversation about a brief. `goes_on`: it has begun in an earlier run.
 pub(crate) fn session(start: &Start, goes_on: bool) -> ClaudeSession {
     let first = if goes_on { GOES_ON.to_owned() } else { opening::brief(&start.brief) };
-    ClaudeSession::new(start.brief.tools.clone(), first, reviews(start))
+    let base = u128::from(start.run.0);
+    ClaudeSession::new(start.brief.tools.clone(), first, reviews(start), base)
 }
 
 /// Its arguments.

@@ -14,7 +14,7 @@ fn id(number: u128) -> RequestId {
 }
 
 fn session(list: &[&str]) -> ClaudeSession {
-    let mut session = ClaudeSession::new(list.iter().copied().collect(), "go".to_owned(), false);
+    let mut session = ClaudeSession::new(list.iter().copied().collect(), "go".to_owned(), false, 0);
     session.first_line();
     session
 }
@@ -41,7 +41,8 @@ fn replay(number: u128) -> Value {
 }
 
 fn asks(tool: &str, input: Value) -> Value {
-    let request = json!({"subtype": "can_use_tool", "tool_name": tool, "input": input, "tool_use_id": "t"});
+    let request =
+        json!({"subtype": "can_use_tool", "tool_name": tool, "input": input, "tool_use_id": "t"});
     json!({"type": "control_request", "request_id": "r1", "request": request})
 }
 
@@ -111,7 +112,7 @@ fn number_is_the_uuid_with_its_bits() {
 
 #[test]
 fn messages_are_numbered_and_read_once() {
-    let mut session = ClaudeSession::new(Tools::default(), "go".to_owned(), false);
+    let mut session = ClaudeSession::new(Tools::default(), "go".to_owned(), false, 0);
     let first = json_of(&session.first_line());
     assert_eq!((&first["type"], &first["message"]["content"]), (&json!("user"), &json!("go")));
     assert_eq!(first["uuid"], uuid(1));
@@ -141,7 +142,8 @@ fn interrupted_turn_waits_and_a_finished_one_is_the_result() {
     hear(&mut it, &replay(1));
     let line = json_of(&interrupts(&mut it));
     assert_eq!(line["request"], json!({"subtype": "interrupt", "cancel_queued": true}));
-    let response = json!({"subtype": "success", "request_id": id(INTERRUPT).to_string(), "response": {}});
+    let response =
+        json!({"subtype": "success", "request_id": id(INTERRUPT).to_string(), "response": {}});
     let answer = json!({"type": "control_response", "response": response});
     assert_eq!(taken(&hear(&mut it, &answer)), [id(INTERRUPT)]);
     let output = hear(&mut it, &aborted());
@@ -179,7 +181,8 @@ fn message_that_an_interrupt_dropped_is_refused_or_said_again() {
     assert_eq!(hear(&mut session, &dropped(1)), AgentOutput::default());
     let next = json_of(&steer(&mut session));
     assert_eq!(next["message"]["content"], "go\n\n[steer from human:ada]\nleft");
-    let queued = json!({"type": "command_lifecycle", "command_uuid": uuid(STEER), "state": "queued"});
+    let queued =
+        json!({"type": "command_lifecycle", "command_uuid": uuid(STEER), "state": "queued"});
     assert_eq!(hear(&mut session, &queued), AgentOutput::default());
     assert_eq!(taken(&hear(&mut session, &replay(STEER))), [id(STEER)]);
 }
@@ -248,7 +251,11 @@ fn tool_is_answered_by_the_list_of_the_brief() {
         assert_eq!((&answer["subtype"], &answer["request_id"]), (&json!("success"), &json!("r1")));
         let answer = &answer["response"];
         if allowed {
-            assert_eq!(answer, &json!({"behavior": "allow", "updatedInput": input}), "{list:?} {tool}");
+            assert_eq!(
+                answer,
+                &json!({"behavior": "allow", "updatedInput": input}),
+                "{list:?} {tool}"
+            );
         } else {
             assert_eq!(answer["behavior"], "deny", "{list:?} {tool}");
             assert!(output.note.unwrap().contains(tool), "{list:?} {tool}");
@@ -273,8 +280,18 @@ fn result_is_what_its_last_event_says() {
         (json!({"structured_output": {"n": 1}}), Outcome::Success, json!({"n": 1}), ""),
         (json!({"structured_output": null}), Outcome::Success, json!("words"), ""),
         (json!({"is_error": true}), Outcome::Failure, Value::Null, "success: words"),
-        (json!({"subtype": "error_max_turns"}), Outcome::BudgetExceeded, Value::Null, "error_max_turns: words"),
-        (json!({"subtype": "odd", "errors": ["a", "b"]}), Outcome::Failure, Value::Null, "odd: a; b"),
+        (
+            json!({"subtype": "error_max_turns"}),
+            Outcome::BudgetExceeded,
+            Value::Null,
+            "error_max_turns: words",
+        ),
+        (
+            json!({"subtype": "odd", "errors": ["a", "b"]}),
+            Outcome::Failure,
+            Value::Null,
+            "odd: a; b",
+        ),
         (json!({"subtype": null, "result": null}), Outcome::Failure, Value::Null, ""),
     ] {
         let mut session = session(&[]);
@@ -289,7 +306,7 @@ fn result_is_what_its_last_event_says() {
 #[test]
 fn reviewer_ends_by_its_verdict() {
     let judge = |structured: Value| {
-        let mut session = ClaudeSession::new(Tools::default(), "go".to_owned(), true);
+        let mut session = ClaudeSession::new(Tools::default(), "go".to_owned(), true, 0);
         session.first_line();
         hear(&mut session, &replay(1));
         let mut line = ends("looked at it");
@@ -314,9 +331,7 @@ fn reviewer_ends_by_its_verdict() {
 
 #[test]
 fn model_errors_block_until_it_answers_and_a_refused_key_ends_it() {
-    let retry = |status: Value| {
-        json!({"type": "system", "subtype": "api_retry", "error_status": status, "error": "why"})
-    };
+    let retry = |status: Value| json!({"type": "system", "subtype": "api_retry", "error_status": status, "error": "why"});
     let mut it = session(&[]);
     for (status, reason) in [
         (json!(429), "rate_limited: HTTP 429, why"),
@@ -340,7 +355,10 @@ fn unknown_events_are_kept_counted_and_told() {
     let mut it = session(&[]);
     assert_eq!(it.unknown(), None);
     for _ in 0..2 {
-        assert_eq!(hear(&mut it, &json!({"type": "brand_new", "result": "x"})), AgentOutput::text());
+        assert_eq!(
+            hear(&mut it, &json!({"type": "brand_new", "result": "x"})),
+            AgentOutput::text()
+        );
     }
     for number in 0..=UNKNOWN_MAX {
         hear(&mut it, &json!({"type": format!("kind{number:02}")}));
@@ -356,16 +374,23 @@ fn unknown_events_are_kept_counted_and_told() {
 #[test]
 fn garbage_and_cut_lines_are_text_or_answered() {
     let mut it = session(&["*"]);
-    for line in [&b"Claude Code could not start"[..], b"", b"{", b"[1]", b"{\"type\":1}", b"{}", b"\xff{"] {
+    for line in
+        [&b"Claude Code could not start"[..], b"", b"{", b"[1]", b"{\"type\":1}", b"{}", b"\xff{"]
+    {
         assert_eq!(it.read(line), AgentOutput::text(), "{line:?}");
     }
-    for (start, closed) in [("{\"type\":\"user\",\"a\":\"", true), ("{\"type\":\"assistant\",\"b\":", true)] {
+    for (start, closed) in
+        [("{\"type\":\"user\",\"a\":\"", true), ("{\"type\":\"assistant\",\"b\":", true)]
+    {
         assert_eq!(it.read_cut(start.as_bytes()) == AgentOutput::text(), closed);
     }
     let asked = r#"{"type":"control_request","request_id":"r9","request":{"tool_name":"Write","#;
     let output = it.read_cut(asked.as_bytes());
     let answer = &lines(&output)[0]["response"];
-    assert_eq!((&answer["request_id"], &answer["response"]["behavior"]), (&json!("r9"), &json!("deny")));
+    assert_eq!(
+        (&answer["request_id"], &answer["response"]["behavior"]),
+        (&json!("r9"), &json!("deny"))
+    );
     hear(&mut it, &replay(1));
     // Its keys come in any order; the type may be behind what was cut.
     let long = it.read_cut(br#"{"total_cost_usd":0.1,"subtype":"success","result":"aaaa"#);
