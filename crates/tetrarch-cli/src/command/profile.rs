@@ -106,7 +106,11 @@ const COLUMNS: &[Column] = &[
 
 /// What a profile runs: its model, or its command.
 fn executes(profile: &Profile) -> String {
-    if profile.model.is_empty() { profile.argv.join(" ") } else { profile.model.clone() }
+    match (profile.model.is_empty(), profile.argv.is_empty()) {
+        (false, _) => profile.model.clone(),
+        (true, false) => profile.argv.join(" "),
+        (true, true) => profile.kind.program().to_owned(),
+    }
 }
 
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
@@ -249,7 +253,7 @@ mod tests {
     fn invalid_profile_is_reported_with_position_and_allowed_values() {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
-        for part in ["coder.toml:2:1: runner: ", "allowed: process, echo, llm", "args"] {
+        for part in ["coder.toml:2:1: runner: ", "allowed: process, echo, llm, claude", "args"] {
             assert!(error.what.contains(part), "{part}: {}", error.what);
         }
         let nameless = written("runner = 'echo'\n").unwrap_err();

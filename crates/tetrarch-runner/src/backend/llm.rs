@@ -30,6 +30,8 @@ use crate::sweep::Traces;
 use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
 
 use conversation::LlmConversation;
+pub(crate) use ending::form as verdict_form;
+pub(crate) use own::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use own::{AgentTool, OwnerOperation};
 
 /// What is said of files that an earlier session wrote elsewhere.

@@ -2,6 +2,8 @@
 //! double, and every wait is for an event, bounded only so that a broken runner fails the test.
 
 #[cfg(test)]
+mod adapter;
+#[cfg(test)]
 mod allowance;
 #[cfg(test)]
 mod committing;

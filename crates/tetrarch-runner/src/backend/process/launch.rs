@@ -11,12 +11,13 @@ use std::process::Stdio;
 use rustix::process::Pid;
 use tetrarch_core::destination::{Network, NoDestination};
 use tetrarch_core::id::RunId;
-use tetrarch_core::order::Start;
+use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::redaction::{self, BuildError, SECRET_BYTES_MIN};
 use tetrarch_core::secret::is_secret_variable;
 use tetrarch_telemetry::trace;
 use tokio::process::Child;
 
+use crate::adapter::{Adapter, CONVERSATIONS};
 use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
@@ -120,12 +121,23 @@ pub(super) struct Launched {
     pub(super) proxy: Option<Proxy>,
 }
 
+impl Launched {
+    /// What is told of it.
+    pub(super) fn up(&self) -> RunnerEvent {
+        let pid = u32::try_from(self.pid.as_raw_nonzero().get()).ok();
+        RunnerEvent::Started { pid, isolation: self.isolation.clone() }
+    }
+}
+
 /// Starts the program of a brief.
 pub(super) async fn launch(
     context: &RunnerContext,
     start: &Start,
 ) -> Result<Launched, LaunchError> {
-    let (dir, dir_is_own) = directory(context, start, start.run).await?;
+    // A coding agent goes on with its conversation only where it began it.
+    let goes_on = Adapter::of(start.brief.runner.kind).is_some();
+    let named = if goes_on { start.first } else { start.run };
+    let (dir, dir_is_own) = directory(context, start, named).await?;
     match contain(context, start, &dir).await {
         Ok(Contained { started, cgroup, sandbox, directories }) => {
             let Started { child, pid, awaited, layers, proxy } = started;
@@ -350,7 +362,8 @@ pub(crate) async fn directory(
     match above {
         Some(above) => {
             let named = real != above && real == above.join(below);
-            if !named || real.starts_with(above.join(HOMES)) {
+            let kept = [HOMES, CONVERSATIONS].map(|name| above.join(name));
+            if !named || kept.iter().any(|kept| real.starts_with(kept)) {
                 return Err(escapes());
             }
         }
