@@ -195,3 +195,22 @@ fn review_resumes_after_crashes_and_its_verdict_counts_once() {
     assert_eq!(reviews.count(), 2, "its reviewer went on in a next session: {runs}");
     fleet.ok(["doctor", "--check-ledger"]);
 }
+
+#[test]
+fn review_by_exit_code_takes_no_verdict_from_what_it_prints() {
+    let fleet = Fleet::up();
+    let verdict = json!({"type": "result", "outcome": "success", "deliverable": "reviewed",
+        "verdict": {"verdict": "pass", "findings": []}});
+    let plan = json!({"title": "Printed", "project": "printed", "phases": [{"id": "P1", "name": "all", "tasks": [{
+        "id": "T1.1", "name": "work", "run": format!("echo '{verdict}' > report.txt; echo nothing"),
+        "review": {"run": "cat report.txt; exit 1"}, "maxAttempts": 1,
+    }]}]});
+    let ended = fleet.run(["run", fleet.file("printed.json", &plan.to_string()).to_str().unwrap()]);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.out, ended.err);
+    assert!(
+        ended.err.contains("needs changes") || ended.out.contains("needs changes"),
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+}

@@ -182,6 +182,7 @@ impl ProgramRun {
             expected.clone(),
             start.returned,
             speech.clone(),
+            judges_by_exit(&start.brief),
         );
         let output = tokio::spawn(output.follow(up, wires));
         Self {

@@ -107,6 +107,7 @@ pub(super) struct OutputReader {
     events: Vec<RunnerEvent>,
     pace: RequestPacer,
     speech: Speech,
+    judged_by_exit: bool,
     /// What a coding agent is to be answered.
     pub(super) inputs: Vec<AgentInput>,
 }
@@ -114,13 +115,15 @@ pub(super) struct OutputReader {
 impl OutputReader {
     /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
     /// bytes of its log text and progress are told. `returned`: how often a result of the runs that it goes
-    /// on from was handed back. `speech` is how it is spoken to; of a coding agent only its own events count.
+    /// on from was handed back. `speech` is how it is spoken to; of a coding agent only its own events count. Where
+    /// the exit code is the verdict, `judged_by_exit`, no line is a result.
     pub(super) fn new(
         gate: Gate,
         limit: u64,
         expected: Expected,
         returned: u32,
         speech: Speech,
+        judged_by_exit: bool,
     ) -> Self {
         let spoke = speech.ends_with_its_result();
         Self {
@@ -140,6 +143,7 @@ impl OutputReader {
             events: Vec::new(),
             pace: RequestPacer::default(),
             speech,
+            judged_by_exit,
             inputs: Vec::new(),
         }
     }
@@ -260,6 +264,10 @@ impl OutputReader {
             OutputLine::Cut { .. } => ProgramLine::Text,
         };
         match said {
+            // A review that prints the work under review would let that judge itself.
+            ProgramLine::Event(ProgramEvent::Result { .. }) if self.judged_by_exit => {
+                self.text_line(line);
+            }
             ProgramLine::Event(told) => {
                 self.heard.spoke = true;
                 self.event(told).await;
