@@ -13,12 +13,14 @@ use crate::lines::start_of;
 const PATHS_MAX: usize = 16;
 /// Most bytes of a path, as for the kernel.
 const PATH_BYTES_MAX: usize = 4096;
+/// What has everybody's files in it, or those of one person.
+const BROAD: [&str; 3] = ["/", HOMES, "/root"];
 /// Where the homes of all are.
 const HOMES: &str = "/home";
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PlaceFound {
     /// What is there, without links.
     pub(super) there: PathBuf,
     /// The same with the rest, which is not there.
@@ -26,7 +28,7 @@ pub(super) struct Found {
 }
 
 /// A path without links, as far as it is there.
-pub(super) fn real(path: &Path) -> Found {
+pub(super) fn real(path: &Path) -> PlaceFound {
     let mut above: Vec<&Path> = path.ancestors().collect();
     above.reverse();
     // Nothing is below what is not there. The kernel walks all of a path at once, so that a deep one is soon found.
@@ -39,20 +41,22 @@ pub(super) fn real(path: &Path) -> Found {
         Some((real, path.strip_prefix(there).ok()?))
     });
     match found {
-        Some((there, rest)) if rest.as_os_str().is_empty() => Found { whole: there.clone(), there },
-        Some((there, rest)) => Found { whole: there.join(rest), there },
-        None => Found { there: PathBuf::from("/"), whole: path.to_owned() },
+        Some((there, rest)) if rest.as_os_str().is_empty() => {
+            PlaceFound { whole: there.clone(), there }
+        }
+        Some((there, rest)) => PlaceFound { whole: there.join(rest), there },
+        None => PlaceFound { there: PathBuf::from("/"), whole: path.to_owned() },
     }
 }
 
-/// A directory that somebody may give to a profile: not a home or what lies around homes and systems, nor what has in it
-/// what the host keeps to itself.
+/// A directory that somebody may give to a profile: not a home or what lies around homes, nor what has in it what the host
+/// keeps to itself.
 pub(super) fn advised(dir: &Path, hidden: &[PathBuf]) -> Option<PathBuf> {
     let whole = real(dir).whole;
-    let shallow = whole.components().count() <= 2;
+    let broad = BROAD.iter().any(|place| whole == Path::new(place));
     let home = std::env::var_os(HOME).is_some_and(|home| real(Path::new(&home)).whole == whole);
     let other_home = whole.parent() == Some(Path::new(HOMES));
-    let given = !(shallow || home || other_home || exposed(hidden, &whole).is_some());
+    let given = !(broad || home || other_home || exposed(hidden, &whole).is_some());
     given.then(|| dir.to_owned())
 }
 
