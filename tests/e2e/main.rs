@@ -7,6 +7,7 @@ mod audit;
 mod bomb;
 mod canaries;
 mod chaos;
+mod claude;
 mod credentials;
 mod deadlines;
 mod deaths;

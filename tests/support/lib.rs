@@ -2,6 +2,7 @@
 //! waiting for a state. It asserts nothing about the product itself.
 
 mod cluster;
+pub mod coding_agents;
 pub mod dice;
 mod fleet;
 mod ledger;

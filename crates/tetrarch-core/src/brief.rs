@@ -117,6 +117,8 @@ parsed_words! {
         External = "external",
         /// Inside the host process: a conversation with a model.
         Llm = "llm",
+        /// The coding agent `claude`, driven by its host.
+        Claude = "claude",
     }
 }
 
@@ -133,6 +135,18 @@ pub struct Served {
     pub max_output_tokens: Option<u32>,
     /// Tokens it reads at most.
     pub context_tokens: Option<u32>,
+}
+
+impl RunnerKind {
+    /// The program that it starts where a profile names none; empty for runners that start none, or whichever
+    /// they are told.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Process | Self::Echo | Self::External | Self::Llm => "",
+        }
+    }
 }
 
 impl Served {

@@ -82,7 +82,10 @@ impl ApiKey {
         Self::new(key.trim().to_owned())
     }
 
-    pub(crate) fn plain(&self) -> &str {
+    /// The key itself, for who shows it to the provider: this process, or the environment of a program that calls
+    /// the model by itself.
+    #[must_use]
+    pub fn plain(&self) -> &str {
         &self.0
     }
 }

@@ -5,6 +5,7 @@
 //! The way in is [`serve`]. What a program and its host say to each other is in
 //! `docs/stdio-protocol.md`; [`AgentBackend`] is where another kind of runner plugs in.
 
+mod adapter;
 mod backend;
 mod blocked;
 mod cgroup;
@@ -31,6 +32,7 @@ mod syscalls;
 mod tools;
 mod worktree;
 
+pub use adapter::{ADAPTERS, AdapterSheet, Capability};
 pub use backend::{AgentBackend, schema_fault};
 pub use channels::{RunChannels, StopRequest, Teller};
 pub use containment::Containment;

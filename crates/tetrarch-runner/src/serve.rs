@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::adapter::{self, Adapter};
 use crate::backend::AgentBackend;
 use crate::backend::echo::EchoBackend;
 use crate::backend::llm::LlmBackend;
@@ -25,7 +26,7 @@ use crate::backend::process::ProcessBackend;
 use crate::cgroup::{Cgroups, ControlGroup};
 use crate::channels::{RunChannels, StopRequest, Teller};
 use crate::confined;
-use crate::containment::Containment;
+use crate::containment::{Containment, real};
 use crate::directories::{self, RunDirectories, RunDirectoriesError};
 use crate::mark::{HostLife, ProcessMark};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
@@ -99,6 +100,7 @@ impl RunnerContext {
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
         directories::clear(&workspace_dir);
+        adapter::clear_old(&workspace_dir);
         let (dir, max) = (config.worktrees_dir, config.worktrees_max);
         let worktrees = Worktrees::new(dir, max, &config.life, config.containment.clone());
         Self {
@@ -122,7 +124,10 @@ impl RunnerContext {
     ) -> Result<RunDirectories, RunDirectoriesError> {
         let (workspace_dir, run) = (self.workspace_dir.clone(), start.run);
         let (runner, hidden) = (start.brief.runner.clone(), self.containment.hidden.clone());
-        let open = self.worktrees.open_to(Path::new(&start.brief.workspace));
+        let mut open = self.worktrees.open_to(Path::new(&start.brief.workspace));
+        if Adapter::of(start.brief.runner.kind).is_some() {
+            open.0.push(real(&adapter::directory_of(&self.workspace_dir, start.first)));
+        }
         let make = move || RunDirectories::make(&workspace_dir, run, &runner, &hidden, open);
         spawn_blocking(make).await.unwrap_or_else(|cause| {
             let path = self.workspace_dir.clone();
@@ -305,7 +310,9 @@ impl RunTable {
             return;
         }
         match start.brief.runner.kind {
-            RunnerKind::Process => self.launch(Arc::clone(&self.process), start),
+            RunnerKind::Process | RunnerKind::Claude => {
+                self.launch(Arc::clone(&self.process), start)
+            }
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
             RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {

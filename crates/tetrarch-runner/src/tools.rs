@@ -30,7 +30,7 @@ mod searching;
 mod walking;
 mod writing;
 
-use allowed::Allowed;
+pub(crate) use allowed::{Allowed, BadEntry, ProgramRefused};
 use command::Commands;
 use inside::{PathRefused, Workspace};
 

@@ -117,8 +117,12 @@ impl<'a> Examination<'a> {
     #[must_use]
     pub fn missing_programs(&self, is_there: impl Fn(&str) -> bool) -> Vec<PlanProblem> {
         let mut problems = Vec::new();
-        for profile in self.plan.profiles.iter().filter(|it| it.kind == RunnerKind::Process) {
-            let Some(program) = profile.argv.first() else { continue };
+        for profile in &self.plan.profiles {
+            let starts = profile.kind == RunnerKind::Process || !profile.kind.program().is_empty();
+            let program = profile.argv.first().map_or(profile.kind.program(), String::as_str);
+            if !starts || program.is_empty() {
+                continue;
+            }
             let looked_for =
                 !program.contains('{') && (!program.contains('/') || program.starts_with('/'));
             if !looked_for || self.is_elsewhere(profile) || is_there(program) {

@@ -30,7 +30,9 @@ use crate::sweep::Traces;
 use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
 
 use conversation::LlmConversation;
+pub(crate) use ending::form as verdict_form;
 use own::{AgentTool, OwnerOperation};
+pub(crate) use own::{STATUS_REQUEST, mail_words};
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \

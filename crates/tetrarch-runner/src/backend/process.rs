@@ -12,9 +12,10 @@ use tetrarch_core::time::Millis;
 use tetrarch_failpoint::{Failpoint, reach};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
+use crate::adapter::{self, Adapter, AgentInput};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
@@ -24,10 +25,6 @@ use crate::containment::SandboxPolicy;
 use crate::directories::RunDirectories;
 use crate::files::Gate;
 use crate::headcount::Headcount;
-use crate::protocol::{
-    brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
-    stop_line, withheld_line,
-};
 use crate::proxy::Proxy;
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
@@ -37,6 +34,7 @@ mod ladder;
 pub(super) mod launch;
 mod output;
 mod relay;
+mod speech;
 mod takes;
 mod verdict;
 
@@ -46,9 +44,13 @@ pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
 use output::{OutputChannels, OutputReader, ProgramReport};
 use relay::{RECEIPTS_MAX, VerbChannels, VerbRelay};
+use speech::{Speech, Telling};
 
 /// Notes of the runner that wait to be told; more are dropped.
 const NOTES_MAX: usize = 64;
+
+/// Answers to a coding agent that wait to be written.
+const INPUTS_MAX: usize = 256;
 
 /// Runs programs.
 #[derive(Debug)]
@@ -64,23 +66,56 @@ impl ProcessBackend {
 }
 
 impl AgentBackend for ProcessBackend {
-    async fn execute(&self, start: Start, channels: RunChannels) {
+    async fn execute(&self, mut start: Start, channels: RunChannels) {
         let began = Instant::now();
         let expected = match Expected::of(&start.brief.expected_output).await {
             Ok(expected) => expected,
             Err(error) => return not_started(&channels, &error).await,
         };
+        let speech = match Adapter::of(start.brief.runner.kind) {
+            None => Speech::Lines,
+            Some(adapter) => match self.prepare(adapter, &mut start).await {
+                Ok(prepared) => Speech::with(prepared),
+                Err(error) => return not_started(&channels, &error).await,
+            },
+        };
         match launch(&self.context, &start).await {
             Ok(launched) => {
                 reach(Failpoint::ProgramStarted);
-                let context = &self.context;
-                ProgramRun::open(launched, &start, channels, began, context, expected)
-                    .attend()
-                    .await;
+                let about = ProgramContext { start: &start, began, expected, speech };
+                ProgramRun::open(launched, channels, &self.context, about).attend().await;
             }
             Err(error) => not_started(&channels, &error).await,
         }
     }
+}
+
+impl ProcessBackend {
+    /// Makes a run of a coding agent one of a program with arguments.
+    async fn prepare(
+        &self,
+        adapter: Adapter,
+        start: &mut Start,
+    ) -> Result<adapter::Prepared, adapter::NotPrepared> {
+        let mut own = start.clone();
+        let context = Arc::clone(&self.context);
+        let prepared = spawn_blocking(move || {
+            let is_open = context.containment.network;
+            let prepared = adapter::prepare(adapter, &mut own, &context.workspace_dir, is_open);
+            prepared.map(|prepared| (own, prepared))
+        });
+        let (own, prepared) = prepared.await.map_err(adapter::NotPrepared::Aside)??;
+        *start = own;
+        Ok(prepared)
+    }
+}
+
+/// What a run's program was started for.
+struct ProgramContext<'a> {
+    start: &'a Start,
+    began: Instant,
+    expected: Expected,
+    speech: Speech,
 }
 
 async fn not_started(channels: &RunChannels, error: &impl std::error::Error) {
@@ -104,7 +139,10 @@ struct ProgramRun {
     expected: Expected,
     ladder: KillLadder,
     relay: VerbRelay,
+    speech: Speech,
     feed: Option<Feed>,
+    /// What a coding agent is answered.
+    inputs: mpsc::Receiver<AgentInput>,
     notes: mpsc::Sender<String>,
     lines: mpsc::Receiver<Inbound>,
     asked: watch::Receiver<StopRequest>,
@@ -119,12 +157,11 @@ struct ProgramRun {
 impl ProgramRun {
     fn open(
         launched: Launched,
-        start: &Start,
         channels: RunChannels,
-        began: Instant,
         context: &RunnerContext,
-        expected: Expected,
+        about: ProgramContext<'_>,
     ) -> Self {
+        let ProgramContext { start, began, expected, speech } = about;
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
         let (sandbox, directories, proxy) =
             (launched.sandbox, launched.directories, launched.proxy);
@@ -135,7 +172,9 @@ impl ProgramRun {
         let (returns, returned) = mpsc::channel(1);
         let (gone, gone_out) = watch::channel(false);
         let (receipts, receipts_out) = mpsc::channel(RECEIPTS_MAX);
+        let (inputs_in, inputs) = mpsc::channel(INPUTS_MAX);
         let (takes_in, takes) = watch::channel(None);
+        takes_in.send_replace(speech.takes());
         let (taken_in, taken) = mpsc::channel(QUEUE_VERBS);
         let (deliveries_in, deliveries) = mpsc::channel(2 * QUEUE_VERBS);
         let wires = OutputChannels {
@@ -148,10 +187,11 @@ impl ProgramRun {
             in_turn: in_turn_in,
             results: results_in,
             returns,
+            inputs: inputs_in,
             gone: gone_out,
             teller: channels.teller.clone(),
         };
-        let first_line = brief_line(start, &dir.to_string_lossy());
+        let first_line = speech.first_line(start, &dir.to_string_lossy());
         let teller = channels.teller.clone();
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
         let feed = child.stdin.take().map(open);
@@ -164,6 +204,7 @@ impl ProgramRun {
             context.output_limit,
             expected.clone(),
             start.returned,
+            speech.clone(),
         );
         let output = tokio::spawn(output.follow(up, wires));
         Self {
@@ -180,7 +221,9 @@ impl ProgramRun {
             expected,
             ladder: KillLadder::new(began, start.brief.wall, start.brief.turn_timeout),
             relay,
+            speech,
             feed,
+            inputs,
             notes,
             lines: channels.lines,
             asked: channels.asked,
@@ -223,6 +266,9 @@ impl ProgramRun {
                 let event = RunnerEvent::Result { result: made, files: heard.files };
                 self.teller.tell(event).await;
             }
+        }
+        if !goes_on {
+            self.speech.forget().await;
         }
         if let Some(dir) = &self.own_dir {
             remove_if_empty(dir).await;
@@ -274,7 +320,10 @@ impl ProgramRun {
                 },
                 turn = self.relay.next() => self.turn(turn).await,
                 changed = self.results.changed(), if results_open => match changed {
-                    Ok(()) => self.ladder.gave_result(Instant::now()),
+                    Ok(()) => {
+                        self.ladder.gave_result(Instant::now());
+                        self.gave_result();
+                    }
                     Err(_) => results_open = false,
                 },
                 changed = self.in_turn.changed(), if turns_open => match changed {
@@ -288,6 +337,7 @@ impl ProgramRun {
                     Some(line) => self.hand_back(line),
                     None => returned_open = false,
                 },
+                Some(input) = self.inputs.recv() => self.put_in("answer", input),
                 most = self.headcount.exceeded() => {
                     let push = self.ladder.is_crowded(most);
                     self.push(push);
@@ -308,12 +358,14 @@ impl ProgramRun {
                 let unread = self.feed.as_ref().is_some_and(Feed::is_unread);
                 let drain = if unread { Millis(0) } else { drain };
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
-                self.say("stop", stop_line(&reason, drain));
+                let input = self.speech.stop(&reason, drain);
+                self.put_in("stop", input);
             }
             StopRequest::Rotate { drain, kill_grace, reason } => {
                 self.let_go().await;
                 self.ladder.rotate(Instant::now(), drain, kill_grace);
-                self.say("rotation", rotate_line(&reason, drain));
+                let input = self.speech.rotate(&reason, drain);
+                self.put_in("rotation", input);
             }
             StopRequest::Kill => {
                 let push = self.ladder.kill();
@@ -322,37 +374,21 @@ impl ProgramRun {
         }
     }
 
-    fn say(&self, what: &str, line: Vec<u8>) {
-        let told = self.feed.as_ref().map(|feed| feed.offer(line));
-        if let Some(Err(refused)) = told {
-            note_down(&self.notes, format!("the {what} could not be told: {refused}"));
-        }
-    }
-
     fn give(&mut self, line: &Inbound) {
         let Some(feed) = &self.feed else {
             return;
         };
-        let (text, what) = match line {
-            Inbound::Mail { topic, from, body, answers, .. } => {
-                (mail_line(topic, from, body, *answers), format!("`{topic}` from {from}"))
-            }
-            Inbound::Saved => (saved_line(), "`saved`".to_owned()),
-            Inbound::Granted { call } => (granted_line(call), format!("`granted` of {call}")),
-            Inbound::Withheld { call, why } => {
-                (withheld_line(call, why), format!("`withheld` of {call}"))
-            }
-            Inbound::BudgetWarning { counter, used, limit } => {
-                (budget_line(*counter, *used, *limit), "`budget`".to_owned())
-            }
-            Inbound::BudgetRaised { limit } => (raised_line(*limit), "`raised`".to_owned()),
-            // Only the llm runner records its conversation.
-            Inbound::Noted(_) => return,
+        let text = match self.speech.telling(line) {
+            Telling::Line(text) => text,
+            Telling::Event(event) => return self.relay.tell(event),
+            Telling::Nothing => return,
         };
         let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
         match feed.post(place, text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),
-            Err(refused) => note_down(&self.notes, format!("{what} was dropped: {refused}")),
+            Err(refused) => {
+                note_down(&self.notes, format!("{} was dropped: {refused}", speech::what(line)));
+            }
         }
     }
 

@@ -18,14 +18,14 @@ const SHELLS: [&str; 13] = [
 /// A list of tools that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the tool `{entry}` is not a valid program pattern: {cause}; correct it in the brief")]
-pub(super) struct BadEntry {
+pub(crate) struct BadEntry {
     entry: String,
     cause: globset::Error,
 }
 
 /// Why a program may not be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ProgramRefused {
+pub(crate) enum ProgramRefused {
     /// There is none.
     #[error("argv is empty; name a program")]
     Nothing,
@@ -41,7 +41,7 @@ pub(super) enum ProgramRefused {
 
 /// What the tools of a run may do.
 #[derive(Debug)]
-pub(super) struct Allowed {
+pub(crate) struct Allowed {
     every: bool,
     tools: Vec<Tool>,
     programs: Vec<(String, GlobMatcher)>,
@@ -50,7 +50,7 @@ pub(super) struct Allowed {
 impl Allowed {
     /// Reads a brief's list. Entries that are no built-in tool are somebody else's and allow
     /// nothing here.
-    pub(super) fn of(list: &Tools) -> Result<Self, BadEntry> {
+    pub(crate) fn of(list: &Tools) -> Result<Self, BadEntry> {
         let mut allowed = Self { every: false, tools: Vec::new(), programs: Vec::new() };
         for entry in list.names() {
             if entry == EVERY_TOOL {
@@ -76,7 +76,7 @@ impl Allowed {
 
     /// Whether a program may be run, by the first of its parsed arguments as it was given: `git`
     /// allows what is found as `git` in `PATH`, not `./git`.
-    pub(super) fn program(&self, argv: &[String]) -> Result<(), ProgramRefused> {
+    pub(crate) fn program(&self, argv: &[String]) -> Result<(), ProgramRefused> {
         let program = argv.first().filter(|program| !program.is_empty());
         let program = program.ok_or(ProgramRefused::Nothing)?;
         if self.every || self.programs.iter().any(|(text, glob)| fits(text, glob, program)) {
@@ -93,7 +93,7 @@ impl Allowed {
     }
 
     /// Which programs may be run, for the tool's description.
-    pub(super) fn programs_in_words(&self) -> String {
+    pub(crate) fn programs_in_words(&self) -> String {
         let named: Vec<&str> = self.programs.iter().map(|(text, _)| text.as_str()).collect();
         let named = named.join(", ");
         match (self.every, self.tools.contains(&Tool::Run), named.is_empty()) {

@@ -115,7 +115,7 @@ fn verdict() -> Value {
 }
 
 /// What a reviewer's verdict must look like.
-pub(super) fn form() -> ExpectedOutput {
+pub(crate) fn form() -> ExpectedOutput {
     ExpectedOutput::Schema(verdict().to_string())
 }
 

@@ -21,7 +21,7 @@ pub(super) const ANSWER: &str = "answer";
 /// The topic of a question that was not asked.
 pub(super) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
-pub(super) const STATUS_REQUEST: &str = "status.request";
+pub(crate) const STATUS_REQUEST: &str = "status.request";
 
 /// Topics of what comes of operations and messages: heard by who waits for it.
 pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
@@ -197,6 +197,11 @@ pub(super) fn wait(arguments: &Map<String, Value>) -> u64 {
 /// Mail in words.
 pub(super) fn words(mail: &InboxMessage) -> String {
     let InboxMessage { topic, from, body, .. } = mail;
+    mail_words(topic, from, body)
+}
+
+/// A message of the inbox as a model reads it.
+pub(crate) fn mail_words(topic: &str, from: &str, body: &str) -> String {
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 

@@ -125,6 +125,13 @@ impl Feed {
         told > 0 && unread.is_some_and(|unread| unread >= told)
     }
 
+    /// Closes the program's stdin once what still waits is written.
+    pub(super) fn finish(&mut self) {
+        self.queue = None;
+        self.verbs = None;
+        self.pipe = None;
+    }
+
     /// Closes the program's stdin; what still waits is dropped.
     pub(super) fn close(&mut self) {
         self.queue = None;

@@ -17,6 +17,7 @@ use tetrarch_core::secret::is_secret_variable;
 use tetrarch_telemetry::trace;
 use tokio::process::Child;
 
+use crate::adapter::{Adapter, CONVERSATIONS};
 use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
@@ -116,7 +117,10 @@ pub(super) async fn launch(
     context: &RunnerContext,
     start: &Start,
 ) -> Result<Launched, LaunchError> {
-    let (dir, dir_is_own) = directory(context, start, start.run).await?;
+    // A coding agent goes on with its conversation only where it began it.
+    let goes_on = Adapter::of(start.brief.runner.kind).is_some();
+    let named = if goes_on { start.first } else { start.run };
+    let (dir, dir_is_own) = directory(context, start, named).await?;
     match contain(context, start, &dir).await {
         Ok(Contained { started, cgroup, sandbox, directories }) => {
             let Started { child, pid, awaited, layers, proxy } = started;
@@ -343,7 +347,8 @@ pub(crate) async fn directory(
     match above {
         Some(above) => {
             let below = real != above && real.starts_with(&above);
-            if !below || real.starts_with(above.join(HOMES)) {
+            let kept = [HOMES, CONVERSATIONS].map(|name| above.join(name));
+            if !below || kept.iter().any(|kept| real.starts_with(kept)) {
                 return Err(escapes());
             }
         }

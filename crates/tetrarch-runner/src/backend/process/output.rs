@@ -2,6 +2,7 @@
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,12 +16,14 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::speech::Speech;
+use crate::adapter::AgentInput;
 use crate::backend::expected::Expected;
 use crate::channels::Teller;
 use crate::files::Gate;
 use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
 use crate::pace::RequestPacer;
-use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, invalid_line, read};
+use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, read};
 
 /// Bytes taken from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -74,6 +77,8 @@ pub(super) struct OutputChannels {
     pub(super) results: watch::Sender<u64>,
     /// Takes the line that hands a result back; there is at most one.
     pub(super) returns: mpsc::Sender<Vec<u8>>,
+    /// What a coding agent is answered.
+    pub(super) inputs: mpsc::Sender<AgentInput>,
     /// Turns true when every process of the run is gone.
     pub(super) gone: watch::Receiver<bool>,
     /// Where events are told.
@@ -101,15 +106,25 @@ pub(super) struct OutputReader {
     limit: u64,
     events: Vec<RunnerEvent>,
     pace: RequestPacer,
+    speech: Speech,
+    /// What a coding agent is to be answered.
+    pub(super) inputs: Vec<AgentInput>,
 }
 
 impl OutputReader {
     /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
     /// bytes of its log text and progress are told. `returned`: how often a result of the runs that it goes
-    /// on from was handed back.
-    pub(super) fn new(gate: Gate, limit: u64, expected: Expected, returned: u32) -> Self {
+    /// on from was handed back. `speech` is how it is spoken to; of a coding agent only its own events count.
+    pub(super) fn new(
+        gate: Gate,
+        limit: u64,
+        expected: Expected,
+        returned: u32,
+        speech: Speech,
+    ) -> Self {
+        let spoke = speech.ends_with_its_result();
         Self {
-            heard: ProgramReport::default(),
+            heard: ProgramReport { spoke, ..ProgramReport::default() },
             expected,
             may_return: returned == 0,
             returned: None,
@@ -124,6 +139,8 @@ impl OutputReader {
             limit,
             events: Vec::new(),
             pace: RequestPacer::default(),
+            speech,
+            inputs: Vec::new(),
         }
     }
 
@@ -157,6 +174,9 @@ impl OutputReader {
             self.tell(&wires).await;
         }
         self.unfinished_lines().await;
+        if let Some(unknown) = self.speech.unknown() {
+            self.note(&unknown);
+        }
         while let Ok(note) = wires.notes.try_recv() {
             self.note(&note);
         }
@@ -175,6 +195,11 @@ impl OutputReader {
             *known = self.in_turn;
             changed
         });
+        for input in self.inputs.drain(..) {
+            if let Err(refused) = wires.inputs.try_send(input) {
+                tracing::warn!(%refused, "an answer to a coding agent was dropped");
+            }
+        }
         for event in self.events.drain(..) {
             if let Some(wait) = self.pace.wait(Instant::now(), &event) {
                 // It is not read meanwhile. What is left of a program that has ended is told at once.
@@ -227,6 +252,10 @@ impl OutputReader {
     }
 
     async fn stdout_line(&mut self, line: &OutputLine) {
+        if let Speech::Agent(talk) = &self.speech {
+            let talk = Arc::clone(talk);
+            return self.agent_line(&talk, line).await;
+        }
         let said = match line {
             OutputLine::Whole(bytes) => read(bytes),
             OutputLine::Cut { .. } => ProgramLine::Text,
@@ -236,22 +265,24 @@ impl OutputReader {
                 self.heard.spoke = true;
                 self.event(told).await;
             }
-            ProgramLine::Text => {
-                self.heard.stdout.push_line(line);
-                self.log_line(line);
-            }
+            ProgramLine::Text => self.text_line(line),
             ProgramLine::Malformed { error, result } => {
                 self.heard.spoke |= result;
                 self.heard.malformed += 1;
-                self.heard.stdout.push_line(line);
-                self.log_line(line);
+                self.text_line(line);
                 self.note(&format!("not taken as an event: {error}"));
                 self.heard.complaint = Some(error);
             }
         }
     }
 
-    async fn event(&mut self, told: ProgramEvent) {
+    /// Log text, which is also what there is of a program that speaks no protocol.
+    pub(super) fn text_line(&mut self, line: &OutputLine) {
+        self.heard.stdout.push_line(line);
+        self.log_line(line);
+    }
+
+    pub(super) async fn event(&mut self, told: ProgramEvent) {
         self.flush_log();
         match told {
             ProgramEvent::Plain(RunnerEvent::Progress { text, done, total }) => {
@@ -306,7 +337,7 @@ impl OutputReader {
             if std::mem::take(&mut self.may_return) {
                 let errors = start_of(&faults.to_string(), LOG_BYTES_MAX).to_owned();
                 self.events.push(RunnerEvent::Returned { errors });
-                self.returned = Some(invalid_line(faults.list()));
+                self.returned = Some(self.speech.invalid(faults.list()));
                 self.heard.handed_back = Some(result);
                 return;
             }
@@ -328,7 +359,7 @@ impl OutputReader {
     }
 
     /// Something the runner has to say; it counts against no limit.
-    fn note(&mut self, note: &str) {
+    pub(super) fn note(&mut self, note: &str) {
         self.flush_log();
         self.events.push(RunnerEvent::Log { text: start_of(note, LOG_BYTES_MAX).to_owned() });
     }

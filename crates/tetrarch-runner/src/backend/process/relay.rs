@@ -14,7 +14,6 @@ use super::feed::LineDelivery;
 use super::takes::{Takes, VerbAction};
 use super::{ProgramRun, at};
 use crate::fence::Fence;
-use crate::protocol::verb_line;
 use crate::sweep::Traces;
 
 /// Receipts that wait to be told.
@@ -116,9 +115,13 @@ impl VerbRelay {
 
     /// Tells how far a verb has come.
     fn receipt(&self, id: RequestId, stage: Stage, why: impl Into<String>) {
-        let receipt = RunnerEvent::Receipt { id, stage, why: why.into() };
-        if let Err(refused) = self.receipts.try_send(receipt) {
-            tracing::warn!(%id, %refused, "a receipt was dropped");
+        self.tell(RunnerEvent::Receipt { id, stage, why: why.into() });
+    }
+
+    /// Tells something beside what the program says.
+    pub(super) fn tell(&self, event: RunnerEvent) {
+        if let Err(refused) = self.receipts.try_send(event) {
+            tracing::warn!(%refused, "a receipt or status was dropped");
         }
     }
 
@@ -217,9 +220,10 @@ impl ProgramRun {
 
     fn tell_verb(&mut self, command: &Command) {
         let (id, verb) = (command.id, command.wanted.verb());
-        let told = match &self.feed {
-            Some(feed) => feed.urge(id, verb_line(command)).map_err(|refused| refused.to_string()),
-            None => Err("it has no stdin".to_owned()),
+        let told = match (&self.feed, self.speech.verb(command)) {
+            (Some(feed), Some(line)) => feed.urge(id, line).map_err(|refused| refused.to_string()),
+            (None, _) => Err("it has no stdin".to_owned()),
+            (Some(_), None) => Err(format!("its program has no {}", verb.as_str())),
         };
         match told {
             Ok(()) => {

@@ -1,0 +1,469 @@
+//! `claude` as a worker: lines of JSON both ways (docs/agents.md). Knows what was written to it and what it said of
+//! that; the outcome of a run follows from both, never from an exit code. Pure: it writes nothing itself.
+
+mod event;
+mod spent;
+pub(super) mod starting;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tetrarch_core::brief::{Outcome, RunResult, Tools};
+use tetrarch_core::id::{RequestId, Ulid};
+use tetrarch_core::limits::TEXT_BYTES_MAX;
+use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::verb::{Command, Stage, Verb, Wanted};
+
+use super::permission::{Use, permit};
+use super::{AdapterSheet, AgentInput, AgentOutput, Capability, truncated};
+use crate::lines::start_of;
+use crate::protocol::{ProgramEvent, read_result};
+use event::{ClaudeEvent, TurnEnd};
+use spent::Spent;
+
+/// What people are told of it.
+pub(super) const SHEET: AdapterSheet = AdapterSheet {
+    program: "claude",
+    tested: &["2.1.330"],
+    install: "npm install -g @anthropic-ai/claude-code@2.1.330",
+    capabilities: &[
+        ("start", Capability::Native),
+        ("resume", Capability::Native),
+        ("steer", Capability::Native),
+        ("interrupt", Capability::Native),
+        ("stop", Capability::Native),
+        ("usage", Capability::Native),
+        ("permissions", Capability::Native),
+        ("typed result", Capability::Native),
+    ],
+};
+
+/// Verbs that it takes. A pause freezes its processes, as of any program.
+pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];
+
+/// The names of requests of ours that are no verbs.
+const ENDING: &str = "tetrarch-ending";
+/// Most bytes of words in a status.
+const STATUS_BYTES: usize = 1_024;
+/// Longest text of a tool's use, in bytes.
+const USE_BYTES: usize = 200;
+/// Kinds of events that are told apart when nobody knows them; the rest counts as one.
+const UNKNOWN_MAX: usize = 16;
+
+/// A message that it was written and has not begun to read.
+#[derive(Debug)]
+struct Unread {
+    text: String,
+    verb: Option<RequestId>,
+}
+
+/// Why its turn is to be the last.
+#[derive(Debug)]
+enum Ending {
+    /// People or the grant want it to end.
+    Stop(String),
+    /// Its next session goes on.
+    Rotation,
+}
+
+/// What was said to one program and by it.
+#[derive(Debug)]
+pub(crate) struct ClaudeSession {
+    tools: Tools,
+    first: String,
+    reviews: bool,
+    /// By their number, which they carry as a UUID.
+    unread: BTreeMap<u128, Unread>,
+    /// The number before its first message. It ignores one whose number is in its transcript, so that no two runs of
+    /// a conversation count from the same.
+    base: u128,
+    messages: u64,
+    /// Whether it has something to do.
+    works: bool,
+    aborting: bool,
+    ending: Option<Ending>,
+    /// Texts of messages that it dropped unread.
+    again: Vec<String>,
+    blocked: bool,
+    spent: Spent,
+    words: String,
+    unknown: BTreeMap<String, u64>,
+}
+
+impl ClaudeSession {
+    /// A conversation that `first` begins or goes on with, under these tools; `reviews`: it ends by a verdict. `base`
+    /// is what messages are numbered from.
+    pub(super) fn new(tools: Tools, first: String, reviews: bool, base: u128) -> Self {
+        Self {
+            tools,
+            first,
+            reviews,
+            unread: BTreeMap::new(),
+            base,
+            messages: 0,
+            works: false,
+            aborting: false,
+            ending: None,
+            again: Vec::new(),
+            blocked: false,
+            spent: Spent::default(),
+            words: String::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// The first line.
+    pub(super) fn first_line(&mut self) -> Vec<u8> {
+        let text = std::mem::take(&mut self.first);
+        self.message(&text)
+    }
+
+    /// A message, which it reads at its next boundary or as its next turn.
+    pub(super) fn message(&mut self, text: &str) -> Vec<u8> {
+        self.messages += 1;
+        self.say(self.base.wrapping_add(u128::from(self.messages)), text, None)
+    }
+
+    /// The line of a verb.
+    pub(super) fn verb(&mut self, command: &Command) -> Option<Vec<u8>> {
+        match &command.wanted {
+            Wanted::Steer { text } => {
+                let text = format!("[steer from {}]\n{text}", command.by);
+                Some(self.say(u128::from(command.id.0), &text, Some(command.id)))
+            }
+            Wanted::Interrupt { .. } => {
+                self.aborting = self.works;
+                Some(interrupt(&command.id.to_string()))
+            }
+            Wanted::Pause | Wanted::Resume => None,
+        }
+    }
+
+    fn say(&mut self, number: u128, text: &str, verb: Option<RequestId>) -> Vec<u8> {
+        let mut whole = std::mem::take(&mut self.again);
+        whole.push(text.to_owned());
+        let text = whole.join("\n\n");
+        let said = json!({
+            "type": "user",
+            "uuid": uuid(number),
+            "message": {"role": "user", "content": text},
+            "parent_tool_use_id": null,
+            "session_id": "",
+        });
+        self.unread.insert(number, Unread { text, verb });
+        self.works = true;
+        line(&said)
+    }
+
+    /// It is asked to end.
+    pub(super) fn stop(&mut self, reason: &str) -> AgentInput {
+        self.end(Ending::Stop(reason.to_owned()))
+    }
+
+    /// It is asked to end, so that its next session goes on.
+    pub(super) fn rotate(&mut self) -> AgentInput {
+        match self.ending {
+            // A stop has more to say.
+            Some(Ending::Stop(_)) => AgentInput::Line(interrupt(ENDING)),
+            Some(Ending::Rotation) | None => self.end(Ending::Rotation),
+        }
+    }
+
+    fn end(&mut self, ending: Ending) -> AgentInput {
+        self.ending = Some(ending);
+        if self.works { AgentInput::Line(interrupt(ENDING)) } else { AgentInput::Close }
+    }
+
+    /// How its work stands.
+    pub(super) fn status(&self) -> RunnerEvent {
+        let words = start_of(&self.words, STATUS_BYTES);
+        let summary = format!("turn {}. {words}", self.spent.total().turns);
+        let update = json!({"status": "in_progress", "summary": summary}).to_string();
+        RunnerEvent::Update { update }
+    }
+
+    /// What it said that nobody here knows.
+    pub(super) fn unknown(&self) -> Option<String> {
+        let kinds: Vec<String> =
+            self.unknown.iter().map(|(kind, count)| format!("{count} of `{kind}`")).collect();
+        (!kinds.is_empty())
+            .then(|| format!("events that are not known and were ignored: {}", kinds.join(", ")))
+    }
+
+    /// Reads a whole line.
+    pub(super) fn read(&mut self, line: &[u8]) -> AgentOutput {
+        match ClaudeEvent::of(line) {
+            None => AgentOutput::text(),
+            Some(event) => self.hear(event),
+        }
+    }
+
+    /// Reads the start of a line that is too long. What waits for an answer gets one.
+    pub(super) fn read_cut(&mut self, start: &[u8]) -> AgentOutput {
+        let fields = truncated::fields(start);
+        let text = |name: &str| fields.get(name).cloned().flatten().unwrap_or_default();
+        let request = text("request_id");
+        if text("type") == "control_request" && !request.is_empty() {
+            let why = "the request is too long to be judged; write large files in parts";
+            let input = answer(&request, &json!({"behavior": "deny", "message": why}));
+            return AgentOutput {
+                inputs: vec![AgentInput::Line(input)],
+                is_text: true,
+                ..AgentOutput::default()
+            };
+        }
+        if text("type") == "result" || fields.contains_key("total_cost_usd") {
+            let error =
+                "its result is too long; put large results in a file and name it".to_owned();
+            let end = TurnEnd { failed: Some(error), ..TurnEnd::default() };
+            return self.turn_ended(end);
+        }
+        AgentOutput::text()
+    }
+
+    fn hear(&mut self, event: ClaudeEvent) -> AgentOutput {
+        match event {
+            ClaudeEvent::Ready { version, model } => AgentOutput {
+                note: Some(format!("claude {version}, model {model}")),
+                ..AgentOutput::default()
+            },
+            ClaudeEvent::Read { message } => self.was_read(message),
+            ClaudeEvent::Dropped { message } => self.was_dropped(message),
+            ClaudeEvent::Says { id, texts, uses, spent } => self.says(id, texts, uses, spent),
+            ClaudeEvent::Retries { status, why } => self.retries(status, &why),
+            ClaudeEvent::Asks { request, tool, input } => self.asks(&request, &tool, &input),
+            ClaudeEvent::AsksElse { request, what } => {
+                let error = format!("`{what}` is not supported by this host");
+                let response = json!({"subtype": "error", "request_id": request, "error": error});
+                let input = line(&json!({"type": "control_response", "response": response}));
+                AgentOutput { inputs: vec![AgentInput::Line(input)], ..AgentOutput::default() }
+            }
+            ClaudeEvent::Answers { request, error } => self.answers(&request, error),
+            ClaudeEvent::Ended(end) => self.turn_ended(*end),
+            ClaudeEvent::Quiet => AgentOutput::default(),
+            ClaudeEvent::Unknown { kind } => {
+                let known = self.unknown.contains_key(&kind) || self.unknown.len() < UNKNOWN_MAX;
+                let kind = if known { kind } else { "others".to_owned() };
+                *self.unknown.entry(kind).or_default() += 1;
+                AgentOutput::text()
+            }
+        }
+    }
+
+    fn was_read(&mut self, message: u128) -> AgentOutput {
+        let Some(unread) = self.unread.remove(&message) else { return AgentOutput::default() };
+        let mut output = AgentOutput::event(ProgramEvent::Turn { begins: true });
+        if let Some(id) = unread.verb {
+            output.events.push(ProgramEvent::Taken(id));
+        }
+        // It has kept the message itself: who goes on from here is not given it again.
+        let state = json!({"adapter": "claude", "messages": self.messages}).to_string();
+        output.events.push(ProgramEvent::Plain(RunnerEvent::Checkpoint { state, confirm: false }));
+        output
+    }
+
+    fn was_dropped(&mut self, message: u128) -> AgentOutput {
+        let Some(unread) = self.unread.remove(&message) else { return AgentOutput::default() };
+        let Some(id) = unread.verb else {
+            self.again.push(unread.text);
+            return AgentOutput::default();
+        };
+        let why = "an interrupt came before it was read; send it again".to_owned();
+        AgentOutput::plain(RunnerEvent::Receipt { id, stage: Stage::Refused, why })
+    }
+
+    fn says(
+        &mut self,
+        id: String,
+        texts: Vec<String>,
+        uses: Vec<(String, Value)>,
+        spent: (u64, u64),
+    ) -> AgentOutput {
+        let mut output = AgentOutput::default();
+        if std::mem::take(&mut self.blocked) {
+            output.events.push(ProgramEvent::Plain(RunnerEvent::Unblocked));
+        }
+        self.spent.calls(id, spent);
+        output.events.push(ProgramEvent::Usage(self.spent.total()));
+        for text in texts {
+            self.words.clone_from(&text);
+            output.events.push(ProgramEvent::Plain(RunnerEvent::Text { text }));
+        }
+        for (tool, input) in uses {
+            let input = input.to_string();
+            let text = format!("{tool}: {}", start_of(&input, USE_BYTES));
+            let progress = RunnerEvent::Progress { text, done: None, total: None };
+            output.events.push(ProgramEvent::Plain(progress));
+        }
+        output
+    }
+
+    /// It calls the model again after an error. A key that is refused once is refused each time.
+    fn retries(&mut self, status: Option<u64>, why: &str) -> AgentOutput {
+        let status_text =
+            status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
+        if matches!(status, Some(401 | 403)) && self.ending.is_none() {
+            let error = format!(
+                "the model's server refuses the key ({status_text}, {why}); set `keyFrom` of the profile to a valid key"
+            );
+            self.ending = Some(Ending::Stop(error.clone()));
+            let result = RunResult::ended(Outcome::Failure, error);
+            let mut output = told(result, Value::Null);
+            output.inputs = vec![AgentInput::Line(interrupt(ENDING))];
+            return output;
+        }
+        self.blocked = true;
+        let kind = if status == Some(429) { "rate_limited" } else { "model_unavailable" };
+        AgentOutput::plain(RunnerEvent::Blocked { reason: format!("{kind}: {status_text}, {why}") })
+    }
+
+    fn asks(&self, request: &str, tool: &str, input: &Value) -> AgentOutput {
+        let decided = permit(&self.tools, tool, use_of(tool, input));
+        let answered = match &decided {
+            Ok(()) => json!({"behavior": "allow", "updatedInput": input}),
+            Err(refused) => json!({"behavior": "deny", "message": refused.to_string()}),
+        };
+        let note = decided.err().map(|refused| format!("refused {tool}: {refused}"));
+        let input = AgentInput::Line(answer(request, &answered));
+        AgentOutput { inputs: vec![input], note, ..AgentOutput::default() }
+    }
+
+    fn answers(&mut self, request: &str, error: Option<String>) -> AgentOutput {
+        if request == ENDING {
+            return AgentOutput { inputs: vec![AgentInput::Close], ..AgentOutput::default() };
+        }
+        let Ok(id) = request.parse::<RequestId>() else { return AgentOutput::default() };
+        match error {
+            None => AgentOutput::event(ProgramEvent::Taken(id)),
+            Some(why) => {
+                self.aborting = false;
+                AgentOutput::plain(RunnerEvent::Receipt { id, stage: Stage::Refused, why })
+            }
+        }
+    }
+
+    /// Its turn is over. Whether its run is follows from what was asked of it.
+    fn turn_ended(&mut self, end: TurnEnd) -> AgentOutput {
+        self.spent.turn_ended(&end);
+        self.works = !self.unread.is_empty();
+        let aborted = std::mem::take(&mut self.aborting) && end.failed.is_some();
+        let mut output = AgentOutput::event(ProgramEvent::Usage(self.spent.total()));
+        output.events.push(ProgramEvent::Turn { begins: false });
+        let result = match (&end.failed, &self.ending) {
+            (Some(_), Some(Ending::Rotation)) => {
+                output.inputs.push(AgentInput::Close);
+                return output;
+            }
+            (Some(_), Some(Ending::Stop(reason))) => {
+                RunResult::ended(Outcome::Cancelled, format!("stopped: {reason}"))
+            }
+            (Some(_), None) if aborted => {
+                output.note = Some("interrupted; it waits for input".to_owned());
+                return output;
+            }
+            // It reads on: what it was told meanwhile comes first.
+            (_, None) if self.works => return output,
+            (Some(error), None) => RunResult::ended(
+                if end.is_capped { Outcome::BudgetExceeded } else { Outcome::Failure },
+                start_of(error, TEXT_BYTES_MAX),
+            ),
+            (None, _) => RunResult::ended(Outcome::Success, ""),
+        };
+        let given = self.given(result, end);
+        output.events.extend(given.events);
+        output
+    }
+
+    /// A result with what it gave.
+    fn given(&self, mut result: RunResult, end: TurnEnd) -> AgentOutput {
+        if result.outcome != Outcome::Success {
+            result.partial = if end.text.is_empty() { self.words.clone() } else { end.text };
+            return told(result, Value::Null);
+        }
+        if !self.reviews {
+            let deliverable = end.structured.unwrap_or(Value::String(end.text));
+            return told(result, deliverable);
+        }
+        match verdict_of(end) {
+            Ok(event) => AgentOutput::event(event),
+            Err(error) => {
+                result.outcome = Outcome::Failure;
+                result.error = format!("it gave no verdict that can be read: {error}");
+                result.partial.clone_from(&self.words);
+                told(result, Value::Null)
+            }
+        }
+    }
+}
+
+/// A reviewer's result; what is wrong with it otherwise.
+fn verdict_of(end: TurnEnd) -> Result<ProgramEvent, String> {
+    let verdict = end.structured.ok_or("there is no structured output")?;
+    let fields = [
+        ("outcome", json!(Outcome::Success.as_str())),
+        ("deliverable", json!(end.text)),
+        ("verdict", verdict),
+    ];
+    let named = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    read_result(named.collect())
+}
+
+/// A result as an event, its deliverable as text beside it.
+fn told(mut result: RunResult, deliverable: Value) -> AgentOutput {
+    result.deliverable = match &deliverable {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            deliverable.to_string()
+        }
+    };
+    AgentOutput::event(ProgramEvent::Result {
+        result: Box::new(result),
+        deliverable,
+        files: Vec::new(),
+    })
+}
+
+/// What one of its tools does.
+fn use_of<'a>(tool: &str, input: &'a Value) -> Use<'a> {
+    match starting::TOOLS.iter().find(|(name, _)| *name == tool) {
+        Some((_, "run")) => match input.get("command").and_then(Value::as_str) {
+            Some(command) => Use::Shell(command),
+            None => Use::Unknown,
+        },
+        Some((_, entry)) => Use::Entry(entry),
+        None if tool == starting::RESULT_TOOL => Use::Result,
+        None => Use::Unknown,
+    }
+}
+
+/// The request to abort the turn and to drop what waits for it: what it dropped is told.
+fn interrupt(request: &str) -> Vec<u8> {
+    let wanted = json!({"subtype": "interrupt", "cancel_queued": true});
+    line(&json!({"type": "control_request", "request_id": request, "request": wanted}))
+}
+
+fn answer(request: &str, answer: &Value) -> Vec<u8> {
+    let response = json!({"subtype": "success", "request_id": request, "response": answer});
+    line(&json!({"type": "control_response", "response": response}))
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut line = value.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// A number as the UUID that has the same bits.
+pub(super) fn uuid(number: u128) -> String {
+    let hex = format!("{number:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// The session's UUID of a run: of the first of those that go on from each other.
+pub(super) fn conversation(first: Ulid) -> String {
+    uuid(u128::from(first))
+}

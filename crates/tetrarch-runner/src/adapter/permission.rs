@@ -1,0 +1,158 @@
+//! Whether a coding agent may use one of its own tools: the brief's list says so (spec 06, Isolation). What it does
+//! not name is refused in words that the model understands. Pure; asks nobody.
+
+use tetrarch_core::brief::{EVERY_TOOL, Tools};
+
+use crate::tools::{Allowed, BadEntry, ProgramRefused};
+
+/// What a tool of a program does, in the words of our lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use<'a> {
+    /// One entry of the list allows it.
+    Entry(&'static str),
+    /// It runs this text as a command of a shell.
+    Shell(&'a str),
+    /// It gives the run's own result: always allowed.
+    Result,
+    /// Nobody here knows what it does.
+    Unknown,
+}
+
+/// Why a tool may not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolRefused {
+    /// The list does not name what it does.
+    #[error(
+        "`{tool}` is not allowed by the tools of this brief; allowed: {allowed}. Go on without it"
+    )]
+    NotListed { tool: String, allowed: String },
+    /// The list names programs, and this is more than one program with its arguments.
+    #[error(
+        "only these programs may be run: {allowed}; give one program with plain arguments: no pipes, redirections, \
+         variables or patterns"
+    )]
+    NotOneProgram { allowed: String },
+    /// The list names other programs.
+    #[error(transparent)]
+    Program(#[from] ProgramRefused),
+    /// The list cannot be read.
+    #[error(transparent)]
+    List(#[from] BadEntry),
+}
+
+/// Decides whether `tool`, which does `what`, may be used.
+///
+/// # Errors
+/// Why not, for the model.
+pub(crate) fn permit(tools: &Tools, tool: &str, what: Use<'_>) -> Result<(), ToolRefused> {
+    let every = tools.names().any(|name| name == EVERY_TOOL);
+    let has = |entry: &str| every || tools.names().any(|name| name == entry);
+    match what {
+        Use::Result => Ok(()),
+        Use::Entry(entry) if has(entry) => Ok(()),
+        // A shell does not do more than all programs may.
+        Use::Shell(_) if has("run") => Ok(()),
+        Use::Shell(text) => shell(tools, tool, text),
+        Use::Entry(_) | Use::Unknown => Err(not_listed(tools, tool)),
+    }
+}
+
+/// A command where the list names programs: allowed as what it is without a shell.
+fn shell(tools: &Tools, tool: &str, text: &str) -> Result<(), ToolRefused> {
+    if !tools.names().any(|name| name.starts_with("run:")) {
+        return Err(not_listed(tools, tool));
+    }
+    let allowed = Allowed::of(tools)?;
+    let Some(argv) = plain_words(text) else {
+        return Err(ToolRefused::NotOneProgram { allowed: allowed.programs_in_words() });
+    };
+    Ok(allowed.program(&argv)?)
+}
+
+fn not_listed(tools: &Tools, tool: &str) -> ToolRefused {
+    let names: Vec<&str> = tools.names().collect();
+    let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    ToolRefused::NotListed { tool: tool.to_owned(), allowed }
+}
+
+/// The words of a command that means the same to a shell as to no shell: words of harmless characters, or within
+/// single quotes. Builtins that run another text are no programs.
+fn plain_words(text: &str) -> Option<Vec<String>> {
+    const BUILTINS: [&str; 7] = [".", "source", "eval", "exec", "command", "builtin", "trap"];
+    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+    for letter in text.trim().chars() {
+        match letter {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '\n' | '\r' => return None,
+            _ if quoted => word.get_or_insert_default().push(letter),
+            ' ' | '\t' => words.extend(word.take()),
+            _ if letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter) => {
+                word.get_or_insert_default().push(letter);
+            }
+            _ => return None,
+        }
+    }
+    words.extend(word);
+    let program: &String = words.first()?;
+    let is_program = !quoted && !program.contains('=') && !BUILTINS.contains(&program.as_str());
+    is_program.then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may(list: &[&str], what: Use<'_>) -> bool {
+        permit(&list.iter().copied().collect(), "T", what).is_ok()
+    }
+
+    #[test]
+    fn tool_is_allowed_by_its_entry_or_by_every_tool() {
+        for (list, what, allowed) in [
+            (&["read"][..], Use::Entry("read"), true),
+            (&["*"], Use::Entry("read"), true),
+            (&[], Use::Entry("read"), false),
+            (&["write"], Use::Entry("read"), false),
+            (&["network:a.example:443"], Use::Entry("network"), false),
+            (&[], Use::Result, true),
+            (&["read", "run"], Use::Unknown, false),
+            (&["*"], Use::Unknown, false),
+        ] {
+            assert_eq!(may(list, what), allowed, "{list:?} {what:?}");
+        }
+        let refused = permit(&Tools::default(), "Bash", Use::Shell("ls")).unwrap_err();
+        assert!(refused.to_string().contains("allowed: nothing"), "{refused}");
+    }
+
+    #[test]
+    fn shell_command_is_allowed_as_a_whole_or_as_one_listed_program() {
+        for (list, text, allowed) in [
+            (&["run"][..], "ls | wc -l > x", true),
+            (&["*"], "ls | wc -l > x", true),
+            (&["run:git"], "git status", true),
+            (&["run:git"], "  git commit -m 'two words; rm'", true),
+            (&["run:git"], "git status; rm -rf x", false),
+            (&["run:git"], "git status\nrm x", false),
+            (&["run:git"], "git log $(rm x)", false),
+            (&["run:git"], "git log `rm x`", false),
+            (&["run:git"], "git log > x", false),
+            (&["run:git"], "git log \"a\"", false),
+            (&["run:git"], "git log 'open", false),
+            (&["run:git"], "A=1 git log", false),
+            (&["run:git"], "git log *", false),
+            (&["run:git"], "git log ~", false),
+            (&["run:git"], "cargo test", false),
+            (&["run:*"], "eval ls", false),
+            (&["run:*"], "sh x", false),
+            (&["run:*"], "ls x", true),
+            (&["run:git"], "", false),
+            (&["run:["], "git status", false),
+            (&["read"], "git status", false),
+        ] {
+            assert_eq!(may(list, Use::Shell(text)), allowed, "{list:?} {text:?}");
+        }
+    }
+}

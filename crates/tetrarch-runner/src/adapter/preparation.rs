@@ -1,0 +1,254 @@
+//! Prepares a run of a coding agent: its command, its environment with the key, and the directory in which it keeps its
+//! conversation from one session of an agent to the next. Blocks; starts nothing.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tetrarch_core::brief::Runner;
+use tetrarch_core::destination::{Network, NoDestination};
+use tetrarch_core::id::RunId;
+use tetrarch_core::order::Start;
+use tetrarch_model::{Address, ApiKey, BadAddress};
+use tokio::task::JoinError;
+
+use super::claude::{self, starting};
+use super::{Adapter, AdapterSession};
+
+/// Where agents keep their conversations, below the directory of runs.
+pub(crate) const CONVERSATIONS: &str = ".conversations";
+/// How long a conversation is kept that nobody goes on with. An agent that waits for people may wait long.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The variable that `claude` takes a key from.
+const CLAUDE_KEY: &str = "ANTHROPIC_API_KEY";
+
+/// Why a coding agent cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotPrepared {
+    /// Its key is not there.
+    #[error("profile `{profile}`: {cause}")]
+    Key { profile: String, cause: BadAddress },
+    /// Its model's address is no address.
+    #[error(
+        "profile `{profile}`: baseUrl {url:?} is no address of a model; expected http://HOST:PORT or https://HOST"
+    )]
+    Address { profile: String, url: String },
+    /// Its model cannot be reached.
+    #[error(
+        "profile `{profile}`: the model is at {host}:{port}, which the tools do not allow; add \
+         `network:{host}:{port}` to `tools`"
+    )]
+    NoNetwork { profile: String, host: String, port: u16 },
+    /// An entry of the tools is no destination.
+    #[error("tools: {0}")]
+    NoDestination(#[from] NoDestination),
+    /// Preparing it was cut off.
+    #[error("preparing it failed: {0}; start it again")]
+    Aside(JoinError),
+    /// Its conversations cannot be kept.
+    #[error(
+        "cannot use {path} for the agent's conversation: {cause}; free space and let the host's user write there"
+    )]
+    Directory { path: PathBuf, cause: io::Error },
+}
+
+/// A run that can be started.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What is said to it and by it.
+    pub(crate) session: AdapterSession,
+    /// Where it keeps its conversation: to be removed when nobody goes on with it.
+    pub(crate) conversation: PathBuf,
+}
+
+/// Prepares `start` for its program: `start` is what is to be launched afterwards. `is_open`: every run of this host
+/// has the network.
+///
+/// # Errors
+/// The key or the way to the model is missing, or nothing can be kept.
+pub(crate) fn prepare(
+    adapter: Adapter,
+    start: &mut Start,
+    workspace_dir: &Path,
+    is_open: bool,
+) -> Result<Prepared, NotPrepared> {
+    let profile = start.brief.runner.profile.to_string();
+    reaches(start, is_open)?;
+    let key = Address::of(&start.brief.runner.served, &start.brief.runner.model)
+        .map_err(|cause| NotPrepared::Key { profile, cause })?
+        .key;
+    let path = directory_of(workspace_dir, start.first);
+    let failed = |cause| NotPrepared::Directory { path: path.clone(), cause };
+    fs::create_dir_all(&path).map_err(failed)?;
+    let directory = path.to_string_lossy().into_owned();
+    let session = match adapter {
+        Adapter::Claude => {
+            let conversation = claude::conversation(start.first.0);
+            let goes_on =
+                has_begun(&path.join(starting::TRANSCRIPTS), &conversation).map_err(failed)?;
+            let arguments = starting::arguments(start, goes_on);
+            let environment = starting::environment(&start.brief, &directory);
+            let session = starting::session(start, goes_on);
+            command(&mut start.brief.runner, arguments, environment, (CLAUDE_KEY, key));
+            AdapterSession::Claude(session)
+        }
+    };
+    Ok(Prepared { session, conversation: path })
+}
+
+/// Adds to what its profile says of the command.
+fn command(
+    runner: &mut Runner,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    (variable, key): (&str, Option<ApiKey>),
+) {
+    if runner.argv.is_empty() {
+        runner.argv.push(runner.kind.program().to_owned());
+    }
+    runner.argv.extend(arguments);
+    runner.env.extend(environment);
+    runner.env.extend(key.map(|key| (variable.to_owned(), key.plain().to_owned())));
+}
+
+/// Whether its tools let it reach its model.
+fn reaches(start: &Start, is_open: bool) -> Result<(), NotPrepared> {
+    let runner = &start.brief.runner;
+    let profile = runner.profile.to_string();
+    let url = if runner.served.base_url.is_empty() {
+        starting::BASE_URL
+    } else {
+        &runner.served.base_url
+    };
+    let Some((host, port)) = destination(url) else {
+        return Err(NotPrepared::Address { profile, url: url.to_owned() });
+    };
+    let network = Network::of(&start.brief.tools)?;
+    if is_open || network == Network::Open || network.allowing(&host, port).is_some() {
+        return Ok(());
+    }
+    Err(NotPrepared::NoNetwork { profile, host, port })
+}
+
+/// Host and port of an address.
+fn destination(url: &str) -> Option<(String, u16)> {
+    let (rest, default) = match url.split_once("://")? {
+        ("http", rest) => (rest, 80),
+        ("https", rest) => (rest, 443),
+        (_, _) => return None,
+    };
+    let place = rest.split(['/', '?', '#']).next().filter(|place| !place.is_empty())?;
+    let has_port = place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    match has_port {
+        Some((host, port)) => Some((host.to_owned(), port.parse().ok()?)),
+        None => Some((place.to_owned(), default)),
+    }
+}
+
+/// Where the agent of a run keeps its conversation; `first` is the first of the runs that go on from each other.
+pub(crate) fn directory_of(workspace_dir: &Path, first: RunId) -> PathBuf {
+    workspace_dir.join(CONVERSATIONS).join(first.to_string())
+}
+
+/// Whether a transcript of this name has a message in it: a program that was killed before has none to go on from.
+fn has_begun(transcripts: &Path, name: &str) -> io::Result<bool> {
+    let entries = match fs::read_dir(transcripts) {
+        Ok(entries) => entries,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(cause) => return Err(cause),
+    };
+    for entry in entries {
+        let path = entry?.path().join(format!("{name}.jsonl"));
+        match File::open(path) {
+            Ok(file) => {
+                for line in BufReader::new(file).split(b'\n') {
+                    if line?.windows(MESSAGE.len()).any(|part| part == MESSAGE) {
+                        return Ok(true);
+                    }
+                }
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(false)
+}
+
+/// By what a message is known in a transcript.
+const MESSAGE: &[u8] = br#""type":"user""#;
+
+/// Removes what a run kept. Blocks.
+pub(crate) fn forget(conversation: &Path) {
+    if let Err(cause) = fs::remove_dir_all(conversation) {
+        tracing::warn!(dir = %conversation.display(), %cause, "an agent's conversation stays for now");
+    }
+}
+
+/// Removes conversations that nobody went on with for long. Blocks.
+pub(crate) fn clear_old(workspace_dir: &Path) {
+    let old = |path: &Path| {
+        let changed = fs::metadata(path).and_then(|about| about.modified());
+        changed.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > KEPT))
+    };
+    // What cannot be read now is looked at when the host starts again.
+    let entries = fs::read_dir(workspace_dir.join(CONVERSATIONS)).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| old(&entry.path())) {
+        forget(&entry.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destination_of_an_address_has_its_port_or_the_usual_one() {
+        for (url, expected) in [
+            ("https://api.anthropic.com", Some(("api.anthropic.com", 443))),
+            ("http://127.0.0.1:4010/v1", Some(("127.0.0.1", 4010))),
+            ("http://a.example/x?y", Some(("a.example", 80))),
+            ("http://[::1]:8080", Some(("[::1]", 8080))),
+            ("https://[::1]/v1", Some(("[::1]", 443))),
+            ("http://a.example:99999", None),
+            ("ftp://a.example", None),
+            ("http://", None),
+            ("a.example:80", None),
+        ] {
+            let found = destination(url);
+            let found = found.as_ref().map(|(host, port)| (host.as_str(), *port));
+            assert_eq!(found, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn only_a_transcript_with_a_message_is_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("-tmp-x");
+        assert!(!has_begun(dir.path(), "one").unwrap());
+        fs::create_dir(&place).unwrap();
+        assert!(!has_begun(dir.path(), "one").unwrap());
+        let file = place.join("one.jsonl");
+        fs::write(&file, "{\"type\":\"mode\"}\n").unwrap();
+        assert!(!has_begun(dir.path(), "one").unwrap());
+        fs::write(&file, "{\"type\":\"mode\"}\n{\"a\":1,\"type\":\"user\",\"b\":2}\n").unwrap();
+        assert!(has_begun(dir.path(), "one").unwrap());
+        assert!(!has_begun(dir.path(), "two").unwrap());
+        assert!(!has_begun(&dir.path().join("none"), "one").unwrap());
+    }
+
+    #[test]
+    fn conversation_is_kept_until_it_is_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str| dir.path().join(CONVERSATIONS).join(name);
+        for name in ["new", "old"] {
+            fs::create_dir_all(of(name)).unwrap();
+        }
+        let then = SystemTime::now() - KEPT - Duration::from_secs(60);
+        File::open(of("old")).unwrap().set_modified(then).unwrap();
+        clear_old(dir.path());
+        assert_eq!((of("new").exists(), of("old").exists()), (true, false));
+        forget(&of("new"));
+        assert!(!of("new").exists());
+    }
+}

@@ -1,0 +1,238 @@
+//! What a program and its host say to each other: the lines of our protocol, or those of a coding agent, which its
+//! adapter knows. Says it; decides nothing about the run.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tetrarch_core::order::{Inbound, RunnerEvent, Start};
+use tetrarch_core::time::Millis;
+use tetrarch_core::verb::{Command, Verb};
+use tokio::task::spawn_blocking;
+
+use super::output::OutputReader;
+use super::{ProgramRun, note_down};
+use crate::adapter::{AdapterSession, AgentInput, Prepared, claude, forget};
+use crate::backend::llm::{STATUS_REQUEST, mail_words};
+use crate::lines::OutputLine;
+use crate::protocol::{
+    ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,
+    raised_line, rotate_line, saved_line, stop_line, verb_line, withheld_line,
+};
+
+/// How one program is spoken to.
+#[derive(Debug, Clone)]
+pub(super) enum Speech {
+    /// By the lines of docs/stdio-protocol.md.
+    Lines,
+    /// As a coding agent.
+    Agent(Arc<AgentTalk>),
+}
+
+/// The conversation with a coding agent.
+#[derive(Debug)]
+pub(super) struct AgentTalk {
+    session: Mutex<AdapterSession>,
+    /// Where the agent keeps it.
+    directory: PathBuf,
+}
+
+/// What becomes of a line for a program.
+#[derive(Debug)]
+pub(super) enum Telling {
+    /// It is written.
+    Line(Vec<u8>),
+    /// The program is not asked: this answers it.
+    Event(RunnerEvent),
+    /// There is no word for it.
+    Nothing,
+}
+
+impl AgentTalk {
+    fn session(&self) -> MutexGuard<'_, AdapterSession> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Speech {
+    /// With a coding agent.
+    pub(super) fn with(prepared: Prepared) -> Self {
+        let Prepared { session, conversation } = prepared;
+        Self::Agent(Arc::new(AgentTalk { session: Mutex::new(session), directory: conversation }))
+    }
+
+    /// The first line; `dir` is the absolute working directory.
+    pub(super) fn first_line(&self, start: &Start, dir: &str) -> Vec<u8> {
+        match self {
+            Self::Lines => brief_line(start, dir),
+            Self::Agent(talk) => talk.session().first_line(),
+        }
+    }
+
+    /// What it takes without saying so; none when it says so itself.
+    pub(super) fn takes(&self) -> Option<BTreeSet<Verb>> {
+        match self {
+            Self::Lines => None,
+            Self::Agent(talk) => match &*talk.session() {
+                AdapterSession::Claude(_) => Some(BTreeSet::from(claude::VERBS)),
+            },
+        }
+    }
+
+    /// A line for it.
+    pub(super) fn telling(&self, line: &Inbound) -> Telling {
+        match self {
+            Self::Lines => protocol_line(line).map_or(Telling::Nothing, Telling::Line),
+            Self::Agent(talk) => match line {
+                Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
+                    Telling::Event(talk.session().status())
+                }
+                Inbound::Mail { topic, from, body, .. } => {
+                    Telling::Line(talk.session().message(&mail_words(topic, from, body)))
+                }
+                // What follows from its budget, its host does.
+                Inbound::Saved
+                | Inbound::Noted(_)
+                | Inbound::Granted { .. }
+                | Inbound::Withheld { .. }
+                | Inbound::BudgetWarning { .. }
+                | Inbound::BudgetRaised { .. } => Telling::Nothing,
+            },
+        }
+    }
+
+    /// The line of a verb, if there is one.
+    pub(super) fn verb(&self, command: &Command) -> Option<Vec<u8>> {
+        match self {
+            Self::Lines => Some(verb_line(command)),
+            Self::Agent(talk) => talk.session().verb(command),
+        }
+    }
+
+    /// The request to end.
+    pub(super) fn stop(&self, reason: &str, drain: Millis) -> AgentInput {
+        match self {
+            Self::Lines => AgentInput::Line(stop_line(reason, drain)),
+            Self::Agent(talk) => talk.session().stop(reason),
+        }
+    }
+
+    /// The request to end for the next session.
+    pub(super) fn rotate(&self, reason: &str, drain: Millis) -> AgentInput {
+        match self {
+            Self::Lines => AgentInput::Line(rotate_line(reason, drain)),
+            Self::Agent(talk) => talk.session().rotate(),
+        }
+    }
+
+    /// The line that hands a result back.
+    pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> Vec<u8> {
+        match self {
+            Self::Lines => invalid_line(faults),
+            Self::Agent(talk) => talk.session().invalid(faults),
+        }
+    }
+
+    /// Whether its input is closed once it gave its result: it waits for more otherwise.
+    pub(super) fn ends_with_its_result(&self) -> bool {
+        match self {
+            Self::Lines => false,
+            Self::Agent(_) => true,
+        }
+    }
+
+    /// What it said that nobody knows.
+    pub(super) fn unknown(&self) -> Option<String> {
+        match self {
+            Self::Lines => None,
+            Self::Agent(talk) => talk.session().unknown(),
+        }
+    }
+
+    /// Removes what it kept: nobody goes on with it.
+    pub(super) async fn forget(&self) {
+        let Self::Agent(talk) = self else { return };
+        let directory = talk.directory.clone();
+        if let Err(cause) = spawn_blocking(move || forget(&directory)).await {
+            tracing::error!(%cause, "removing an agent's conversation failed");
+        }
+    }
+}
+
+/// A line of our protocol.
+fn protocol_line(line: &Inbound) -> Option<Vec<u8>> {
+    Some(match line {
+        Inbound::Mail { topic, from, body, answers, .. } => mail_line(topic, from, body, *answers),
+        Inbound::Saved => saved_line(),
+        Inbound::Granted { call } => granted_line(call),
+        Inbound::Withheld { call, why } => withheld_line(call, why),
+        Inbound::BudgetWarning { counter, used, limit } => budget_line(*counter, *used, *limit),
+        Inbound::BudgetRaised { limit } => raised_line(*limit),
+        // Only the llm runner records its conversation.
+        Inbound::Noted(_) => return None,
+    })
+}
+
+/// What a line is called where people are told that it was dropped.
+pub(super) fn what(line: &Inbound) -> String {
+    match line {
+        Inbound::Mail { topic, from, .. } => format!("`{topic}` from {from}"),
+        Inbound::Saved => "`saved`".to_owned(),
+        Inbound::Granted { call } => format!("`granted` of {call}"),
+        Inbound::Withheld { call, .. } => format!("`withheld` of {call}"),
+        Inbound::BudgetWarning { .. } => "`budget`".to_owned(),
+        Inbound::BudgetRaised { .. } => "`raised`".to_owned(),
+        Inbound::Noted(_) => "`noted`".to_owned(),
+    }
+}
+
+impl OutputReader {
+    /// Takes a line of a coding agent.
+    pub(super) async fn agent_line(&mut self, talk: &AgentTalk, line: &OutputLine) {
+        let output = match line {
+            OutputLine::Whole(bytes) => talk.session().read(bytes),
+            OutputLine::Cut { start, .. } => talk.session().read_cut(start),
+        };
+        if output.is_text {
+            self.text_line(line);
+        }
+        if let Some(note) = output.note {
+            self.note(&note);
+        }
+        self.inputs.extend(output.inputs);
+        for event in output.events {
+            match event {
+                // What it says is what there is of its work, should it come to no more.
+                ProgramEvent::Plain(RunnerEvent::Text { text }) => {
+                    self.text_line(&OutputLine::Whole(text.into_bytes()));
+                }
+                event => self.event(event).await,
+            }
+        }
+    }
+}
+
+impl ProgramRun {
+    /// Does to its input what its adapter says; `what` it is for people.
+    pub(super) fn put_in(&mut self, what: &str, input: AgentInput) {
+        let Some(feed) = &mut self.feed else { return };
+        match input {
+            AgentInput::Line(line) => {
+                if let Err(refused) = feed.offer(line) {
+                    note_down(&self.notes, format!("the {what} could not be told: {refused}"));
+                }
+            }
+            AgentInput::Close => feed.finish(),
+        }
+    }
+
+    /// It gave its result.
+    pub(super) fn gave_result(&mut self) {
+        while let Ok(input) = self.inputs.try_recv() {
+            self.put_in("answer", input);
+        }
+        if self.speech.ends_with_its_result() {
+            self.put_in("end", AgentInput::Close);
+        }
+    }
+}
