@@ -273,7 +273,7 @@ async fn claude_is_steered_and_interrupted_at_work() {
     let waits = |records: &Records| (state(records)? == RunState::AwaitingInput).then_some(());
     ledger.until("it waits for input", waits).await;
     let left = |it: &Process| it.command.contains("sleep 61");
-    assert!(!it.fleet.agents().iter().any(left), "its tool is gone");
+    wait::until("its tool is gone", || (!it.fleet.agents().iter().any(left)).then_some(()));
     assert_eq!(it.stages(&["steer", &worker, "to the right"]), ALL);
     assert_eq!(it.ended(0).0, "right it is");
 }

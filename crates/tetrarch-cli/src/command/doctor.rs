@@ -3,6 +3,7 @@
 //! ledger with it.
 
 mod accept;
+mod agents;
 mod bus;
 mod check;
 mod ledger;
@@ -21,9 +22,12 @@ use crate::output::{self, Cell, align, is_coloured};
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger\n  tetrarch doctor --accept-ledger 4711 --yes"
+    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger\n  tetrarch doctor --accept-ledger 4711 --yes\n  tetrarch doctor agents",
+    args_conflicts_with_subcommands = true
 )]
 pub(crate) struct DoctorArgs {
+    #[command(subcommand)]
+    about: Option<DoctorCommand>,
     /// Replay the whole ledger, report broken invariants and compare the result with STATE.
     #[arg(long)]
     check_ledger: bool,
@@ -35,11 +39,22 @@ pub(crate) struct DoctorArgs {
     confirm: ConfirmArgs,
 }
 
+/// Subcommands of `doctor`.
+#[derive(Debug, clap::Subcommand)]
+enum DoctorCommand {
+    /// Show which coding agents this machine has and what their adapters support.
+    Agents,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// A check failed: 6 when it is the bus that does not answer, else 1.
 pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliError> {
+    match args.about {
+        Some(DoctorCommand::Agents) => return agents::run(context).await,
+        None => {}
+    }
     if args.check_ledger {
         let bus = context.connect(&bus::holder(context)?, "doctor").await?;
         return ledger::run(context, &bus).await;

@@ -162,10 +162,9 @@ impl ProgramRun {
         about: ProgramContext<'_>,
     ) -> Self {
         let ProgramContext { start, began, expected, speech } = about;
-        let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
-        let (sandbox, directories, proxy) =
-            (launched.sandbox, launched.directories, launched.proxy);
-        let headcount = launched.headcount;
+        let up = launched.up();
+        let Launched { mut child, awaited, traces, dir, dir_is_own, .. } = launched;
+        let Launched { sandbox, directories, proxy, headcount, .. } = launched;
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (in_turn_in, in_turn) = watch::channel(None);
         let (results_in, results) = watch::channel(0);
@@ -197,8 +196,6 @@ impl ProgramRun {
         let feed = child.stdin.take().map(open);
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
-        let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
-        let up = RunnerEvent::Started { pid, isolation };
         let output = OutputReader::new(
             Gate::new(dir.clone(), context.artifact_max),
             context.output_limit,

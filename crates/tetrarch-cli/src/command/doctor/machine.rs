@@ -111,7 +111,7 @@ async fn version(program: &Path) -> Result<Version, String> {
 }
 
 /// What a program says of its version.
-async fn said(program: &Path) -> Result<String, String> {
+pub(super) async fn said(program: &Path) -> Result<String, String> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(VERSION_WITHIN, command.output())

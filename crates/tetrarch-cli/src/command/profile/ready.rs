@@ -15,6 +15,8 @@ pub(crate) enum Ready {
     Rust,
     /// JavaScript, with node.
     Node,
+    /// The coding agent claude.
+    Claude,
 }
 
 impl Ready {
@@ -25,6 +27,7 @@ impl Ready {
             Self::Python => include_str!("python.yaml"),
             Self::Rust => include_str!("rust.yaml"),
             Self::Node => include_str!("node.yaml"),
+            Self::Claude => include_str!("claude.yaml"),
         };
         text.replace("{workspace}", &json!(workspace.to_string_lossy()).to_string())
     }

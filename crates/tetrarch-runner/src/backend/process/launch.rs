@@ -11,7 +11,7 @@ use std::process::Stdio;
 use rustix::process::Pid;
 use tetrarch_core::destination::{Network, NoDestination};
 use tetrarch_core::id::RunId;
-use tetrarch_core::order::Start;
+use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::redaction::{self, BuildError, SECRET_BYTES_MIN};
 use tetrarch_core::secret::is_secret_variable;
 use tetrarch_telemetry::trace;
@@ -110,6 +110,14 @@ pub(super) struct Launched {
     pub(super) sandbox: SandboxPolicy,
     /// Its way out, until this is dropped.
     pub(super) proxy: Option<Proxy>,
+}
+
+impl Launched {
+    /// What is told of it.
+    pub(super) fn up(&self) -> RunnerEvent {
+        let pid = u32::try_from(self.pid.as_raw_nonzero().get()).ok();
+        RunnerEvent::Started { pid, isolation: self.isolation.clone() }
+    }
 }
 
 /// Starts the program of a brief.

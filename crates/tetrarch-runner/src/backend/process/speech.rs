@@ -201,12 +201,11 @@ impl OutputReader {
         }
         self.inputs.extend(output.inputs);
         for event in output.events {
-            match event {
-                // What it says is what there is of its work, should it come to no more.
-                ProgramEvent::Plain(RunnerEvent::Text { text }) => {
-                    self.text_line(&OutputLine::Whole(text.into_bytes()));
-                }
-                event => self.event(event).await,
+            // What it says is what there is of its work, should it come to no more.
+            if let ProgramEvent::Plain(RunnerEvent::Text { text }) = event {
+                self.text_line(&OutputLine::Whole(text.into_bytes()));
+            } else {
+                self.event(event).await;
             }
         }
     }
