@@ -17,7 +17,7 @@ use crate::protocol::{ProgramEvent, SchemaViolation};
 
 pub(crate) use claude::ClaudeSession;
 pub(crate) use preparation::{
-    CONVERSATIONS, NotPrepared, Prepared, clear_old, directory_of, forget, prepare,
+    CONVERSATIONS, NotPrepared, PreparedAgent, clear_old, directory_of, forget, prepare,
 };
 
 /// The programs that there is an adapter for.

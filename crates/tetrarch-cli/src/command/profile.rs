@@ -106,7 +106,11 @@ const COLUMNS: &[Column] = &[
 
 /// What a profile runs: its model, or its command.
 fn executes(profile: &Profile) -> String {
-    if profile.model.is_empty() { profile.argv.join(" ") } else { profile.model.clone() }
+    match (profile.model.is_empty(), profile.argv.is_empty()) {
+        (false, _) => profile.model.clone(),
+        (true, false) => profile.argv.join(" "),
+        (true, true) => profile.kind.program().to_owned(),
+    }
 }
 
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {

@@ -54,14 +54,14 @@ const UNKNOWN_MAX: usize = 16;
 
 /// A message that it was written and has not begun to read.
 #[derive(Debug)]
-struct Unread {
+struct UnreadMessage {
     text: String,
     verb: Option<RequestId>,
 }
 
 /// Why its turn is to be the last.
 #[derive(Debug)]
-enum Ending {
+enum LastTurn {
     /// People or the grant want it to end.
     Stop(String),
     /// Its next session goes on.
@@ -75,15 +75,16 @@ pub(crate) struct ClaudeSession {
     first: String,
     reviews: bool,
     /// By their number, which they carry as a UUID.
-    unread: BTreeMap<u128, Unread>,
+    unread: BTreeMap<u128, UnreadMessage>,
     /// The number before its first message. It ignores one whose number is in its transcript, so that no two runs of
     /// a conversation count from the same.
     base: u128,
     messages: u64,
+    ready: bool,
     /// Whether it has something to do.
     works: bool,
     aborting: bool,
-    ending: Option<Ending>,
+    ending: Option<LastTurn>,
     /// Texts of messages that it dropped unread.
     again: Vec<String>,
     blocked: bool,
@@ -103,6 +104,7 @@ impl ClaudeSession {
             unread: BTreeMap::new(),
             base,
             messages: 0,
+            ready: false,
             works: false,
             aborting: false,
             ending: None,
@@ -152,26 +154,26 @@ impl ClaudeSession {
             "parent_tool_use_id": null,
             "session_id": "",
         });
-        self.unread.insert(number, Unread { text, verb });
+        self.unread.insert(number, UnreadMessage { text, verb });
         self.works = true;
         line(&said)
     }
 
     /// It is asked to end.
     pub(super) fn stop(&mut self, reason: &str) -> AgentInput {
-        self.end(Ending::Stop(reason.to_owned()))
+        self.end(LastTurn::Stop(reason.to_owned()))
     }
 
     /// It is asked to end, so that its next session goes on.
     pub(super) fn rotate(&mut self) -> AgentInput {
         match self.ending {
             // A stop has more to say.
-            Some(Ending::Stop(_)) => AgentInput::Line(interrupt(ENDING)),
-            Some(Ending::Rotation) | None => self.end(Ending::Rotation),
+            Some(LastTurn::Stop(_)) => AgentInput::Line(interrupt(ENDING)),
+            Some(LastTurn::Rotation) | None => self.end(LastTurn::Rotation),
         }
     }
 
-    fn end(&mut self, ending: Ending) -> AgentInput {
+    fn end(&mut self, ending: LastTurn) -> AgentInput {
         self.ending = Some(ending);
         if self.works { AgentInput::Line(interrupt(ENDING)) } else { AgentInput::Close }
     }
@@ -225,10 +227,7 @@ impl ClaudeSession {
 
     fn hear(&mut self, event: ClaudeEvent) -> AgentOutput {
         match event {
-            ClaudeEvent::Ready { version, model } => AgentOutput {
-                note: Some(format!("claude {version}, model {model}")),
-                ..AgentOutput::default()
-            },
+            ClaudeEvent::Ready { version, model } => self.is_ready(&version, &model),
             ClaudeEvent::Read { message } => self.was_read(message),
             ClaudeEvent::Dropped { message } => self.was_dropped(message),
             ClaudeEvent::Says { id, texts, uses, spent } => self.says(id, texts, uses, spent),
@@ -250,6 +249,21 @@ impl ClaudeSession {
                 AgentOutput::text()
             }
         }
+    }
+
+    /// It is up, which it says at the start of each turn.
+    fn is_ready(&mut self, version: &str, model: &str) -> AgentOutput {
+        if std::mem::replace(&mut self.ready, true) {
+            return AgentOutput::default();
+        }
+        let tested = SHEET.tested.join(", ");
+        let untested = if SHEET.tested.contains(&version) {
+            String::new()
+        } else {
+            format!("; its adapter was tested with {tested}")
+        };
+        let note = Some(format!("claude {version}, model {model}{untested}"));
+        AgentOutput { note, ..AgentOutput::default() }
     }
 
     fn was_read(&mut self, message: u128) -> AgentOutput {
@@ -308,7 +322,7 @@ impl ClaudeSession {
             let error = format!(
                 "the model's server refuses the key ({status_text}, {why}); set `keyFrom` of the profile to a valid key"
             );
-            self.ending = Some(Ending::Stop(error.clone()));
+            self.ending = Some(LastTurn::Stop(error.clone()));
             let result = RunResult::ended(Outcome::Failure, error);
             let mut output = told(result, Value::Null);
             output.inputs = vec![AgentInput::Line(interrupt(ENDING))];
@@ -352,11 +366,11 @@ impl ClaudeSession {
         let mut output = AgentOutput::event(ProgramEvent::Usage(self.spent.total()));
         output.events.push(ProgramEvent::Turn { begins: false });
         let result = match (&end.failed, &self.ending) {
-            (Some(_), Some(Ending::Rotation)) => {
+            (Some(_), Some(LastTurn::Rotation)) => {
                 output.inputs.push(AgentInput::Close);
                 return output;
             }
-            (Some(_), Some(Ending::Stop(reason))) => {
+            (Some(_), Some(LastTurn::Stop(reason))) => {
                 RunResult::ended(Outcome::Cancelled, format!("stopped: {reason}"))
             }
             (Some(_), None) if aborted => {

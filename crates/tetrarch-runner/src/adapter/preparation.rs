@@ -55,7 +55,7 @@ pub(crate) enum NotPrepared {
 
 /// A run that can be started.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedAgent {
     /// What is said to it and by it.
     pub(crate) session: AdapterSession,
     /// Where it keeps its conversation: to be removed when nobody goes on with it.
@@ -72,7 +72,7 @@ pub(crate) fn prepare(
     start: &mut Start,
     workspace_dir: &Path,
     is_open: bool,
-) -> Result<Prepared, NotPrepared> {
+) -> Result<PreparedAgent, NotPrepared> {
     let profile = start.brief.runner.profile.to_string();
     reaches(start, is_open)?;
     let key = Address::of(&start.brief.runner.served, &start.brief.runner.model)
@@ -94,7 +94,7 @@ pub(crate) fn prepare(
             AdapterSession::Claude(session)
         }
     };
-    Ok(Prepared { session, conversation: path })
+    Ok(PreparedAgent { session, conversation: path })
 }
 
 /// Adds to what its profile says of the command.

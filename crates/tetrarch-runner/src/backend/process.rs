@@ -96,7 +96,7 @@ impl ProcessBackend {
         &self,
         adapter: Adapter,
         start: &mut Start,
-    ) -> Result<adapter::Prepared, adapter::NotPrepared> {
+    ) -> Result<adapter::PreparedAgent, adapter::NotPrepared> {
         let mut own = start.clone();
         let context = Arc::clone(&self.context);
         let prepared = spawn_blocking(move || {

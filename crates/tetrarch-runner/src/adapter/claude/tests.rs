@@ -351,6 +351,20 @@ fn model_errors_block_until_it_answers_and_a_refused_key_ends_it() {
 }
 
 #[test]
+fn version_is_told_once_and_with_those_that_were_tested() {
+    for (version, expected) in [
+        (SHEET.tested[0], "claude 2.1.330, model m"),
+        ("9.0.0", "claude 9.0.0, model m; its adapter was tested with 2.1.330"),
+        ("", "claude , model m; its adapter was tested with 2.1.330"),
+    ] {
+        let ready = json!({"type": "system", "subtype": "init", "claude_code_version": version, "model": "m"});
+        let mut it = session(&[]);
+        assert_eq!(hear(&mut it, &ready).note.as_deref(), Some(expected));
+        assert_eq!(hear(&mut it, &ready), AgentOutput::default());
+    }
+}
+
+#[test]
 fn unknown_events_are_kept_counted_and_told() {
     let mut it = session(&[]);
     assert_eq!(it.unknown(), None);

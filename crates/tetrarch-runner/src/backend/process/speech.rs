@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::output::OutputReader;
 use super::{ProgramRun, note_down};
-use crate::adapter::{AdapterSession, AgentInput, Prepared, claude, forget};
+use crate::adapter::{AdapterSession, AgentInput, PreparedAgent, claude, forget};
 use crate::backend::llm::{STATUS_REQUEST, mail_words};
 use crate::lines::OutputLine;
 use crate::protocol::{
@@ -56,8 +56,8 @@ impl AgentTalk {
 
 impl Speech {
     /// With a coding agent.
-    pub(super) fn with(prepared: Prepared) -> Self {
-        let Prepared { session, conversation } = prepared;
+    pub(super) fn with(prepared: PreparedAgent) -> Self {
+        let PreparedAgent { session, conversation } = prepared;
         Self::Agent(Arc::new(AgentTalk { session: Mutex::new(session), directory: conversation }))
     }
 

@@ -1,0 +1,113 @@
+//! What the results and errors of the real program come to, on one fleet.
+
+use serde_json::{Value, json};
+use tetrarch_core::run::RunState;
+use tetrarch_tests::model::{ModelServer, once};
+use tetrarch_tests::{Ledger, Program, wait};
+
+use super::{VARIABLE, fleet, installed, plan_of, profile_of, says, then, uses};
+
+/// How a run ends: its words, or a part of the error.
+type Ending = Result<&'static str, &'static str>;
+
+fn error(status: u16) -> Value {
+    json!({"error": {"message": "no", "type": "x"}, "status": status, "retryAfter": 1})
+}
+
+/// What the server says to each of the tasks below.
+fn scripts() -> Vec<Value> {
+    let write = json!({"command": "echo hi > made.txt", "description": "writes"});
+    let waits = json!({"command": "sleep 60", "description": "waits"});
+    vec![
+        says("does not satisfy the schema", "4"),
+        then("written", "it is written"),
+        says("a greeting", "hello back"),
+        uses("a file", "written", "Bash", write),
+        uses("by schema", "typed", "StructuredOutput", json!({"n": 4})),
+        says("a number", "four"),
+        json!({"match": {"userMessage": "no key"}, "response": error(401)}),
+        once("too many", &error(429), &json!({})),
+        says("too many", "let in"),
+        uses("too dear", "dear", "Bash", waits),
+    ]
+}
+
+/// The tasks: their words, what their profile and their node have besides, and how they end.
+fn rows() -> Vec<(&'static str, Value, Value, Ending)> {
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let none = || json!({});
+    vec![
+        ("a greeting", none(), none(), Ok("hello back")),
+        ("a file", json!({"tools": ["run"]}), none(), Ok("it is written")),
+        ("by schema", none(), json!({"outputSchema": schema}), Ok("{\"n\":4}")),
+        // What its tool for results does not take is in its last words, which are handed back once.
+        ("a number", none(), json!({"outputSchema": {"type": "integer"}}), Ok("4")),
+        ("too many", none(), none(), Ok("let in")),
+        ("no key", none(), none(), Err("HTTP 401")),
+        (
+            "too dear",
+            json!({"tools": ["run"], "budget": {"tokens": 10}}),
+            none(),
+            Err("budget_exceeded"),
+        ),
+        (
+            "no way",
+            json!({"baseUrl": ""}),
+            none(),
+            Err("add `network:api.anthropic.com:443` to `tools`"),
+        ),
+        ("no address", json!({"baseUrl": "nowhere"}), none(), Err("is no address of a model")),
+        ("no variable", json!({"keyFrom": "env:NOT_SET"}), none(), Err("NOT_SET")),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_results_and_errors_become_outcomes_and_usage_is_charged() {
+    let Some(program) = installed() else { return };
+    let (server, fleet) = (ModelServer::start(&scripts()), fleet());
+    let work = fleet.cwd().join("work");
+    let rows = rows();
+    let start = |(words, more, task, _): &(&str, Value, Value, Ending)| -> Program {
+        let profile = profile_of(&program, &server, &work, more);
+        let name = words.replace(' ', "-");
+        let plan = plan_of(&name, words, profile, task);
+        let file = fleet.file(&format!("{name}.json"), &plan.to_string());
+        fleet.spawn(["run", file.to_str().unwrap()])
+    };
+    let running: Vec<Program> = rows.iter().map(start).collect();
+    for ((words, .., expected), program) in rows.iter().zip(running) {
+        let ended = program.ended();
+        match expected {
+            Ok(text) => assert_eq!(
+                (ended.out.trim(), ended.code),
+                (*text, Some(0)),
+                "{words}: {}",
+                ended.err
+            ),
+            Err(why) => {
+                assert_eq!(ended.code, Some(1), "{words}: {}{}", ended.out, ended.err);
+                assert!(ended.err.contains(why), "{words}: {}", ended.err);
+            }
+        }
+    }
+    assert_eq!(std::fs::read_to_string(work.join("made.txt")).unwrap(), "hi\n");
+    let told =
+        server.got().iter().map(Value::to_string).any(|it| it.contains("give it again, once"));
+    assert!(told, "it is told what is wrong with its result");
+    let mut ledger = Ledger::follow(&fleet.control().await);
+    let greeting = ledger
+        .until("the greeting", |records| {
+            let is = |it: &&tetrarch_core::run::Run| it.brief.goal.contains("a greeting");
+            let run = records.runs.values().find(is)?.id;
+            Some(records.run_status.get(&run)?.clone())
+        })
+        .await;
+    let used = greeting.usage;
+    let charged = (used.tokens_in, used.tokens_out, used.turns, used.cost_micro > 0);
+    assert_eq!((greeting.state, charged), (RunState::Done, (30, 9, 1, true)), "{used:?}");
+    wait::until("all of them are gone", || fleet.agents().is_empty().then_some(()));
+    let out = fleet.ok(["events", "-o", "json"]);
+    assert!(!out.contains(super::KEY), "the key of {VARIABLE} is in no record");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
