@@ -133,12 +133,12 @@ impl Task {
         wait::until("a file of the workspace", || path.exists().then_some(()));
     }
 
-    /// Its program's id.
-    fn pid(&self) -> Pid {
-        let program = wait::until("the program", || {
-            self.fleet.agents().into_iter().find(|it| it.command.contains("--input-format"))
+    /// The process of its fleet that has this in its command.
+    fn pid(&self, mark: &str) -> Pid {
+        let process = wait::until("a process", || {
+            self.fleet.processes().into_iter().find(|it| it.command.contains(mark))
         });
-        Pid::from_raw(i32::try_from(program.pid).unwrap()).unwrap()
+        Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap()
     }
 
     /// Its run, for people.
@@ -208,19 +208,22 @@ async fn claude_is_refused_what_the_brief_does_not_allow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_goes_on_with_its_conversation_after_kill_9() {
     let slow = json!({"command": "echo one >> made.txt; sleep 60", "description": "writes"});
-    let scripts = [says("Go on where you were", "went on"), uses("a file", "c1", "Bash", slow)];
-    let task = "Write a file";
-    let Some(it) = Task::start(&scripts, &["run"], task) else { return };
-    it.made("made.txt");
-    kill_process(it.pid(), Signal::KILL).unwrap();
-    let last = wait::until("its next session", || {
-        it.server.got().into_iter().find(|it| it.to_string().contains("Go on where you were"))
-    });
-    let said = last["messages"].to_string();
-    assert!(said.contains("Write a file") && said.contains("outcome is unknown"), "{said}");
-    let made = std::fs::read_to_string(it.work.join("made.txt")).unwrap();
-    assert_eq!(made, "one\n", "what it did is not repeated");
-    assert_eq!(it.ended(0).0, "went on");
+    for (killed, mark) in [("its program", "--input-format"), ("its host", " host ")] {
+        let scripts =
+            [says("Go on where you were", "went on"), uses("a file", "c1", "Bash", slow.clone())];
+        let Some(it) = Task::start(&scripts, &["run"], "Write a file") else { return };
+        it.made("made.txt");
+        kill_process(it.pid(mark), Signal::KILL).unwrap();
+        let last = wait::until("its next session", || {
+            it.server.got().into_iter().find(|it| it.to_string().contains("Go on where you were"))
+        });
+        let said = last["messages"].to_string();
+        let knows = said.contains("Write a file") && said.contains("outcome is unknown");
+        assert!(knows, "{killed}: {said}");
+        let made = std::fs::read_to_string(it.work.join("made.txt")).unwrap();
+        assert_eq!(made, "one\n", "{killed}: what it did is not repeated");
+        assert_eq!(it.ended(0).0, "went on", "{killed}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,7 +245,9 @@ async fn claude_is_steered_and_interrupted_at_work() {
     assert!(!it.described().contains("steer       effective"), "its tool is at work");
     std::fs::write(it.work.join("go"), "").unwrap();
     it.made("long");
-    assert!(it.described().contains("steer       effective"), "{}", it.described());
+    wait::until("it has read it", || {
+        it.described().contains("steer       effective").then_some(())
+    });
     assert_eq!(it.stages(&["interrupt", &worker, "--reason", "wrong way"]), ALL);
     let waits = |records: &Records| (state(records)? == RunState::AwaitingInput).then_some(());
     ledger.until("it waits for input", waits).await;
@@ -262,7 +267,7 @@ async fn claude_is_stopped_at_each_moment_and_leaves_nothing() {
         let mut ledger = it.ledger().await;
         let worker = it.worker(&mut ledger).await;
         if moment == "starting" {
-            it.pid();
+            it.pid("--input-format");
         } else {
             it.made("begun");
         }

@@ -1,9 +1,13 @@
 //! What the results and errors of the real program come to, on one fleet.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tetrarch_core::run::RunState;
 use tetrarch_tests::model::{ModelServer, once};
 use tetrarch_tests::{Ledger, Program, wait};
+
+use crate::gate::{self, Repository};
 
 use super::{VARIABLE, fleet, installed, plan_of, profile_of, says, then, uses};
 
@@ -21,7 +25,14 @@ fn scripts() -> Vec<Value> {
     vec![
         says("does not satisfy the schema", "4"),
         then("written", "it is written"),
+        then("changed", "it is changed"),
         says("a greeting", "hello back"),
+        uses(
+            "a change",
+            "changed",
+            "Bash",
+            json!({"command": "echo four >> a", "description": "adds"}),
+        ),
         uses("a file", "written", "Bash", write),
         uses("by schema", "typed", "StructuredOutput", json!({"n": 4})),
         says("a number", "four"),
@@ -33,13 +44,15 @@ fn scripts() -> Vec<Value> {
 }
 
 /// The tasks: their words, what their profile and their node have besides, and how they end.
-fn rows() -> Vec<(&'static str, Value, Value, Ending)> {
+fn rows(repository: &Path) -> Vec<(&'static str, Value, Value, Ending)> {
     let schema =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let none = || json!({});
+    let apart = json!({"tools": ["run"], "workspace": repository, "worktree": "isolated"});
     vec![
         ("a greeting", none(), none(), Ok("hello back")),
         ("a file", json!({"tools": ["run"]}), none(), Ok("it is written")),
+        ("a change", apart, none(), Ok("it is changed")),
         ("by schema", none(), json!({"outputSchema": schema}), Ok("{\"n\":4}")),
         // What its tool for results does not take is in its last words, which are handed back once.
         ("a number", none(), json!({"outputSchema": {"type": "integer"}}), Ok("4")),
@@ -67,7 +80,8 @@ async fn claude_results_and_errors_become_outcomes_and_usage_is_charged() {
     let Some(program) = installed() else { return };
     let (server, fleet) = (ModelServer::start(&scripts()), fleet());
     let work = fleet.cwd().join("work");
-    let rows = rows();
+    let repository = Repository::new(&fleet);
+    let rows = rows(&repository.0);
     let start = |(words, more, task, _): &(&str, Value, Value, Ending)| -> Program {
         let profile = profile_of(&program, &server, &work, more);
         let name = words.replace(' ', "-");
@@ -92,20 +106,23 @@ async fn claude_results_and_errors_become_outcomes_and_usage_is_charged() {
         }
     }
     assert_eq!(std::fs::read_to_string(work.join("made.txt")).unwrap(), "hi\n");
+    fleet.ok(["approve", &gate::id(&gate::change(&fleet, "T1.1")), "--apply"]);
+    let merged = std::fs::read_to_string(repository.0.join("a")).unwrap();
+    assert_eq!(merged, "one\ntwo\nthree\nfour\n", "its change is merged when it is approved");
     let told =
         server.got().iter().map(Value::to_string).any(|it| it.contains("give it again, once"));
     assert!(told, "it is told what is wrong with its result");
     let mut ledger = Ledger::follow(&fleet.control().await);
-    let greeting = ledger
-        .until("the greeting", |records| {
+    let used = ledger
+        .until("the greeting is done", |records| {
             let is = |it: &&tetrarch_core::run::Run| it.brief.goal.contains("a greeting");
             let run = records.runs.values().find(is)?.id;
-            Some(records.run_status.get(&run)?.clone())
+            let status = records.run_status.get(&run)?;
+            (status.state == RunState::Done).then(|| status.usage)
         })
         .await;
-    let used = greeting.usage;
     let charged = (used.tokens_in, used.tokens_out, used.turns, used.cost_micro > 0);
-    assert_eq!((greeting.state, charged), (RunState::Done, (30, 9, 1, true)), "{used:?}");
+    assert_eq!(charged, (30, 9, 1, true), "{used:?}");
     wait::until("all of them are gone", || fleet.agents().is_empty().then_some(()));
     let out = fleet.ok(["events", "-o", "json"]);
     assert!(!out.contains(super::KEY), "the key of {VARIABLE} is in no record");
