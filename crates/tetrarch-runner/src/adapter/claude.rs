@@ -361,6 +361,8 @@ impl ClaudeSession {
     /// Its turn is over. Whether its run is follows from what was asked of it.
     fn turn_ended(&mut self, end: TurnEnd) -> AgentOutput {
         self.spent.turn_ended(&end);
+        // A turn is of the first message at least, also where it failed before that was read.
+        self.unread.remove(&self.base.wrapping_add(1));
         self.works = !self.unread.is_empty();
         let aborted = std::mem::take(&mut self.aborting) && end.failed.is_some();
         let mut output = AgentOutput::event(ProgramEvent::Usage(self.spent.total()));

@@ -2,6 +2,7 @@
 //! double, and every wait is for an event, bounded only so that a broken runner fails the test.
 
 #[cfg(test)]
+mod adapter;
 mod allowance;
 #[cfg(test)]
 mod committing;

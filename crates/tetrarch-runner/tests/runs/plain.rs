@@ -154,7 +154,9 @@ async fn unstartable_program_is_reported_with_a_remedy() {
     let mut escaping = shell("true");
     let work = stage.dir.path().join("work");
     std::os::unix::fs::symlink("/etc", work.join("link")).unwrap();
-    for place in ["a/../../b", ".", "./", "link", "link/new", ".homes", ".homes/run_x"] {
+    for place in
+        ["a/../../b", ".", "./", "link", "link/new", ".homes", ".homes/run_x", ".conversations/x"]
+    {
         escaping.brief.workspace = place.to_owned();
         let error = stage.refused(escaping.clone()).await;
         assert!(error.contains("not a directory of its own"), "{place}: {error}");
