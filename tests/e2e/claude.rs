@@ -206,6 +206,33 @@ async fn claude_is_refused_what_the_brief_does_not_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn claude_asks_people_for_what_the_brief_does_not_allow() {
+    let write =
+        |file: &str| json!({"command": format!("echo hi > {file}"), "description": "writes"});
+    let scripts = [
+        then("c2", "one of two"),
+        json!({"match": {"toolCallId": "c1"}, "response": called("c2", "Bash", &write("b.txt"))}),
+        uses("a file", "c1", "Bash", write("a.txt")),
+    ];
+    let Some(it) = Task::start(&scripts, &["read", "ask_human"], "Write a file") else { return };
+    for (file, answer) in [("a.txt", "allow"), ("b.txt", "not today")] {
+        let question = wait::until("a question", || {
+            let waiting = it.fleet.json(&["inbox"]);
+            let is = |one: &&Value| one["text"].as_str().is_some_and(|text| text.contains(file));
+            waiting.as_array()?.iter().find(is).map(|one| one["id"].as_str().unwrap().to_owned())
+        });
+        assert!(!it.work.join(file).exists(), "it waits for the answer");
+        it.fleet.ok(["answer", &question, answer]);
+    }
+    let told = wait::until("its last words", || {
+        it.server.got().last().map(Value::to_string).filter(|said| said.contains("not today"))
+    });
+    assert!(told.contains("a person refused it"), "{told}");
+    assert_eq!((it.work.join("a.txt").exists(), it.work.join("b.txt").exists()), (true, false));
+    assert_eq!(it.ended(0).0, "one of two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn claude_goes_on_with_its_conversation_after_kill_9() {
     let slow = json!({"command": "echo one >> made.txt; sleep 60", "description": "writes"});
     for (killed, mark) in [("its program", "--input-format"), ("its host", " host ")] {

@@ -135,6 +135,13 @@ impl AdapterSession {
         }
     }
 
+    /// The answer of people to what it asked them last, or why they were not asked; none when it asked nothing.
+    pub(crate) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
+        match self {
+            Self::Claude(session) => session.answered(answer),
+        }
+    }
+
     /// A text between two steps of its own.
     pub(crate) fn message(&mut self, text: &str) -> Vec<u8> {
         match self {

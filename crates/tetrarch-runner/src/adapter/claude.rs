@@ -7,7 +7,7 @@ pub(super) mod starting;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Outcome, RunResult, Tools};
@@ -16,7 +16,7 @@ use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::verb::{Command, Stage, Verb, Wanted};
 
-use super::permission::{Use, permit};
+use super::permission::{ALLOW, ASKS, DENY, ToolRefused, Use, decided, permit};
 use super::{AdapterSheet, AgentInput, AgentOutput, Capability, truncated};
 use crate::lines::start_of;
 use crate::protocol::{ProgramEvent, read_result};
@@ -47,6 +47,8 @@ pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];
 const ENDING: &str = "tetrarch-ending";
 /// Most bytes of words in a status.
 const STATUS_BYTES: usize = 1_024;
+/// Longest text of what people are asked about, in bytes.
+const ASKED_BYTES: usize = 4 * 1024;
 /// Longest text of a tool's use, in bytes.
 const USE_BYTES: usize = 200;
 /// Kinds of events that are told apart when nobody knows them; the rest counts as one.
@@ -57,6 +59,14 @@ const UNKNOWN_MAX: usize = 16;
 struct UnreadMessage {
     text: String,
     verb: Option<RequestId>,
+}
+
+/// A use of a tool that people are to decide.
+#[derive(Debug)]
+struct AskedUse {
+    request: String,
+    tool: String,
+    input: Value,
 }
 
 /// Why its turn is to be the last.
@@ -87,6 +97,8 @@ pub(crate) struct ClaudeSession {
     ending: Option<LastTurn>,
     /// Texts of messages that it dropped unread.
     again: Vec<String>,
+    /// What people are asked, the first of them now.
+    asked: VecDeque<AskedUse>,
     blocked: bool,
     spent: Spent,
     words: String,
@@ -109,6 +121,7 @@ impl ClaudeSession {
             aborting: false,
             ending: None,
             again: Vec::new(),
+            asked: VecDeque::new(),
             blocked: false,
             spent: Spent::default(),
             words: String::new(),
@@ -232,7 +245,8 @@ impl ClaudeSession {
             ClaudeEvent::Dropped { message } => self.was_dropped(message),
             ClaudeEvent::Says { id, texts, uses, spent } => self.says(id, texts, uses, spent),
             ClaudeEvent::Retries { status, why } => self.retries(status, &why),
-            ClaudeEvent::Asks { request, tool, input } => self.asks(&request, &tool, &input),
+            ClaudeEvent::Asks { request, tool, input } => self.asks(request, tool, input),
+            ClaudeEvent::Withdraws { request } => self.withdraws(&request),
             ClaudeEvent::AsksElse { request, what } => {
                 let error = format!("`{what}` is not supported by this host");
                 let response = json!({"subtype": "error", "request_id": request, "error": error});
@@ -333,15 +347,44 @@ impl ClaudeSession {
         AgentOutput::plain(RunnerEvent::Blocked { reason: format!("{kind}: {status_text}, {why}") })
     }
 
-    fn asks(&self, request: &str, tool: &str, input: &Value) -> AgentOutput {
-        let decided = permit(&self.tools, tool, use_of(tool, input));
-        let answered = match &decided {
-            Ok(()) => json!({"behavior": "allow", "updatedInput": input}),
-            Err(refused) => json!({"behavior": "deny", "message": refused.to_string()}),
+    fn asks(&mut self, request: String, tool: String, input: Value) -> AgentOutput {
+        let asked = AskedUse { request, tool, input };
+        let permitted = permit(&self.tools, &asked.tool, use_of(&asked.tool, &asked.input));
+        let is_known = starting::TOOLS.iter().any(|(name, _)| *name == asked.tool);
+        if permitted.is_err() && is_known && self.tools.names().any(|name| name == ASKS) {
+            self.asked.push_back(asked);
+            // One at a time, so that an answer is of one use.
+            return if self.asked.len() == 1 { self.question() } else { AgentOutput::default() };
+        }
+        granted(&asked, permitted)
+    }
+
+    /// The question about the first of those that people are to decide.
+    fn question(&self) -> AgentOutput {
+        let Some(AskedUse { request, tool, input }) = self.asked.front() else {
+            return AgentOutput::default();
         };
-        let note = decided.err().map(|refused| format!("refused {tool}: {refused}"));
-        let input = AgentInput::Line(answer(request, &answered));
-        AgentOutput { inputs: vec![input], note, ..AgentOutput::default() }
+        let input = input.to_string();
+        // An answer to the same words of another request is no answer to these.
+        let question =
+            format!("May it use {tool}? {}\n[request {request}]", start_of(&input, ASKED_BYTES));
+        let options = [ALLOW, DENY].map(str::to_owned).to_vec();
+        AgentOutput::plain(RunnerEvent::Ask { question, options })
+    }
+
+    /// People answered; none when nobody waits for that.
+    pub(super) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
+        let asked = self.asked.pop_front()?;
+        let mut output = granted(&asked, decided(answer));
+        output.events.extend(self.question().events);
+        Some(output)
+    }
+
+    /// It does not wait for an answer any more.
+    fn withdraws(&mut self, request: &str) -> AgentOutput {
+        let was_first = self.asked.front().is_some_and(|asked| asked.request == request);
+        self.asked.retain(|asked| asked.request != request);
+        if was_first { self.question() } else { AgentOutput::default() }
     }
 
     fn answers(&mut self, request: &str, error: Option<String>) -> AgentOutput {
@@ -453,6 +496,18 @@ fn use_of<'a>(tool: &str, input: &'a Value) -> Use<'a> {
         None if tool == starting::RESULT_TOOL => Use::Result,
         None => Use::Unknown,
     }
+}
+
+/// The answer to one that was decided.
+fn granted(asked: &AskedUse, decided: Result<(), ToolRefused>) -> AgentOutput {
+    let AskedUse { request, tool, input } = asked;
+    let answered = match &decided {
+        Ok(()) => json!({"behavior": "allow", "updatedInput": input}),
+        Err(refused) => json!({"behavior": "deny", "message": refused.to_string()}),
+    };
+    let note = decided.err().map(|refused| format!("refused {tool}: {refused}"));
+    let input = AgentInput::Line(answer(request, &answered));
+    AgentOutput { inputs: vec![input], note, ..AgentOutput::default() }
 }
 
 /// The request to abort the turn and to drop what waits for it: what it dropped is told.

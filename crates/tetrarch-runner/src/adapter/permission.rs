@@ -35,9 +35,33 @@ pub(crate) enum ToolRefused {
     /// The list names other programs.
     #[error(transparent)]
     Program(#[from] ProgramRefused),
+    /// People said no.
+    #[error("a person refused it: {words}")]
+    ByPeople { words: String },
+    /// People could not be asked.
+    #[error("it is not allowed, and nobody could be asked: {cause}")]
+    NotAsked { cause: String },
     /// The list cannot be read.
     #[error(transparent)]
     List(#[from] BadEntry),
+}
+
+/// The entry with which people are asked for what the list does not allow.
+pub(crate) const ASKS: &str = "ask_human";
+/// What people may answer.
+pub(crate) const ALLOW: &str = "allow";
+pub(crate) const DENY: &str = "deny";
+
+/// What people decided on one use of a tool: anything but `allow` denies it, in their words.
+///
+/// # Errors
+/// Why it may not be used, for the model.
+pub(crate) fn decided(answer: Result<String, String>) -> Result<(), ToolRefused> {
+    match answer {
+        Ok(words) if words.trim().eq_ignore_ascii_case(ALLOW) => Ok(()),
+        Ok(words) => Err(ToolRefused::ByPeople { words }),
+        Err(cause) => Err(ToolRefused::NotAsked { cause }),
+    }
 }
 
 /// Decides whether `tool`, which does `what`, may be used.
@@ -125,6 +149,17 @@ mod tests {
         }
         let refused = permit(&Tools::default(), "Bash", Use::Shell("ls")).unwrap_err();
         assert!(refused.to_string().contains("allowed: nothing"), "{refused}");
+    }
+
+    #[test]
+    fn only_the_word_of_people_allows() {
+        for (answer, allowed) in
+            [("allow", true), (" Allow\n", true), ("deny", false), ("", false), ("allow it", false)]
+        {
+            assert_eq!(decided(Ok(answer.to_owned())).is_ok(), allowed, "{answer:?}");
+        }
+        let refused = decided(Err("20 questions are open".to_owned())).unwrap_err();
+        assert!(refused.to_string().contains("20 questions"), "{refused}");
     }
 
     #[test]

@@ -31,8 +31,8 @@ use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
 
 use conversation::LlmConversation;
 pub(crate) use ending::form as verdict_form;
+pub(crate) use own::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use own::{AgentTool, OwnerOperation};
-pub(crate) use own::{STATUS_REQUEST, mail_words};
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \

@@ -375,10 +375,10 @@ impl ProgramRun {
         let Some(feed) = &self.feed else {
             return;
         };
-        let text = match self.speech.telling(line) {
-            Telling::Line(text) => text,
-            Telling::Event(event) => return self.relay.tell(event),
-            Telling::Nothing => return,
+        let Telling { line: text, events } = self.speech.telling(line);
+        events.into_iter().for_each(|event| self.relay.tell(event));
+        let Some(text) = text else {
+            return;
         };
         let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
         match feed.post(place, text) {

@@ -17,6 +17,8 @@ pub(super) enum ClaudeEvent {
     Retries { status: Option<u64>, why: String },
     /// It asks whether it may use a tool.
     Asks { request: String, tool: String, input: Value },
+    /// It does not want to know any more.
+    Withdraws { request: String },
     /// It asks something else.
     AsksElse { request: String, what: String },
     /// It answers a request of ours; the error if it refuses.
@@ -47,13 +49,12 @@ pub(super) struct TurnEnd {
 }
 
 /// Kinds of events that concern nobody here.
-const QUIET: [&str; 8] = [
+const QUIET: [&str; 7] = [
     "rate_limit_event",
     "keep_alive",
     "stream_event",
     "tool_progress",
     "tool_use_summary",
-    "control_cancel_request",
     "prompt_suggestion",
     "auth_status",
 ];
@@ -72,6 +73,7 @@ impl ClaudeEvent {
             "user" => user(&fields),
             "command_lifecycle" => lifecycle(&fields),
             "control_request" => request(&fields),
+            "control_cancel_request" => Self::Withdraws { request: text(&fields, "request_id") },
             "control_response" => response(&fields),
             "result" => Self::Ended(Box::new(ended(&fields))),
             _ if QUIET.contains(&kind) => Self::Quiet,

@@ -8,6 +8,7 @@ use tetrarch_core::order::Start;
 use tetrarch_core::role::Role;
 
 use super::{ClaudeSession, conversation};
+use crate::adapter::permission::ASKS;
 use crate::backend::llm::verdict_form;
 
 /// Its tools that a list of ours can allow, with the entry that does. Others are not given to it: agents of its own
@@ -107,7 +108,9 @@ pub(crate) fn environment(brief: &Brief, directory: &str) -> Vec<(String, String
 fn tools(list: &Tools) -> Vec<&'static str> {
     let allows = |entry: &str| {
         list.names().any(|name| {
-            name == EVERY_TOOL || name == entry || entry == "run" && name.starts_with("run:")
+            let some = entry == "run" && name.starts_with("run:");
+            // With people to ask, each of them may be allowed.
+            name == EVERY_TOOL || name == entry || name == ASKS || some
         })
     };
     TOOLS.into_iter().filter(|(_, entry)| allows(entry)).map(|(name, _)| name).collect()

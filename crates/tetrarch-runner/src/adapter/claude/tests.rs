@@ -267,6 +267,48 @@ fn tool_is_answered_by_the_list_of_the_brief() {
 }
 
 #[test]
+fn uncovered_tool_is_put_to_people_one_at_a_time() {
+    let asks = |request: &str, command: &str| {
+        let wanted =
+            json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}});
+        json!({"type": "control_request", "request_id": request, "request": wanted})
+    };
+    let questions = |output: &AgentOutput| {
+        let of = |event: &ProgramEvent| {
+            let ProgramEvent::Plain(RunnerEvent::Ask { question, .. }) = event else { return None };
+            Some(question.clone())
+        };
+        output.events.iter().filter_map(of).collect::<Vec<String>>()
+    };
+    let mut it = session(&["run:git", "ask_human"]);
+    assert_eq!(it.answered(Ok("allow".to_owned())), None, "nobody waits for it");
+    assert_eq!(lines(&hear(&mut it, &asks("r1", "git log"))).len(), 1, "it is covered");
+    let first = hear(&mut it, &asks("r2", "rm a"));
+    assert!(first.inputs.is_empty() && questions(&first)[0].contains("rm a"), "{first:?}");
+    assert_eq!(hear(&mut it, &asks("r3", "rm b")), AgentOutput::default());
+    assert_eq!(hear(&mut it, &asks("r4", "rm c")), AgentOutput::default());
+    let answered = it.answered(Ok("allow".to_owned())).unwrap();
+    let response = &lines(&answered)[0]["response"];
+    assert_eq!(
+        (&response["request_id"], &response["response"]["behavior"]),
+        (&json!("r2"), &json!("allow"))
+    );
+    assert!(questions(&answered)[0].contains("rm b"), "{answered:?}");
+    // What it does not wait for any more is not asked.
+    let withdrawn = hear(&mut it, &json!({"type": "control_cancel_request", "request_id": "r3"}));
+    assert!(questions(&withdrawn)[0].contains("rm c"), "{withdrawn:?}");
+    let denied = it.answered(Ok("not today".to_owned())).unwrap();
+    let response = &lines(&denied)[0]["response"]["response"];
+    assert!(response["message"].as_str().unwrap().contains("not today"), "{denied:?}");
+    assert_eq!(it.answered(Ok("allow".to_owned())), None);
+    // A tool that nobody knows is not put to people.
+    let other = json!({"subtype": "can_use_tool", "tool_name": "Task", "input": {}});
+    let output =
+        hear(&mut it, &json!({"type": "control_request", "request_id": "r5", "request": other}));
+    assert_eq!(lines(&output)[0]["response"]["response"]["behavior"], "deny");
+}
+
+#[test]
 fn result_is_what_its_last_event_says() {
     let with = |changes: Value| {
         let mut line = ends("words");

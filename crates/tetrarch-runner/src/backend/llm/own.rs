@@ -17,9 +17,9 @@ use super::input::InboxMessage;
 pub(super) use operation::{Operation, OwnerOperation, operation, replied, write};
 
 /// The topic of an answer to a question.
-pub(super) const ANSWER: &str = "answer";
+pub(crate) const ANSWER: &str = "answer";
 /// The topic of a question that was not asked.
-pub(super) const ASK_REFUSED: &str = "ask.refused";
+pub(crate) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
 pub(crate) const STATUS_REQUEST: &str = "status.request";
 
@@ -207,9 +207,17 @@ pub(crate) fn mail_words(topic: &str, from: &str, body: &str) -> String {
 
 /// What an answer says, or why a question was not asked.
 pub(super) fn answer(mail: &InboxMessage) -> Result<String, String> {
-    let body: Value = serde_json::from_str(&mail.body).unwrap_or_default();
+    answer_words(&mail.topic, &mail.body)
+}
+
+/// The same of a message that comes as this topic and body.
+///
+/// # Errors
+/// Why the question was not asked.
+pub(crate) fn answer_words(topic: &str, body: &str) -> Result<String, String> {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if mail.topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }
+    if topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }
 }
 
 fn text(arguments: &Map<String, Value>, key: &str) -> Result<String, String> {

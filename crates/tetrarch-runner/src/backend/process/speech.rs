@@ -12,8 +12,8 @@ use tokio::task::spawn_blocking;
 
 use super::output::OutputReader;
 use super::{ProgramRun, note_down};
-use crate::adapter::{AdapterSession, AgentInput, PreparedAgent, claude, forget};
-use crate::backend::llm::{STATUS_REQUEST, mail_words};
+use crate::adapter::{AdapterSession, AgentInput, AgentOutput, PreparedAgent, claude, forget};
+use crate::backend::llm::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use crate::lines::OutputLine;
 use crate::protocol::{
     ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,
@@ -38,19 +38,34 @@ pub(super) struct AgentTalk {
 }
 
 /// What becomes of a line for a program.
-#[derive(Debug)]
-pub(super) enum Telling {
-    /// It is written.
-    Line(Vec<u8>),
-    /// The program is not asked: this answers it.
-    Event(RunnerEvent),
-    /// There is no word for it.
-    Nothing,
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// What is written, if there is a word for it.
+    pub(super) line: Option<Vec<u8>>,
+    /// What is told whoever listens: the program's state, or its next question.
+    pub(super) events: Vec<RunnerEvent>,
+}
+
+impl From<Vec<u8>> for Telling {
+    fn from(line: Vec<u8>) -> Self {
+        Self { line: Some(line), events: Vec::new() }
+    }
 }
 
 impl AgentTalk {
     fn session(&self) -> MutexGuard<'_, AdapterSession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A letter is a message between two steps, unless it answers what the program waits for.
+    fn letter(&self, topic: &str, from: &str, body: &str) -> Telling {
+        let mut session = self.session();
+        if (topic == ANSWER || topic == ASK_REFUSED)
+            && let Some(output) = session.answered(answer_words(topic, body))
+        {
+            return telling_of(output);
+        }
+        session.message(&mail_words(topic, from, body)).into()
     }
 }
 
@@ -82,21 +97,19 @@ impl Speech {
     /// A line for it.
     pub(super) fn telling(&self, line: &Inbound) -> Telling {
         match self {
-            Self::Lines => protocol_line(line).map_or(Telling::Nothing, Telling::Line),
+            Self::Lines => protocol_line(line).map(Telling::from).unwrap_or_default(),
             Self::Agent(talk) => match line {
                 Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
-                    Telling::Event(talk.session().status())
+                    Telling { line: None, events: vec![talk.session().status()] }
                 }
-                Inbound::Mail { topic, from, body, .. } => {
-                    Telling::Line(talk.session().message(&mail_words(topic, from, body)))
-                }
+                Inbound::Mail { topic, from, body, .. } => talk.letter(topic, from, body),
                 // What follows from its budget, its host does.
                 Inbound::Saved
                 | Inbound::Noted(_)
                 | Inbound::Granted { .. }
                 | Inbound::Withheld { .. }
                 | Inbound::BudgetWarning { .. }
-                | Inbound::BudgetRaised { .. } => Telling::Nothing,
+                | Inbound::BudgetRaised { .. } => Telling::default(),
             },
         }
     }
@@ -157,6 +170,25 @@ impl Speech {
             tracing::error!(%cause, "removing an agent's conversation failed");
         }
     }
+}
+
+/// The one line of an output that answers, and what follows from it.
+fn telling_of(output: AgentOutput) -> Telling {
+    let line = output.inputs.into_iter().find_map(|input| match input {
+        AgentInput::Line(line) => Some(line),
+        AgentInput::Close => None,
+    });
+    let note = output.note.map(|text| RunnerEvent::Log { text });
+    let events = output.events.into_iter().filter_map(|event| match event {
+        ProgramEvent::Plain(event) => Some(event),
+        ProgramEvent::Usage(_)
+        | ProgramEvent::Artifact(_)
+        | ProgramEvent::Takes(_)
+        | ProgramEvent::Taken(_)
+        | ProgramEvent::Turn { .. }
+        | ProgramEvent::Result { .. } => None,
+    });
+    Telling { line, events: note.into_iter().chain(events).collect() }
 }
 
 /// A line of our protocol.
