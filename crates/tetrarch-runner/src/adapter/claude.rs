@@ -97,6 +97,9 @@ pub(crate) struct ClaudeSession {
     ending: Option<LastTurn>,
     /// Texts of messages that it dropped unread.
     again: Vec<String>,
+    /// The answer of the model that it works on, and what it was allowed to use since.
+    answer: String,
+    using: Vec<String>,
     /// What people are asked, the first of them now.
     asked: VecDeque<AskedUse>,
     blocked: bool,
@@ -121,6 +124,8 @@ impl ClaudeSession {
             aborting: false,
             ending: None,
             again: Vec::new(),
+            answer: String::new(),
+            using: Vec::new(),
             asked: VecDeque::new(),
             blocked: false,
             spent: Spent::default(),
@@ -287,9 +292,16 @@ impl ClaudeSession {
             output.events.push(ProgramEvent::Taken(id));
         }
         // It has kept the message itself: who goes on from here is not given it again.
-        let state = json!({"adapter": "claude", "messages": self.messages}).to_string();
-        output.events.push(ProgramEvent::Plain(RunnerEvent::Checkpoint { state, confirm: false }));
+        output.events.push(self.checkpoint());
         output
+    }
+
+    /// What its next session has to know: its own transcript lacks the last moments of a program that was killed.
+    fn checkpoint(&self) -> ProgramEvent {
+        let state =
+            json!({"adapter": "claude", "messages": self.messages, starting::USING: self.using});
+        let state = state.to_string();
+        ProgramEvent::Plain(RunnerEvent::Checkpoint { state, confirm: false })
     }
 
     fn was_dropped(&mut self, message: u128) -> AgentOutput {
@@ -313,6 +325,11 @@ impl ClaudeSession {
         if std::mem::take(&mut self.blocked) {
             output.events.push(ProgramEvent::Plain(RunnerEvent::Unblocked));
         }
+        if self.answer != id {
+            // It has what came of the uses before.
+            self.using.clear();
+            self.answer.clone_from(&id);
+        }
         self.spent.calls(id, spent);
         output.events.push(ProgramEvent::Usage(self.spent.total()));
         for text in texts {
@@ -320,8 +337,7 @@ impl ClaudeSession {
             output.events.push(ProgramEvent::Plain(RunnerEvent::Text { text }));
         }
         for (tool, input) in uses {
-            let input = input.to_string();
-            let text = format!("{tool}: {}", start_of(&input, USE_BYTES));
+            let text = used(&tool, &input);
             let progress = RunnerEvent::Progress { text, done: None, total: None };
             output.events.push(ProgramEvent::Plain(progress));
         }
@@ -356,7 +372,26 @@ impl ClaudeSession {
             // One at a time, so that an answer is of one use.
             return if self.asked.len() == 1 { self.question() } else { AgentOutput::default() };
         }
-        granted(&asked, permitted)
+        self.granted(&asked, permitted)
+    }
+
+    /// The answer to one that was decided.
+    fn granted(&mut self, asked: &AskedUse, decided: Result<(), ToolRefused>) -> AgentOutput {
+        let AskedUse { request, tool, input } = asked;
+        let mut output = AgentOutput::default();
+        let answered = match decided {
+            Ok(()) => {
+                self.using.push(used(tool, input));
+                output.events.push(self.checkpoint());
+                json!({"behavior": "allow", "updatedInput": input})
+            }
+            Err(refused) => {
+                output.note = Some(format!("refused {tool}: {refused}"));
+                json!({"behavior": "deny", "message": refused.to_string()})
+            }
+        };
+        output.inputs.push(AgentInput::Line(answer(request, &answered)));
+        output
     }
 
     /// The question about the first of those that people are to decide.
@@ -375,7 +410,7 @@ impl ClaudeSession {
     /// People answered; none when nobody waits for that.
     pub(super) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
         let asked = self.asked.pop_front()?;
-        let mut output = granted(&asked, decided(answer));
+        let mut output = self.granted(&asked, decided(answer));
         output.events.extend(self.question().events);
         Some(output)
     }
@@ -498,16 +533,9 @@ fn use_of<'a>(tool: &str, input: &'a Value) -> Use<'a> {
     }
 }
 
-/// The answer to one that was decided.
-fn granted(asked: &AskedUse, decided: Result<(), ToolRefused>) -> AgentOutput {
-    let AskedUse { request, tool, input } = asked;
-    let answered = match &decided {
-        Ok(()) => json!({"behavior": "allow", "updatedInput": input}),
-        Err(refused) => json!({"behavior": "deny", "message": refused.to_string()}),
-    };
-    let note = decided.err().map(|refused| format!("refused {tool}: {refused}"));
-    let input = AgentInput::Line(answer(request, &answered));
-    AgentOutput { inputs: vec![input], note, ..AgentOutput::default() }
+/// A use of a tool, for people and for a next session.
+fn used(tool: &str, input: &Value) -> String {
+    format!("{tool}: {}", start_of(&input.to_string(), USE_BYTES))
 }
 
 /// The request to abort the turn and to drop what waits for it: what it dropped is told.

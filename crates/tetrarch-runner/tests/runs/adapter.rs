@@ -75,12 +75,15 @@ async fn coding_agent_is_told_who_it_is_and_goes_on_only_with_what_it_began() {
     let first = as_claude(&dies);
     let mut second = as_claude(&format!("{READS}echo \"told $message\"; {shows}{DONE}"));
     second.first = first.run;
+    second.checkpoint = Some(r#"{"using":["Bash: rm a"]}"#.to_owned());
     let seen = stage.run(first).await;
     assert_eq!((seen.exit.clone(), seen.made.clone()), (Exit::Signal(9), None));
     assert!(seen.log().contains("--session-id"), "{}", seen.log());
     let seen = stage.run(second.clone()).await;
     let log = seen.log();
-    assert!(log.contains("--resume") && log.contains("Go on where you were"), "{log}");
+    for part in ["--resume", "Go on where you were", "may have taken effect", "- Bash: rm a"] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
     // With its result the conversation is over.
     second.run = crate::stage::command(&[]).run;
     let seen = stage.run(second).await;

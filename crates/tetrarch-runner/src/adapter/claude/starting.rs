@@ -35,6 +35,9 @@ pub(crate) const TRANSCRIPTS: &str = "projects";
 const GOES_ON: &str = "[Your program ended in the middle of your work and was started again. Go on where you were. A \
     tool call without a result may have taken effect: look before you repeat it.]";
 
+/// The field of a checkpoint that lists what it was allowed to use last.
+pub(super) const USING: &str = "using";
+
 /// Variables that keep it to its work: no updates of itself, nothing sent but to the model, and no command that
 /// outlives its turn.
 const ENVIRONMENT: [(&str, &str); 3] = [
@@ -45,9 +48,21 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 
 /// Its conversation about a brief. `goes_on`: it has begun in an earlier run.
 pub(crate) fn session(start: &Start, goes_on: bool) -> ClaudeSession {
-    let first = if goes_on { GOES_ON.to_owned() } else { opening::brief(&start.brief) };
+    let mut first = if goes_on { GOES_ON.to_owned() } else { opening::brief(&start.brief) };
+    let using = using(start.checkpoint.as_deref());
+    if !using.is_empty() {
+        first.push_str("\n\n[Your last session was allowed these uses of tools, which may have taken effect:]\n- ");
+        first.push_str(&using.join("\n- "));
+    }
     let base = u128::from(start.run.0);
     ClaudeSession::new(start.brief.tools.clone(), first, reviews(start), base)
+}
+
+/// What the last checkpoint says that it was using. One of another program says nothing of it.
+fn using(checkpoint: Option<&str>) -> Vec<String> {
+    let state = checkpoint.and_then(|state| serde_json::from_str::<Value>(state).ok());
+    let list = state.as_ref().and_then(|state| state.get(USING)?.as_array());
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Its arguments.

@@ -267,6 +267,31 @@ fn tool_is_answered_by_the_list_of_the_brief() {
 }
 
 #[test]
+fn allowed_uses_are_in_the_checkpoint_until_the_model_has_their_results() {
+    let using = |output: &AgentOutput| {
+        output.events.iter().find_map(|event| {
+            let ProgramEvent::Plain(RunnerEvent::Checkpoint { state, .. }) = event else {
+                return None;
+            };
+            Some(serde_json::from_str::<Value>(state).unwrap()["using"].clone())
+        })
+    };
+    let says = |id: &str| json!({"type": "assistant", "message": {"id": id, "content": []}});
+    let mut it = session(&["run"]);
+    assert_eq!(using(&hear(&mut it, &replay(1))), Some(json!([])));
+    hear(&mut it, &says("m1"));
+    let one = json!("Bash: {\"command\":\"a\"}");
+    assert_eq!(using(&hear(&mut it, &asks("Bash", json!({"command": "a"})))), Some(json!([one])));
+    hear(&mut it, &says("m1"));
+    let two = json!("Bash: {\"command\":\"b\"}");
+    let both = using(&hear(&mut it, &asks("Bash", json!({"command": "b"}))));
+    assert_eq!(both, Some(json!([one, two])));
+    assert_eq!(using(&hear(&mut it, &asks("Write", json!({})))), None, "it is refused");
+    hear(&mut it, &says("m2"));
+    assert_eq!(using(&hear(&mut it, &asks("Bash", json!({"command": "b"})))), Some(json!([two])));
+}
+
+#[test]
 fn uncovered_tool_is_put_to_people_one_at_a_time() {
     let asks = |request: &str, command: &str| {
         let wanted =

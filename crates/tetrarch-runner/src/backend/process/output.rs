@@ -195,23 +195,22 @@ impl OutputReader {
             *known = self.in_turn;
             changed
         });
-        for input in self.inputs.drain(..) {
-            if let Err(refused) = wires.inputs.try_send(input) {
-                tracing::warn!(%refused, "an answer to a coding agent was dropped");
-            }
-        }
-        for event in self.events.drain(..) {
+        for event in std::mem::take(&mut self.events) {
             if let Some(wait) = self.pace.wait(Instant::now(), &event) {
                 // It is not read meanwhile. What is left of a program that has ended is told at once.
                 let mut gone = wires.gone.clone();
                 let _waited = timeout(wait, gone.wait_for(|gone| *gone)).await;
             }
             let is_result = matches!(event, RunnerEvent::Result { .. });
+            if is_result {
+                self.answer(wires);
+            }
             wires.teller.tell(event).await;
             if is_result {
                 wires.results.send_modify(|results| *results += 1);
             }
         }
+        self.answer(wires);
         if let Some(verbs) = self.takes.take() {
             wires.takes.send_replace(Some(verbs));
         }

@@ -10,7 +10,7 @@ use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Verb};
 use tokio::task::spawn_blocking;
 
-use super::output::OutputReader;
+use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{AdapterSession, AgentInput, AgentOutput, PreparedAgent, claude, forget};
 use crate::backend::llm::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
@@ -219,6 +219,15 @@ pub(super) fn what(line: &Inbound) -> String {
 }
 
 impl OutputReader {
+    /// Answers a coding agent: after what it did was told, and before its result is, which closes its input.
+    pub(super) fn answer(&mut self, wires: &OutputChannels) {
+        for input in self.inputs.drain(..) {
+            if let Err(refused) = wires.inputs.try_send(input) {
+                tracing::warn!(%refused, "an answer to a coding agent was dropped");
+            }
+        }
+    }
+
     /// Takes a line of a coding agent.
     pub(super) async fn agent_line(&mut self, talk: &AgentTalk, line: &OutputLine) {
         let output = match line {
