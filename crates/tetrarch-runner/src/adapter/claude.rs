@@ -1,6 +1,8 @@
 //! `claude` as a worker: lines of JSON both ways (docs/agents.md). Knows what was written to it and what it said of
 //! that; the outcome of a run follows from both, never from an exit code. Pure: it writes nothing itself.
 
+mod asking;
+mod ending;
 mod event;
 mod spent;
 pub(super) mod starting;
@@ -12,14 +14,14 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Outcome, RunResult, Tools};
 use tetrarch_core::id::{RequestId, Ulid};
-use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::verb::{Command, Stage, Verb, Wanted};
 
-use super::permission::{ALLOW, ASKS, DENY, ToolRefused, Use, decided, permit};
 use super::{AdapterSheet, AgentInput, AgentOutput, Capability, truncated};
 use crate::lines::start_of;
-use crate::protocol::{ProgramEvent, read_result};
+use crate::protocol::ProgramEvent;
+use asking::{AskedUse, used};
+use ending::told;
 use event::{ClaudeEvent, TurnEnd};
 use spent::Spent;
 
@@ -47,10 +49,6 @@ pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];
 const ENDING: &str = "tetrarch-ending";
 /// Most bytes of words in a status.
 const STATUS_BYTES: usize = 1_024;
-/// Longest text of what people are asked about, in bytes.
-const ASKED_BYTES: usize = 4 * 1024;
-/// Longest text of a tool's use, in bytes.
-const USE_BYTES: usize = 200;
 /// Kinds of events that are told apart when nobody knows them; the rest counts as one.
 const UNKNOWN_MAX: usize = 16;
 
@@ -59,14 +57,6 @@ const UNKNOWN_MAX: usize = 16;
 struct UnreadMessage {
     text: String,
     verb: Option<RequestId>,
-}
-
-/// A use of a tool that people are to decide.
-#[derive(Debug)]
-struct AskedUse {
-    request: String,
-    tool: String,
-    input: Value,
 }
 
 /// Why its turn is to be the last.
@@ -363,65 +353,6 @@ impl ClaudeSession {
         AgentOutput::plain(RunnerEvent::Blocked { reason: format!("{kind}: {status_text}, {why}") })
     }
 
-    fn asks(&mut self, request: String, tool: String, input: Value) -> AgentOutput {
-        let asked = AskedUse { request, tool, input };
-        let permitted = permit(&self.tools, &asked.tool, use_of(&asked.tool, &asked.input));
-        let is_known = starting::TOOLS.iter().any(|(name, _)| *name == asked.tool);
-        if permitted.is_err() && is_known && self.tools.names().any(|name| name == ASKS) {
-            self.asked.push_back(asked);
-            // One at a time, so that an answer is of one use.
-            return if self.asked.len() == 1 { self.question() } else { AgentOutput::default() };
-        }
-        self.granted(&asked, permitted)
-    }
-
-    /// The answer to one that was decided.
-    fn granted(&mut self, asked: &AskedUse, decided: Result<(), ToolRefused>) -> AgentOutput {
-        let AskedUse { request, tool, input } = asked;
-        let mut output = AgentOutput::default();
-        let answered = match decided {
-            Ok(()) => {
-                self.using.push(used(tool, input));
-                output.events.push(self.checkpoint());
-                json!({"behavior": "allow", "updatedInput": input})
-            }
-            Err(refused) => {
-                output.note = Some(format!("refused {tool}: {refused}"));
-                json!({"behavior": "deny", "message": refused.to_string()})
-            }
-        };
-        output.inputs.push(AgentInput::Line(answer(request, &answered)));
-        output
-    }
-
-    /// The question about the first of those that people are to decide.
-    fn question(&self) -> AgentOutput {
-        let Some(AskedUse { request, tool, input }) = self.asked.front() else {
-            return AgentOutput::default();
-        };
-        let input = input.to_string();
-        // An answer to the same words of another request is no answer to these.
-        let question =
-            format!("May it use {tool}? {}\n[request {request}]", start_of(&input, ASKED_BYTES));
-        let options = [ALLOW, DENY].map(str::to_owned).to_vec();
-        AgentOutput::plain(RunnerEvent::Ask { question, options })
-    }
-
-    /// People answered; none when nobody waits for that.
-    pub(super) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
-        let asked = self.asked.pop_front()?;
-        let mut output = self.granted(&asked, decided(answer));
-        output.events.extend(self.question().events);
-        Some(output)
-    }
-
-    /// It does not wait for an answer any more.
-    fn withdraws(&mut self, request: &str) -> AgentOutput {
-        let was_first = self.asked.front().is_some_and(|asked| asked.request == request);
-        self.asked.retain(|asked| asked.request != request);
-        if was_first { self.question() } else { AgentOutput::default() }
-    }
-
     fn answers(&mut self, request: &str, error: Option<String>) -> AgentOutput {
         if request == ENDING {
             return AgentOutput { inputs: vec![AgentInput::Close], ..AgentOutput::default() };
@@ -435,107 +366,6 @@ impl ClaudeSession {
             }
         }
     }
-
-    /// Its turn is over. Whether its run is follows from what was asked of it.
-    fn turn_ended(&mut self, end: TurnEnd) -> AgentOutput {
-        self.spent.turn_ended(&end);
-        // A turn is of the first message at least, also where it failed before that was read.
-        self.unread.remove(&self.base.wrapping_add(1));
-        self.works = !self.unread.is_empty();
-        let aborted = std::mem::take(&mut self.aborting) && end.failed.is_some();
-        let mut output = AgentOutput::event(ProgramEvent::Usage(self.spent.total()));
-        output.events.push(ProgramEvent::Turn { begins: false });
-        let result = match (&end.failed, &self.ending) {
-            (Some(_), Some(LastTurn::Rotation)) => {
-                output.inputs.push(AgentInput::Close);
-                return output;
-            }
-            (Some(_), Some(LastTurn::Stop(reason))) => {
-                RunResult::ended(Outcome::Cancelled, format!("stopped: {reason}"))
-            }
-            (Some(_), None) if aborted => {
-                output.note = Some("interrupted; it waits for input".to_owned());
-                return output;
-            }
-            // It reads on: what it was told meanwhile comes first.
-            (_, None) if self.works => return output,
-            (Some(error), None) => RunResult::ended(
-                if end.is_capped { Outcome::BudgetExceeded } else { Outcome::Failure },
-                start_of(error, TEXT_BYTES_MAX),
-            ),
-            (None, _) => RunResult::ended(Outcome::Success, ""),
-        };
-        let given = self.given(result, end);
-        output.events.extend(given.events);
-        output
-    }
-
-    /// A result with what it gave.
-    fn given(&self, mut result: RunResult, end: TurnEnd) -> AgentOutput {
-        if result.outcome != Outcome::Success {
-            result.partial = if end.text.is_empty() { self.words.clone() } else { end.text };
-            return told(result, Value::Null);
-        }
-        if !self.reviews {
-            let deliverable = end.structured.unwrap_or(Value::String(end.text));
-            return told(result, deliverable);
-        }
-        match verdict_of(end) {
-            Ok(event) => AgentOutput::event(event),
-            Err(error) => {
-                result.outcome = Outcome::Failure;
-                result.error = format!("it gave no verdict that can be read: {error}");
-                result.partial.clone_from(&self.words);
-                told(result, Value::Null)
-            }
-        }
-    }
-}
-
-/// A reviewer's result; what is wrong with it otherwise.
-fn verdict_of(end: TurnEnd) -> Result<ProgramEvent, String> {
-    let verdict = end.structured.ok_or("there is no structured output")?;
-    let fields = [
-        ("outcome", json!(Outcome::Success.as_str())),
-        ("deliverable", json!(end.text)),
-        ("verdict", verdict),
-    ];
-    let named = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-    read_result(named.collect())
-}
-
-/// A result as an event, its deliverable as text beside it.
-fn told(mut result: RunResult, deliverable: Value) -> AgentOutput {
-    result.deliverable = match &deliverable {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            deliverable.to_string()
-        }
-    };
-    AgentOutput::event(ProgramEvent::Result {
-        result: Box::new(result),
-        deliverable,
-        files: Vec::new(),
-    })
-}
-
-/// What one of its tools does.
-fn use_of<'a>(tool: &str, input: &'a Value) -> Use<'a> {
-    match starting::TOOLS.iter().find(|(name, _)| *name == tool) {
-        Some((_, "run")) => match input.get("command").and_then(Value::as_str) {
-            Some(command) => Use::Shell(command),
-            None => Use::Unknown,
-        },
-        Some((_, entry)) => Use::Entry(entry),
-        None if tool == starting::RESULT_TOOL => Use::Result,
-        None => Use::Unknown,
-    }
-}
-
-/// A use of a tool, for people and for a next session.
-fn used(tool: &str, input: &Value) -> String {
-    format!("{tool}: {}", start_of(&input.to_string(), USE_BYTES))
 }
 
 /// The request to abort the turn and to drop what waits for it: what it dropped is told.

@@ -12,10 +12,10 @@ use tetrarch_core::time::Millis;
 use tetrarch_failpoint::{Failpoint, reach};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::adapter::{self, Adapter, AgentInput};
+use crate::adapter::AgentInput;
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
@@ -72,12 +72,9 @@ impl AgentBackend for ProcessBackend {
             Ok(expected) => expected,
             Err(error) => return not_started(&channels, &error).await,
         };
-        let speech = match Adapter::of(start.brief.runner.kind) {
-            None => Speech::Lines,
-            Some(adapter) => match self.prepare(adapter, &mut start).await {
-                Ok(prepared) => Speech::with(prepared),
-                Err(error) => return not_started(&channels, &error).await,
-            },
+        let speech = match Speech::of(&self.context, &mut start).await {
+            Ok(speech) => speech,
+            Err(error) => return not_started(&channels, &error).await,
         };
         match launch(&self.context, &start).await {
             Ok(launched) => {
@@ -85,28 +82,11 @@ impl AgentBackend for ProcessBackend {
                 let about = ProgramContext { start: &start, began, expected, speech };
                 ProgramRun::open(launched, channels, &self.context, about).attend().await;
             }
-            Err(error) => not_started(&channels, &error).await,
+            Err(error) => {
+                speech.forget().await;
+                not_started(&channels, &error).await;
+            }
         }
-    }
-}
-
-impl ProcessBackend {
-    /// Makes a run of a coding agent one of a program with arguments.
-    async fn prepare(
-        &self,
-        adapter: Adapter,
-        start: &mut Start,
-    ) -> Result<adapter::PreparedAgent, adapter::NotPrepared> {
-        let mut own = start.clone();
-        let context = Arc::clone(&self.context);
-        let prepared = spawn_blocking(move || {
-            let is_open = context.containment.network;
-            let prepared = adapter::prepare(adapter, &mut own, &context.workspace_dir, is_open);
-            prepared.map(|prepared| (own, prepared))
-        });
-        let (own, prepared) = prepared.await.map_err(adapter::NotPrepared::Aside)??;
-        *start = own;
-        Ok(prepared)
     }
 }
 
@@ -375,12 +355,16 @@ impl ProgramRun {
         let Some(feed) = &self.feed else {
             return;
         };
+        let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
         let Telling { line: text, events } = self.speech.telling(line);
         events.into_iter().for_each(|event| self.relay.tell(event));
         let Some(text) = text else {
+            // It was answered here.
+            if place > 0 {
+                self.relay.tell(RunnerEvent::Taken { place });
+            }
             return;
         };
-        let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
         match feed.post(place, text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),
             Err(refused) => {

@@ -12,13 +12,17 @@ use tokio::task::spawn_blocking;
 
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
-use crate::adapter::{AdapterSession, AgentInput, AgentOutput, PreparedAgent, claude, forget};
+use crate::adapter::{
+    Adapter, AdapterSession, AgentInput, AgentOutput, NotPrepared, PreparedAgent, claude, forget,
+    prepare,
+};
 use crate::backend::llm::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use crate::lines::OutputLine;
 use crate::protocol::{
     ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,
     raised_line, rotate_line, saved_line, stop_line, verb_line, withheld_line,
 };
+use crate::serve::RunnerContext;
 
 /// How one program is spoken to.
 #[derive(Debug, Clone)]
@@ -70,10 +74,26 @@ impl AgentTalk {
 }
 
 impl Speech {
-    /// With a coding agent.
-    pub(super) fn with(prepared: PreparedAgent) -> Self {
+    /// How the program of a run is spoken to. A run of a coding agent becomes one of a program with arguments.
+    ///
+    /// # Errors
+    /// What the coding agent needs is missing.
+    pub(super) async fn of(
+        context: &Arc<RunnerContext>,
+        start: &mut Start,
+    ) -> Result<Self, NotPrepared> {
+        let Some(adapter) = Adapter::of(start.brief.runner.kind) else { return Ok(Self::Lines) };
+        let (context, mut own) = (Arc::clone(context), start.clone());
+        let prepared = spawn_blocking(move || {
+            let is_open = context.containment.network;
+            let prepared = prepare(adapter, &mut own, &context.workspace_dir, is_open);
+            prepared.map(|prepared| (own, prepared))
+        });
+        let (own, prepared) = prepared.await.map_err(NotPrepared::Aside)??;
+        *start = own;
         let PreparedAgent { session, conversation } = prepared;
-        Self::Agent(Arc::new(AgentTalk { session: Mutex::new(session), directory: conversation }))
+        let talk = AgentTalk { session: Mutex::new(session), directory: conversation };
+        Ok(Self::Agent(Arc::new(talk)))
     }
 
     /// The first line; `dir` is the absolute working directory.
