@@ -2,7 +2,7 @@
 //! they come to follows from their events, however they exit.
 
 use tetrarch_core::brief::{Outcome, RunnerKind};
-use tetrarch_core::order::{Exit, Start};
+use tetrarch_core::order::{Exit, RunnerEvent, Start};
 
 use crate::stage::{Stage, command};
 
@@ -88,4 +88,32 @@ async fn coding_agent_is_told_who_it_is_and_goes_on_only_with_what_it_began() {
     second.run = crate::stage::command(&[]).run;
     let seen = stage.run(second).await;
     assert!(seen.log().contains("--session-id"), "{}", seen.log());
+}
+
+/// A question about its state is answered for it, and every letter is consumed.
+#[tokio::test]
+async fn letters_to_a_coding_agent_are_messages_and_its_state_is_said_for_it() {
+    let mut stage = stage();
+    let start = as_claude(&format!("{READS}read -r letter; echo \"told $letter\"; {DONE}"));
+    let run = start.run;
+    stage.start(start).await;
+    for (place, topic) in [(1, "status.request"), (2, "news")] {
+        stage.post(run, topic, r#"{"a":"b"}"#, place).await;
+    }
+    let seen = stage.see_the_end().await;
+    let log = seen.log();
+    assert!(
+        log.contains("[mail from PO-demo, topic news]") && !log.contains("status.request"),
+        "{log}"
+    );
+    let mut taken = Vec::new();
+    for event in &seen.events {
+        if let RunnerEvent::Taken { place } = event {
+            taken.push(*place);
+        }
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, [1, 2]);
+    let said = |event: &&RunnerEvent| matches!(event, RunnerEvent::Update { update } if update.contains("in_progress"));
+    assert_eq!(seen.events.iter().filter(said).count(), 1, "{:?}", seen.events);
 }
