@@ -108,14 +108,17 @@ fn added(value: &mut Value, more: &Value) {
 impl Task {
     /// Starts it for this objective. None where the program is not installed.
     fn start(scripts: &[Value], tools: &[&str], objective: &str) -> Option<Self> {
-        let program = installed()?;
+        installed().map(|program| Self::with(&program, scripts, tools, objective))
+    }
+
+    fn with(program: &Path, scripts: &[Value], tools: &[&str], objective: &str) -> Self {
         let (server, fleet) = (ModelServer::start(scripts), fleet());
         let work = fleet.cwd().join("work");
-        let profile = profile_of(&program, &server, &work, &json!({"tools": tools}));
+        let profile = profile_of(program, &server, &work, &json!({"tools": tools}));
         let plan = plan_of("owned", objective, profile, &json!({}));
         let file = fleet.file("plan.json", &plan.to_string());
         let running = fleet.spawn(["run", file.to_str().unwrap()]);
-        Some(Self { fleet, server, running, work })
+        Self { fleet, server, running, work }
     }
 
     /// Its one worker, once it is at work.

@@ -118,7 +118,7 @@ async fn claude_results_and_errors_become_outcomes_and_usage_is_charged() {
             let is = |it: &&tetrarch_core::run::Run| it.brief.goal.contains("a greeting");
             let run = records.runs.values().find(is)?.id;
             let status = records.run_status.get(&run)?;
-            (status.state == RunState::Done).then(|| status.usage)
+            (status.state == RunState::Done).then_some(status.usage)
         })
         .await;
     let charged = (used.tokens_in, used.tokens_out, used.turns, used.cost_micro > 0);

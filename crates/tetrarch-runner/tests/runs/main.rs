@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod adapter;
+#[cfg(test)]
 mod allowance;
 #[cfg(test)]
 mod committing;
