@@ -1,0 +1,105 @@
+//! Which uses of tools are allowed, refused and put to people, and what a next session is told of them.
+
+use super::*;
+
+#[test]
+fn tool_is_answered_by_the_list_of_the_brief() {
+    for (list, tool, input, allowed) in [
+        (&["read"][..], "Read", json!({"file_path": "a"}), true),
+        (&["run"], "Bash", json!({"command": "a | b"}), true),
+        (&["run:git"], "Bash", json!({"command": "git log"}), true),
+        (&["run:git"], "Bash", json!({"command": "git log | sh"}), false),
+        (&["run"], "Bash", json!({}), false),
+        (&["write"], "Write", json!({"file_path": "a"}), true),
+        (&["read"], "Write", json!({"file_path": "a"}), false),
+        (&["*"], "Task", json!({"prompt": "a"}), false),
+        (&[], "StructuredOutput", json!({"n": 1}), true),
+        (&[], "Read", Value::Null, false),
+    ] {
+        let output = hear(&mut session(list), &asks(tool, input.clone()));
+        let [answer] = &lines(&output)[..] else { panic!("{output:?}") };
+        let answer = &answer["response"];
+        assert_eq!((&answer["subtype"], &answer["request_id"]), (&json!("success"), &json!("r1")));
+        let answer = &answer["response"];
+        if allowed {
+            assert_eq!(
+                answer,
+                &json!({"behavior": "allow", "updatedInput": input}),
+                "{list:?} {tool}"
+            );
+        } else {
+            assert_eq!(answer["behavior"], "deny", "{list:?} {tool}");
+            assert!(output.note.unwrap().contains(tool), "{list:?} {tool}");
+        }
+    }
+    let other = json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "hook_callback"}});
+    let answered = &lines(&hear(&mut session(&["*"]), &other))[0]["response"];
+    assert_eq!(answered["subtype"], "error");
+}
+
+#[test]
+fn allowed_uses_are_in_the_checkpoint_until_the_model_has_their_results() {
+    let using = |output: &AgentOutput| {
+        output.events.iter().find_map(|event| {
+            let ProgramEvent::Plain(RunnerEvent::Checkpoint { state, .. }) = event else {
+                return None;
+            };
+            Some(serde_json::from_str::<Value>(state).unwrap()["using"].clone())
+        })
+    };
+    let says = |id: &str| json!({"type": "assistant", "message": {"id": id, "content": []}});
+    let mut it = session(&["run"]);
+    assert_eq!(using(&hear(&mut it, &replay(1))), Some(json!([])));
+    hear(&mut it, &says("m1"));
+    let one = json!("Bash: {\"command\":\"a\"}");
+    assert_eq!(using(&hear(&mut it, &asks("Bash", json!({"command": "a"})))), Some(json!([one])));
+    hear(&mut it, &says("m1"));
+    let two = json!("Bash: {\"command\":\"b\"}");
+    let both = using(&hear(&mut it, &asks("Bash", json!({"command": "b"}))));
+    assert_eq!(both, Some(json!([one, two])));
+    assert_eq!(using(&hear(&mut it, &asks("Write", json!({})))), None, "it is refused");
+    hear(&mut it, &says("m2"));
+    assert_eq!(using(&hear(&mut it, &asks("Bash", json!({"command": "b"})))), Some(json!([two])));
+}
+
+#[test]
+fn uncovered_tool_is_put_to_people_one_at_a_time() {
+    let asks = |request: &str, command: &str| {
+        let wanted =
+            json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}});
+        json!({"type": "control_request", "request_id": request, "request": wanted})
+    };
+    let questions = |output: &AgentOutput| {
+        let of = |event: &ProgramEvent| {
+            let ProgramEvent::Plain(RunnerEvent::Ask { question, .. }) = event else { return None };
+            Some(question.clone())
+        };
+        output.events.iter().filter_map(of).collect::<Vec<String>>()
+    };
+    let mut it = session(&["run:git", "ask_human"]);
+    assert_eq!(it.answered(Ok("allow".to_owned())), None, "nobody waits for it");
+    assert_eq!(lines(&hear(&mut it, &asks("r1", "git log"))).len(), 1, "it is covered");
+    let first = hear(&mut it, &asks("r2", "rm a"));
+    assert!(first.inputs.is_empty() && questions(&first)[0].contains("rm a"), "{first:?}");
+    assert_eq!(hear(&mut it, &asks("r3", "rm b")), AgentOutput::default());
+    assert_eq!(hear(&mut it, &asks("r4", "rm c")), AgentOutput::default());
+    let answered = it.answered(Ok("allow".to_owned())).unwrap();
+    let response = &lines(&answered)[0]["response"];
+    assert_eq!(
+        (&response["request_id"], &response["response"]["behavior"]),
+        (&json!("r2"), &json!("allow"))
+    );
+    assert!(questions(&answered)[0].contains("rm b"), "{answered:?}");
+    // What it does not wait for any more is not asked.
+    let withdrawn = hear(&mut it, &json!({"type": "control_cancel_request", "request_id": "r3"}));
+    assert!(questions(&withdrawn)[0].contains("rm c"), "{withdrawn:?}");
+    let denied = it.answered(Ok("not today".to_owned())).unwrap();
+    let response = &lines(&denied)[0]["response"]["response"];
+    assert!(response["message"].as_str().unwrap().contains("not today"), "{denied:?}");
+    assert_eq!(it.answered(Ok("allow".to_owned())), None);
+    // A tool that nobody knows is not put to people.
+    let other = json!({"subtype": "can_use_tool", "tool_name": "Task", "input": {}});
+    let output =
+        hear(&mut it, &json!({"type": "control_request", "request_id": "r5", "request": other}));
+    assert_eq!(lines(&output)[0]["response"]["response"]["behavior"], "deny");
+}
