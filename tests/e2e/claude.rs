@@ -20,6 +20,9 @@ const KEY: &str = "sk-test-0123456789";
 /// The variable of the host that holds it.
 const VARIABLE: &str = "CLAUDE_TEST_KEY";
 
+/// What stands in a file of the workspace.
+const NOTES: &str = "notes of somebody else";
+
 /// The stages of a verb that its program took.
 const ALL: [&str; 3] = ["queued", "delivered", "effective"];
 
@@ -70,7 +73,12 @@ fn installed() -> Option<PathBuf> {
 fn fleet() -> Fleet {
     let fleet =
         Fleet::prepared().with_env(VARIABLE, KEY).with_env("TETRARCH_RUNS_DRAIN", "10s").started();
-    std::fs::create_dir(fleet.cwd().join("work")).unwrap();
+    // What a repository says in its own settings allows nothing.
+    let settings = fleet.cwd().join("work/.claude");
+    std::fs::create_dir_all(&settings).unwrap();
+    let allows = json!({"permissions": {"allow": ["Bash", "Read", "Write"]}}).to_string();
+    std::fs::write(settings.join("settings.json"), allows).unwrap();
+    std::fs::write(fleet.cwd().join("work/notes.txt"), NOTES).unwrap();
     fleet
 }
 
@@ -186,20 +194,19 @@ fn state(records: &Records) -> Option<RunState> {
     Some(records.run_status.get(&run)?.state)
 }
 
-/// It is refused in words, and agents of its own are none of its tools.
+/// It is refused in words, also what the program would do without asking, and agents of its own are none of its tools.
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_is_refused_what_the_brief_does_not_allow() {
-    let write = json!({"command": "echo hi > made.txt", "description": "writes"});
-    let scripts = [then("c1", "it is refused"), uses("a file", "c1", "Bash", write)];
-    let task = "Write a file";
-    let Some(it) = Task::start(&scripts, &["run:git", "read"], task) else { return };
-    let (got, made) = wait::until("its last words", || {
+    let read = json!({"command": "cat notes.txt", "description": "reads"});
+    let scripts = [then("c1", "it is refused"), uses("a file", "c1", "Bash", read)];
+    let Some(it) = Task::start(&scripts, &["run:git", "read"], "Look at a file") else { return };
+    let got = wait::until("its last words", || {
         let got = it.server.got();
-        (got.len() >= 2).then(|| (got, it.work.join("made.txt").exists()))
+        (got.len() >= 2).then_some(got)
     });
-    assert!(!made, "it was not run");
     let told = got.last().unwrap()["messages"].to_string();
-    assert!(told.contains("only these programs may be run: git"), "{told}");
+    assert!(told.contains("`cat` is not allowed; allowed: git"), "{told}");
+    assert!(!told.contains(NOTES), "it was not run: {told}");
     // One of them stands for those that it would load later; agents of its own are not among them.
     let tools: Vec<&str> = got[0]["tools"].as_array().unwrap().iter().map(name_of).collect();
     assert_eq!(tools, ["Bash", "DeferredToolPlaceholder", "Read"]);
