@@ -1,19 +1,28 @@
 //! What isolation refused a program, read from what the program wrote (spec 06, Isolation). The kernel tells the
-//! program alone, so its words are taken, and a path in them is held against the run's bounds. Decides nothing.
+//! program alone, so its words are taken, and a path in them is held against the run's bounds. Decides nothing. A
+//! program writes what it likes, so this is done beside the runtime's threads, and no more of it than has bounds.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
 
 use tetrarch_core::destination::Network;
+use tokio::task::spawn_blocking;
 
 use crate::containment::SandboxPolicy;
+
+mod places;
+
+use places::{Found, advised, paths, real};
 
 /// Lines at the end of a program's words that are looked at.
 const LINES_MAX: usize = 200;
 /// Lines before a refusal in which the place may stand that it is about.
 const LINES_BEFORE: usize = 8;
+/// Paths that are looked at in all.
+const PATHS_MAX: usize = 64;
 /// What programs write when they were refused something, in lower case.
 const REFUSED: [&str; 6] =
     ["permission denied", "eacces", "os error 13", "errno 13", "isn't writable", "is not writable"];
@@ -48,7 +57,8 @@ const FAILED: [&str; 4] = ["error", "fail", "could not", "cannot"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// Changing what lies outside of the run's places; `probably`: it was there, and might have been refused otherwise.
-    Write { path: PathBuf, probably: bool },
+    /// `allow` is what a profile may give instead, if that is no more than anybody would give.
+    Write { path: PathBuf, probably: bool, allow: Option<PathBuf> },
     /// Reading what the host keeps to itself.
     Read { path: PathBuf },
     /// The network; the address when the program named it.
@@ -58,11 +68,23 @@ pub(crate) enum Blocked {
 impl Blocked {
     /// What was refused last of all that a program wrote, if isolation with these bounds did it. Looks at the paths it
     /// names.
-    pub(crate) fn of(text: &str, sandbox: &SandboxPolicy) -> Option<Self> {
+    pub(crate) async fn found(text: String, sandbox: &SandboxPolicy) -> Option<Self> {
+        let sandbox = sandbox.clone();
+        let looking = spawn_blocking(move || Self::of(&text, &sandbox));
+        looking.await.unwrap_or_else(|cause| {
+            tracing::warn!(%cause, "what isolation refused was not looked for");
+            None
+        })
+    }
+
+    /// The same at once.
+    fn of(text: &str, sandbox: &SandboxPolicy) -> Option<Self> {
         let lines: Vec<&str> = text.lines().collect();
         let lines = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default();
+        let mut looks = Looks::new(sandbox);
         (0..lines.len()).rev().find_map(|at| {
-            let until = lines.get(at.saturating_sub(LINES_BEFORE)..=at).unwrap_or_default();
+            let from = at.saturating_sub(LINES_BEFORE);
+            let until = lines.get(from..=at).unwrap_or_default();
             let (line, before) = until.split_last()?;
             let network = || {
                 let address = until.iter().rev().find_map(|line| unreached(line).flatten());
@@ -75,7 +97,7 @@ impl Blocked {
             if !REFUSED.iter().any(|words| lower.contains(words)) || lower.contains("publickey") {
                 return None;
             }
-            if let Some(blocked) = place(line, sandbox) {
+            if let Some(blocked) = looks.place(at, line) {
                 return Some(blocked);
             }
             // A refused socket has no path.
@@ -83,18 +105,19 @@ impl Blocked {
             {
                 return network();
             }
-            before.iter().rev().filter(|line| failed(line)).find_map(|line| place(line, sandbox))
+            let numbered = (from..at).zip(before).rev();
+            numbered.filter(|(_, line)| failed(line)).find_map(|(at, line)| looks.place(at, line))
         })
     }
 
     /// The whole sentence, for the profile by which the program ran.
     pub(crate) fn sentence(&self, profile: &str) -> String {
         match self {
-            Self::Write { path, .. } => {
-                let dir = path.parent().filter(|_| !path.is_dir()).unwrap_or(path);
+            Self::Write { allow: Some(dir), .. } => {
                 let dir = dir.display();
                 format!("{self}; allow it with `writable: [{dir}]` in profile `{profile}`")
             }
+            Self::Write { allow: None, .. } => format!("{self}; write it in the working directory"),
             Self::Read { .. } => format!("{self}; the host keeps it to itself, no run may read it"),
             Self::Network { .. } => {
                 format!("{self}; allow it with `tools: [network]` in profile `{profile}`")
@@ -106,7 +129,7 @@ impl Blocked {
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Write { path, probably } => {
+            Self::Write { path, probably, .. } => {
                 let probably = if *probably { "probably " } else { "" };
                 write!(f, "{probably}blocked by isolation: {}", path.display())
             }
@@ -119,63 +142,54 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// The last place in a line that isolation would refuse: first stands the program's own.
-fn place(line: &str, sandbox: &SandboxPolicy) -> Option<Blocked> {
-    paths(line).into_iter().rev().find_map(|path| {
-        let real = real(&path);
-        let below = |places: &[PathBuf]| {
-            places
-                .iter()
-                .any(|place| real.starts_with(place.canonicalize().as_ref().unwrap_or(place)))
-        };
-        if below(&sandbox.writable) {
+/// What is looked at of a program's words.
+struct Looks<'s> {
+    sandbox: &'s SandboxPolicy,
+    /// The places as they really are.
+    writable: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    /// Lines in which there is nothing.
+    seen: BTreeSet<usize>,
+    /// Paths that may still be looked at.
+    left: usize,
+}
+
+impl<'s> Looks<'s> {
+    fn new(sandbox: &'s SandboxPolicy) -> Self {
+        let real = |places: &[PathBuf]| places.iter().map(|place| real(place).whole).collect();
+        let (writable, hidden) = (real(&sandbox.writable), real(&sandbox.hidden));
+        Self { sandbox, writable, hidden, seen: BTreeSet::new(), left: PATHS_MAX }
+    }
+
+    /// The last place in a line that isolation would refuse: first stands the program's own.
+    fn place(&mut self, at: usize, line: &str) -> Option<Blocked> {
+        if !self.seen.insert(at) {
+            return None;
+        }
+        paths(line).into_iter().rev().find_map(|path| {
+            self.left = self.left.checked_sub(1)?;
+            self.refused(path)
+        })
+    }
+
+    fn refused(&self, path: PathBuf) -> Option<Blocked> {
+        let Found { there, whole } = real(&path);
+        let below = |places: &[PathBuf]| places.iter().any(|place| whole.starts_with(place));
+        if below(&self.writable) {
             None
-        } else if below(&sandbox.hidden) {
+        } else if below(&self.hidden) {
             Some(Blocked::Read { path })
         } else {
             // What the host's user may not do anyhow was not refused by isolation.
-            let there = real.exists();
-            let changed =
-                if there { real.as_path() } else { real.ancestors().find(|dir| dir.is_dir())? };
-            let allowed = access(changed, Access::WRITE_OK).is_ok();
-            allowed.then_some(Blocked::Write { path, probably: there })
+            let probably = there == whole;
+            let dir = if there.is_dir() { &there } else { there.parent()? };
+            let changed = if probably { &there } else { dir };
+            access(changed, Access::WRITE_OK).ok()?;
+            let allow = if probably && whole.is_dir() { &*path } else { path.parent()? };
+            let allow = advised(allow, &self.sandbox.hidden);
+            Some(Blocked::Write { path, probably, allow })
         }
-    })
-}
-
-/// A path without links, as far as it is there.
-fn real(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, real)) = there else { return path.to_owned() };
-    match path.strip_prefix(above) {
-        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
-        Ok(_) | Err(_) => real,
     }
-}
-
-/// The absolute paths that a line names: in quotes, else up to a colon or a blank.
-fn paths(line: &str) -> Vec<PathBuf> {
-    const QUOTES: [(char, char); 4] = [('\'', '\''), ('"', '"'), ('`', '`'), ('‘', '’')];
-    let mut found = Vec::new();
-    let mut before = ' ';
-    for (at, letter) in line.char_indices() {
-        if letter == '/' && (before.is_whitespace() || "'\"`‘:=([".contains(before)) {
-            let rest = &line[at..];
-            let closing =
-                QUOTES.iter().find(|(opening, _)| *opening == before).map(|quotes| quotes.1);
-            let end = match closing.and_then(|closing| rest.find(closing)) {
-                Some(end) => end,
-                None => rest
-                    .find(|letter: char| letter.is_whitespace() || ":,;)]".contains(letter))
-                    .unwrap_or(rest.len()),
-            };
-            if end > 1 {
-                found.push(PathBuf::from(&rest[..end]));
-            }
-        }
-        before = letter;
-    }
-    found
 }
 
 /// Whether a line tells of a failure and is no frame of a stack.

@@ -238,7 +238,7 @@ impl ProgramRun {
         let mut result = verdict::without_result(exit, heard, &self.ladder);
         if result.outcome == Outcome::Failure {
             let said = [heard.stdout.text(), heard.stderr.text()].join("\n");
-            if let Some(blocked) = Blocked::of(&said, &self.sandbox) {
+            if let Some(blocked) = Blocked::found(said, &self.sandbox).await {
                 verdict::explain(&mut result, &blocked.sentence(&self.profile));
             }
         }

@@ -1,5 +1,7 @@
 //! What programs really wrote when they were refused, run in isolation by Linux 6.12 or later.
 
+use std::path::Path;
+
 use super::*;
 
 /// Bounds with one writable place, and one that is hidden.
@@ -53,7 +55,8 @@ fn refused_write_is_found_with_its_path() {
         let text = text.replace("DIR", other.to_str().unwrap());
         let path = other.join("new");
         let found = Blocked::of(&text, &sandbox);
-        assert_eq!(found, Some(Blocked::Write { path, probably: false }), "{text}");
+        let allow = Some(other.clone());
+        assert_eq!(found, Some(Blocked::Write { path, probably: false, allow }), "{text}");
     }
 }
 
@@ -160,4 +163,44 @@ fn last_refusal_is_reported_with_what_allows_it() {
         let blocked = Blocked::of(&text.replace("ROOT", root), &sandbox).unwrap();
         assert_eq!(blocked.sentence("sh"), sentence.replace("ROOT", root));
     }
+}
+
+#[test]
+fn broad_directory_is_not_advised() {
+    let ground = ground();
+    let sandbox = sandbox(&ground.path().join("own"), false);
+    let root = ground.path().to_str().unwrap();
+    let home = std::env::var("HOME").unwrap();
+    for place in
+        ["/new", "/etc/new", "/home/ada/new", &format!("{root}/new"), &format!("{home}/new")]
+    {
+        let allow = places::advised(Path::new(place).parent().unwrap(), &sandbox.hidden);
+        assert_eq!(allow, None, "{place}");
+    }
+    let text = format!("sh: 1: cannot create {root}/new: Permission denied\n");
+    let sentence = Blocked::of(&text, &sandbox).unwrap().sentence("sh");
+    assert!(sentence.ends_with("/new; write it in the working directory"), "{sentence}");
+}
+
+#[test]
+fn few_paths_of_a_line_are_looked_at_and_none_is_long() {
+    let line = format!("{} '/last'", "‘/tmp/x/".repeat(20_000));
+    let found = places::paths(&line);
+    assert_eq!(found.len(), 16, "of 20001");
+    assert_eq!(found[15], Path::new("/last"));
+    let long = "/a".repeat(100_000);
+    assert_eq!(places::paths(&long)[0].as_os_str().len(), 4096);
+}
+
+#[test]
+fn many_long_paths_of_a_program_are_soon_read() {
+    let ground = ground();
+    let sandbox = sandbox(&ground.path().join("own"), false);
+    let own = ground.path().join("own").display().to_string();
+    let line = format!("error {}\n", format!("‘{own}/x").repeat(5000));
+    let text = format!("{line}{}", "permission denied\n".repeat(8));
+    assert_eq!(Blocked::of(&text, &sandbox), None);
+    let deep = format!("{own}{}", "/x".repeat(1900));
+    let line = format!("error {} permission denied\n", format!("‘{deep}").repeat(20));
+    assert_eq!(Blocked::of(&line.repeat(20), &sandbox), None);
 }

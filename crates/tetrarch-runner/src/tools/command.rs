@@ -122,7 +122,7 @@ impl Commands {
                     ToolOutcome::error(format!("attending to the program failed: {cause}"))
                 });
                 if outcome.is_error
-                    && let Some(blocked) = Blocked::of(&outcome.text, &self.sandbox)
+                    && let Some(blocked) = Blocked::found(outcome.text.clone(), &self.sandbox).await
                 {
                     outcome.text =
                         format!("{}\n[{}]", outcome.text, blocked.sentence(&self.profile));
