@@ -23,11 +23,15 @@ const SCHEDULING: [i64; 4] = [
 /// The user's keys in the kernel, which all its programs share.
 const KEYS: [i64; 3] = [libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key];
 
+/// Operations of fcntl(2) by which whoever opens a file waits for another process, or is signalled: leases
+/// (`F_SETLEASE`), delegations (`F_SETDELEG`) and notes of changes (`F_NOTIFY`).
+const HELD_UP: [u64; 3] = [1024, 1040, 1026];
+
 /// What is refused: a call in every case where it has no rule, else where one of its rules fits.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses to change limits, priorities and processors of other processes, and to use the user's keys. A thread may
-/// change its own.
+/// Refuses to change limits, priorities and processors of other processes, to use the user's keys, and to have those
+/// wait that open a file. A thread may change its own.
 ///
 /// # Errors
 /// The kernel takes no filter.
@@ -61,12 +65,19 @@ fn itself_alone() -> Result<Rules, BackendError> {
         rules.insert(call, vec![another(0)?]);
     }
     rules.extend(KEYS.map(|call| (call, Vec::new())));
+    let held_up = HELD_UP.map(|operation| SeccompRule::new(vec![is(1, operation)?]));
+    rules.insert(libc::SYS_fcntl, held_up.into_iter().collect::<Result<_, _>>()?);
     Ok(rules)
 }
 
 /// That an argument of 32 bits is something else.
 fn not(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
+}
+
+/// That an argument of 32 bits is this.
+fn is(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
 fn apply(rules: Rules) -> Result<(), String> {
