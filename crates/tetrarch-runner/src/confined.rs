@@ -18,7 +18,8 @@ use landlock::{
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use rustix::thread::{
-    CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+    remove_capability_from_bounding_set, set_capabilities,
 };
 use tetrarch_core::destination::Network;
 use tokio::process::{Child, Command};
@@ -38,17 +39,17 @@ const LIMITS: [(Resource, u64, &str); 3] = [
     (Resource::Fsize, 64 << 30, "files of 64 GiB"),
     (Resource::Core, 0, "no core dumps"),
 ];
-/// What root may do to the machine and to processes that landlock does not cover: with some of it, variables of every
-/// process are read.
-const POWERS: [CapabilitySet; 8] = [
-    CapabilitySet::SYS_ADMIN,
-    CapabilitySet::SYS_PTRACE,
-    CapabilitySet::PERFMON,
-    CapabilitySet::BPF,
-    CapabilitySet::CHECKPOINT_RESTORE,
-    CapabilitySet::SYS_MODULE,
-    CapabilitySet::SYS_RAWIO,
-    CapabilitySet::SYS_BOOT,
+/// What root may still do: to files, to its own processes and to become another user, as installing and building take
+/// it. All else concerns the machine, its network, its clock and other processes, which landlock does not cover.
+const KEPT: [CapabilitySet; 8] = [
+    CapabilitySet::CHOWN,
+    CapabilitySet::DAC_OVERRIDE,
+    CapabilitySet::FOWNER,
+    CapabilitySet::FSETID,
+    CapabilitySet::KILL,
+    CapabilitySet::SETGID,
+    CapabilitySet::SETUID,
+    CapabilitySet::SETPCAP,
 ];
 /// Where devices are. None is opened but [`DEVICES`]: among the others are the terminals of the user.
 const ALL_DEVICES: &str = "/dev";
@@ -147,22 +148,30 @@ pub(crate) fn within<T: Send>(
 fn privileges() -> Layer {
     let held = rustix::thread::set_no_new_privs(true).and_then(|()| disempower());
     let refused = held == Err(rustix::io::Errno::PERM);
-    let words = "setuid programs give no rights, root has none over the machine".to_owned();
+    let words = "setuid programs give no rights, root has some over files alone".to_owned();
     let held = held.map(|()| words).map_err(|cause| cause.to_string());
     Layer::new("no new privileges", held).refused_if(refused)
 }
 
-/// Takes from root what would lead around the other layers. Others have it not, and no program gives it to them.
+/// Takes what would lead around the other layers. Programs of root have what the bounds and the inheritable set leave
+/// them; others have only what they inherit as ambient, which ends with the inheritable set.
 fn disempower() -> rustix::io::Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    for power in POWERS {
-        if capability_is_in_bounding_set(power)? {
-            remove_capability_from_bounding_set(power)?;
+    let kept = KEPT.into_iter().collect::<CapabilitySet>();
+    if rustix::process::geteuid().is_root() {
+        // Also those that are known to the kernel alone.
+        for power in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
+            match capability_is_in_bounding_set(power) {
+                Ok(true) if !kept.contains(power) => remove_capability_from_bounding_set(power)?,
+                Ok(_) => {}
+                // The kernel has no more.
+                Err(rustix::io::Errno::INVAL) => break,
+                Err(cause) => return Err(cause),
+            }
         }
     }
-    Ok(())
+    let held = capabilities(None)?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { inheritable: none, ..held })
 }
 
 /// Gives programs none of the files, sockets and pipes that this process has open, also not those that whoever started it

@@ -123,6 +123,54 @@ async fn limits_priorities_and_keys_of_others_are_out_of_reach() {
 }
 
 #[tokio::test]
+async fn file_lease_or_note_of_changes_is_refused() {
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let file = place.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let script = format!(
+        "import fcntl\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+         for path, operation, value in (('{}', 1024, fcntl.F_RDLCK), ('{}', 1026, 1)):\n    try:\n        \
+         fcntl.fcntl(os.open(path, os.O_RDONLY), operation, value)\n        print('held')\n    \
+         except OSError as error:\n        print(error.strerror)\n\
+         fcntl.fcntl(0, fcntl.F_SETFD, fcntl.fcntl(0, fcntl.F_GETFD))",
+        file.display(),
+        place.path().display()
+    );
+    let start = python(&script);
+    assert_eq!(outside(&start).await, "held\nheld");
+    if let Some(said) = inside(&start, "other processes").await {
+        assert_eq!(said, ["Permission denied"; 2].join("\n"));
+    }
+}
+
+/// Changing owners, whatever a mode says, owners' rights, setgid, signals, other users, and giving these up.
+const OVER_FILES: u64 = 0b1_1111_1011;
+
+#[tokio::test]
+async fn root_keeps_capabilities_over_files_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let script = "for line in open('/proc/self/status'):\n    if line.startswith('Cap'): print(*line.split())";
+    let seen = Stage::new().run(python(script)).await;
+    assert!(seen.isolation().contains("; no new privileges ("), "{}", seen.isolation());
+    for line in seen.made().deliverable.lines() {
+        let (name, mask) = line.split_once(": ").unwrap();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        let kept = if ["CapInh", "CapAmb"].contains(&name) { 0 } else { OVER_FILES };
+        assert_eq!(mask & !kept, 0, "{name} {mask:x}");
+    }
+    let tried = "import socket\ndef tried(what):\n    try:\n        what()\n        print('done')\n    \
+                 except OSError as error:\n        print(error.strerror)\n\
+                 tried(lambda: os.chown('f', 1, 1))\ntried(lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()))";
+    let mut start =
+        python(&tried.replace("tried(lambda: os", "open('f', 'w').close()\ntried(lambda: os"));
+    start.brief.tools = Tools::from_iter(["network"]);
+    let seen = Stage::new().run(start).await;
+    assert_eq!(seen.made().deliverable, "done\nOperation not permitted", "{seen:?}");
+}
+
+#[tokio::test]
 async fn terminals_of_the_user_are_out_of_reach() {
     let holds = "import os, pty, time\n_, end = pty.openpty()\nprint(os.ttyname(end), flush=True)\ntime.sleep(600)";
     let mut holder = std::process::Command::new("python3");
