@@ -191,12 +191,9 @@ impl Commands {
         let output = pipe::Receiver::from_owned_fd(output.into())?;
         // The directory that was opened, whatever its name leads to by now.
         let place = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-        let mut command = self.launcher.command(program, &argv[0], &place)?;
+        let mut command = self.launcher.command(program, &argv[0], &place, &self.environment)?;
         command
             .args(&argv[1..])
-            .current_dir(&place)
-            .env_clear()
-            .envs(&self.environment)
             .envs(trace::onward(&Span::current(), None).map(|own| (trace::VARIABLE, own)))
             .env(CALL_VARIABLE, &call)
             .stdin(Stdio::piped())

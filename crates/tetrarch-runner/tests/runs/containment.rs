@@ -64,6 +64,25 @@ async fn daemon_with_cleared_environment_is_held_by_the_cgroup() {
 }
 
 #[tokio::test]
+async fn launcher_gets_no_variable_of_a_profile_by_its_name() {
+    let mut stage = Stage::with(|config| {
+        // What any launcher gets; it becomes no program.
+        let script = "tr '\\0' '\\n' < /proc/$$/environ";
+        config.containment.launcher.argv = ["/bin/sh", "-c", script].map(Into::into).to_vec();
+    });
+    let mut start = shell("true");
+    start.brief.runner.env =
+        ["LD_PRELOAD", "GLIBC_TUNABLES"].map(|name| (name.to_owned(), "given".to_owned())).to_vec();
+    let seen = stage.run(start).await;
+    let said = &seen.made().deliverable;
+    let mut names: Vec<&str> = said.lines().filter_map(|it| Some(it.split_once('=')?.0)).collect();
+    names.retain(|name| !name.starts_with('+'));
+    names.sort_unstable();
+    assert_eq!(names, ["TETRARCH_HOST_LIFE", "TETRARCH_RUN"], "{said}");
+    assert!(said.contains("+LD_PRELOAD=given"), "{said}");
+}
+
+#[tokio::test]
 async fn missing_required_isolation_fails_the_run() {
     let mut stage = Stage::with(|config| {
         config.cgroup_parent = Some(config.workspace_dir.clone());

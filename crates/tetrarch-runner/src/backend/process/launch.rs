@@ -266,12 +266,9 @@ fn spawn(
         }
     };
     let path = located(program, &environment, dir);
-    let mut command = launcher.command(&path, program, dir).map_err(failed)?;
+    let mut command = launcher.command(&path, program, dir, &environment).map_err(failed)?;
     command
         .args(arguments)
-        .current_dir(dir)
-        .env_clear()
-        .envs(&environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
