@@ -13,6 +13,8 @@ use crate::lines::start_of;
 const PATHS_MAX: usize = 16;
 /// Most bytes of a path, as for the kernel.
 const PATH_BYTES_MAX: usize = 4096;
+/// What has everybody's files in it, or those of one person.
+const BROAD: [&str; 3] = ["/", HOMES, "/root"];
 /// Where the homes of all are.
 const HOMES: &str = "/home";
 
@@ -45,14 +47,14 @@ pub(super) fn real(path: &Path) -> Found {
     }
 }
 
-/// A directory that somebody may give to a profile: not a home or what lies around homes and systems, nor what has in it
-/// what the host keeps to itself.
+/// A directory that somebody may give to a profile: not a home or what lies around homes, nor what has in it what the host
+/// keeps to itself.
 pub(super) fn advised(dir: &Path, hidden: &[PathBuf]) -> Option<PathBuf> {
     let whole = real(dir).whole;
-    let shallow = whole.components().count() <= 2;
+    let broad = BROAD.iter().any(|place| whole == Path::new(place));
     let home = std::env::var_os(HOME).is_some_and(|home| real(Path::new(&home)).whole == whole);
     let other_home = whole.parent() == Some(Path::new(HOMES));
-    let given = !(shallow || home || other_home || exposed(hidden, &whole).is_some());
+    let given = !(broad || home || other_home || exposed(hidden, &whole).is_some());
     given.then(|| dir.to_owned())
 }
 

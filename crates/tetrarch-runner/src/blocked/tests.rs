@@ -172,7 +172,7 @@ fn broad_directory_is_not_advised() {
     let root = ground.path().to_str().unwrap();
     let home = std::env::var("HOME").unwrap();
     for place in
-        ["/new", "/etc/new", "/home/ada/new", &format!("{root}/new"), &format!("{home}/new")]
+        ["/new", "/root/new", "/home/ada/new", &format!("{root}/new"), &format!("{home}/new")]
     {
         let allow = places::advised(Path::new(place).parent().unwrap(), &sandbox.hidden);
         assert_eq!(allow, None, "{place}");

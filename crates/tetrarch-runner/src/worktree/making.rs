@@ -85,7 +85,8 @@ impl Worktrees {
         if all.len() >= self.max {
             return Err(NoWorktree::TooMany { count: all.len(), max: self.max });
         }
-        let sub = workspace.strip_prefix(&repository.top).unwrap_or(Path::new(""));
+        let sub = workspace.strip_prefix(&repository.top);
+        let sub = sub.map_err(|_| NoWorktree::NoRepository(workspace.clone()))?;
         let run = start.run.to_string();
         let about = WorktreeRecord {
             agent,
