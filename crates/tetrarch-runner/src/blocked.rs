@@ -15,7 +15,7 @@ use crate::containment::SandboxPolicy;
 
 mod places;
 
-use places::{Found, advised, paths, real};
+use places::{PlaceFound, advised, paths, real};
 
 /// Lines at the end of a program's words that are looked at.
 const LINES_MAX: usize = 200;
@@ -173,7 +173,7 @@ impl<'s> Looks<'s> {
     }
 
     fn refused(&self, path: PathBuf) -> Option<Blocked> {
-        let Found { there, whole } = real(&path);
+        let PlaceFound { there, whole } = real(&path);
         let below = |places: &[PathBuf]| places.iter().any(|place| whole.starts_with(place));
         if below(&self.writable) {
             None

@@ -20,7 +20,7 @@ const HOMES: &str = "/home";
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PlaceFound {
     /// What is there, without links.
     pub(super) there: PathBuf,
     /// The same with the rest, which is not there.
@@ -28,7 +28,7 @@ pub(super) struct Found {
 }
 
 /// A path without links, as far as it is there.
-pub(super) fn real(path: &Path) -> Found {
+pub(super) fn real(path: &Path) -> PlaceFound {
     let mut above: Vec<&Path> = path.ancestors().collect();
     above.reverse();
     // Nothing is below what is not there. The kernel walks all of a path at once, so that a deep one is soon found.
@@ -41,9 +41,11 @@ pub(super) fn real(path: &Path) -> Found {
         Some((real, path.strip_prefix(there).ok()?))
     });
     match found {
-        Some((there, rest)) if rest.as_os_str().is_empty() => Found { whole: there.clone(), there },
-        Some((there, rest)) => Found { whole: there.join(rest), there },
-        None => Found { there: PathBuf::from("/"), whole: path.to_owned() },
+        Some((there, rest)) if rest.as_os_str().is_empty() => {
+            PlaceFound { whole: there.clone(), there }
+        }
+        Some((there, rest)) => PlaceFound { whole: there.join(rest), there },
+        None => PlaceFound { there: PathBuf::from("/"), whole: path.to_owned() },
     }
 }
 
