@@ -13,6 +13,9 @@ use rustix::process::geteuid;
 /// Most links on the way, as for the kernel.
 const LINKS_MAX: usize = 40;
 
+/// Where systems have links of their own (`/tmp`, `/home`, `/var/run`), and no program works.
+const OF_SYSTEM: [&str; 2] = ["/", "/var"];
+
 /// Why a place cannot be used by its name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotStraight {
@@ -28,7 +31,7 @@ pub(crate) enum NotStraight {
 
 /// The place without links that an absolute path leads to; what is not there is taken as it is named. Links are
 /// followed only where no program of the host's user can have made them: in a directory that this user may not change,
-/// or in `/`.
+/// and in those of the system.
 ///
 /// # Errors
 /// Another link is on the way, or the way cannot be looked at.
@@ -72,7 +75,8 @@ pub(crate) fn straight(path: &Path) -> Result<PathBuf, NotStraight> {
 /// Whether programs cannot have made what is in a directory: whoever owns it gives themselves the right to.
 fn is_of_others(dir: &Path) -> io::Result<bool> {
     let owned = fs::metadata(dir)?.uid() == geteuid().as_raw();
-    Ok(dir == Path::new("/") || !(owned || access(dir, Access::WRITE_OK).is_ok()))
+    let of_system = OF_SYSTEM.iter().any(|place| dir == Path::new(place));
+    Ok(of_system || !(owned || access(dir, Access::WRITE_OK).is_ok()))
 }
 
 /// What a path consists of, the last part first.
@@ -114,7 +118,8 @@ mod tests {
 
     #[test]
     fn link_that_the_system_has_is_followed() {
-        for link in fs::read_dir("/").unwrap().flatten().map(|entry| entry.path()) {
+        let entries = OF_SYSTEM.iter().flat_map(|dir| fs::read_dir(dir).unwrap().flatten());
+        for link in entries.map(|entry| entry.path()) {
             if link.is_symlink() && link.exists() {
                 assert_eq!(straight(&link).unwrap(), link.canonicalize().unwrap());
             }
