@@ -77,7 +77,9 @@ impl Shop {
             .started();
         let coder = "name = 'coder'\nargv = ['echo', 'coded']\n";
         fleet.file("coder.toml", coder);
-        fleet.file("rust.yaml", "name: rust\nargv: [echo, built]\n");
+        for name in ["rust", "claude"] {
+            fleet.file(&format!("{name}.yaml"), &format!("name: {name}\nargv: [echo, built]\n"));
+        }
         fleet.file("orchestrator.json", r#"{"name": "orchestrator", "argv": ["echo", "told"]}"#);
         fleet.file("profiles.yaml", "default: {argv: [echo, done]}\n");
         fleet.file("parts.yaml", "- {name: half, profile: quick, acceptance: [it is]}\n- {name: rest, profile: quick, acceptance: [it is]}\n");

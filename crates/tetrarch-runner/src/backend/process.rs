@@ -180,9 +180,8 @@ impl ProgramRun {
             Gate::new(dir.clone(), context.artifact_max),
             context.output_limit,
             expected.clone(),
-            start.returned,
+            start,
             speech.clone(),
-            judges_by_exit(&start.brief),
         );
         let output = tokio::spawn(output.follow(up, wires));
         Self {

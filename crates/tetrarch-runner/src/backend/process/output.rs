@@ -9,13 +9,14 @@ use serde_json::Value;
 use tetrarch_core::brief::{Outcome, RunResult, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::LINE_BYTES_MAX;
-use tetrarch_core::order::{LocalFile, RunnerEvent};
+use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
 use tetrarch_core::verb::{Stage, Verb};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::judges_by_exit;
 use super::speech::Speech;
 use crate::adapter::AgentInput;
 use crate::backend::expected::Expected;
@@ -114,22 +115,21 @@ pub(super) struct OutputReader {
 
 impl OutputReader {
     /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
-    /// bytes of its log text and progress are told. `returned`: how often a result of the runs that it goes
-    /// on from was handed back. `speech` is how it is spoken to; of a coding agent only its own events count. Where
-    /// the exit code is the verdict, `judged_by_exit`, no line is a result.
+    /// bytes of its log text and progress are told. `start` says how often a result of the runs that it goes on from
+    /// was handed back, and whether its exit code is its verdict: then no line is a result. `speech` is how it is
+    /// spoken to; of a coding agent only its own events count.
     pub(super) fn new(
         gate: Gate,
         limit: u64,
         expected: Expected,
-        returned: u32,
+        start: &Start,
         speech: Speech,
-        judged_by_exit: bool,
     ) -> Self {
         let spoke = speech.ends_with_its_result();
         Self {
             heard: ProgramReport { spoke, ..ProgramReport::default() },
             expected,
-            may_return: returned == 0,
+            may_return: start.returned == 0,
             returned: None,
             takes: None,
             taken: Vec::new(),
@@ -143,7 +143,7 @@ impl OutputReader {
             events: Vec::new(),
             pace: RequestPacer::default(),
             speech,
-            judged_by_exit,
+            judged_by_exit: judges_by_exit(&start.brief),
             inputs: Vec::new(),
         }
     }
