@@ -230,7 +230,7 @@ async fn mail_to_unknown_agents_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn journals_of_unknown_runs_are_dropped() {
+async fn journals_of_unknown_agents_are_dropped() {
     let server = tetrarch_tests::server().await;
     let owner = owner(&server).await;
     let ghost: AgentId = "PO-ghost".parse().unwrap();

@@ -2,7 +2,7 @@
 //! each. How they change is decided in `admission` and `owner`.
 
 use crate::brief::{RunnerKind, Served, Tools, Worktree};
-use crate::budget::{Account, Limits, Spend};
+use crate::budget::{Account, Counter, Limits, Spend};
 use crate::denials::Denials;
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
@@ -67,6 +67,20 @@ pub struct HeldGrant {
     pub spent: Spend,
     /// Whose journals are yet to be read.
     pub runs: Vec<LostRun>,
+}
+
+impl HeldGrant {
+    /// What counts of what was spent: at most twice the grant, where that limits it. A program says itself what it
+    /// used, and is ended when that is more than it has.
+    #[must_use]
+    pub fn booked(&self) -> Spend {
+        let mut booked = self.spent;
+        for counter in Counter::ALL {
+            let most = self.grant.of(counter).map_or(u64::MAX, |granted| granted.saturating_mul(2));
+            booked = booked.with(counter, booked.of(counter).min(most));
+        }
+        booked
+    }
 }
 
 /// What is not settled yet.
@@ -329,5 +343,22 @@ impl Agent {
     #[must_use]
     pub fn is_session(&self, session: SessionId, epoch: u64) -> bool {
         self.session == Some(session) && self.epoch == epoch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Ulid;
+
+    #[test]
+    fn held_grant_books_at_most_twice_what_was_granted() {
+        let grant = Limits { tokens: Some(10), ..Limits::default() };
+        for (said, booked) in [(15, 15), (20, 20), (21, 20), (u64::MAX, 20)] {
+            let spent = Spend { tokens: said, turns: 7, ..Spend::default() };
+            let child = AgentId::Worker(Ulid(1));
+            let held = HeldGrant { child, grant, spent, runs: Vec::new() };
+            assert_eq!(held.booked(), Spend { tokens: booked, ..spent });
+        }
     }
 }

@@ -132,6 +132,18 @@ parsed_words! {
     }
 }
 
+impl RunnerKind {
+    /// The program that it starts where a profile names none; empty for runners that start none, or whichever
+    /// they are told.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Process | Self::Echo | Self::External | Self::Llm => "",
+        }
+    }
+}
+
 /// Which model the llm runner talks to, besides its name (spec 12, Profiles).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Served {
@@ -145,18 +157,6 @@ pub struct Served {
     pub max_output_tokens: Option<u32>,
     /// Tokens it reads at most.
     pub context_tokens: Option<u32>,
-}
-
-impl RunnerKind {
-    /// The program that it starts where a profile names none; empty for runners that start none, or whichever
-    /// they are told.
-    #[must_use]
-    pub fn program(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Process | Self::Echo | Self::External | Self::Llm => "",
-        }
-    }
 }
 
 impl Served {

@@ -60,18 +60,6 @@ impl Spend {
         }
     }
 
-    /// At most twice a grant, where that limits it: a program says itself what it used, and is ended when that is
-    /// more than it has.
-    #[must_use]
-    pub fn at_most_twice(self, grant: Limits) -> Self {
-        let mut booked = self;
-        for counter in Counter::ALL {
-            let most = grant.of(counter).map_or(u64::MAX, |granted| granted.saturating_mul(2));
-            booked = booked.with(counter, booked.of(counter).min(most));
-        }
-        booked
-    }
-
     /// One counter's amount.
     #[must_use]
     pub fn of(self, counter: Counter) -> u64 {
@@ -367,16 +355,6 @@ mod tests {
         parent.settle(grant, Spend { tokens: 15, ..Spend::default() });
         assert_eq!(parent.tokens().free(), Some(85));
         assert_eq!(parent.reserved, Spend::default());
-    }
-
-    #[test]
-    fn spending_counts_up_to_twice_the_grant() {
-        let grant = Limits { tokens: Some(10), ..Limits::default() };
-        for (said, booked) in [(15, 15), (20, 20), (21, 20), (u64::MAX, 20)] {
-            let spent = Spend { tokens: said, turns: 7, ..Spend::default() };
-            let expected = Spend { tokens: booked, ..spent };
-            assert_eq!(spent.at_most_twice(grant), expected);
-        }
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub const LOST_MAX: usize = 64;
 pub const DECISIONS_MAX: usize = 1_000_000;
 /// How old a request that only reads may be when it is answered: whoever asked waits no longer.
 pub const ANSWERED_WITHIN: Millis = Millis::from_secs(60);
+/// Journals that an agent outside keeps of its own work, which no run on the ledger has.
+pub const OWN_JOURNALS_MAX: usize = 1_000;
 /// Requests a second that one sender outside may ask, unless configured (spec 09, On the bus).
 pub const REQUESTS_PER_SECOND: u64 = 1_000;
 /// How many decisions are remembered for as long as that, the latest: what is beyond goes before its time, after

@@ -180,7 +180,7 @@ pub enum TaskWish {
 }
 
 /// A brief as a requester writes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct BriefWish {
     /// One paragraph, falsifiable.
     pub goal: String,

@@ -172,12 +172,16 @@ impl Shares {
         }
     }
 
-    /// Counts the processor's time that the decision on a request took which was judged, at the moment of its end.
+    /// Counts the processor's time that a decision took, on a request that was judged before and decided on at this
+    /// moment. What a host reports costs it nothing, as it is never too much.
     pub fn took(&mut self, request: &Request, took: Millis, at: BusTime) {
-        let Some(beyond) = took.0.checked_sub(QUICK.0).filter(|beyond| *beyond > 0) else { return };
         let Sender { from, via, .. } = &request.sender;
+        if via.is_some() && matches!(request.body, RequestBody::Report(_)) {
+            return;
+        }
         let holder = via.clone().map_or_else(|| Holder::Own(from.clone()), Holder::Host);
         let rate = self.rate_of(&holder);
+        let beyond = took.0.saturating_sub(QUICK.0);
         if let Some([asked, _]) = self.left.get_mut(&holder) {
             asked.charge(Millis(beyond.saturating_mul(SLOW_TIMES)), rate, at);
         }
@@ -398,7 +402,7 @@ impl Talkers {
 mod tests {
     use super::*;
     use crate::id::{EpicId, RequestId, Ulid};
-    use crate::request::Page;
+    use crate::request::{Page, Report};
 
     fn of(name: &str) -> Holder {
         Holder::Own(name.parse().unwrap())
@@ -489,6 +493,21 @@ mod tests {
         assert!(!judged(&mut shares, 22_009), "4 s of it, less the 2 s that were there");
         assert!(judged(&mut shares, 22_010));
         assert_eq!(taken(&mut shares, &of("PO-b"), 20_000, 200), [200, 0, 0], "others have theirs");
+    }
+
+    #[test]
+    fn slow_report_costs_its_host_nothing_and_a_slow_request_does() {
+        let host = HostName::new("h1").unwrap();
+        let mut asked = request_of("W:01JD8Z5W6T4QK3M9X2V7B1N0AC");
+        asked.sender.via = Some(host.clone());
+        let report = Request { body: RequestBody::Report(Report::Ready), ..asked.clone() };
+        for (slow, left) in [(report, 1_999), (asked.clone(), 0)] {
+            let mut shares = Shares::new(100);
+            assert_eq!(shares.judge(&asked, BusTime(0)), Verdict::Within);
+            shares.took(&slow, Millis(5_000), BusTime(0));
+            let found = taken(&mut shares, &Holder::Host(host.clone()), 0, 1_999)[0];
+            assert_eq!(found, left, "{:?}", slow.body);
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Bus {
     }
 
     /// The next messages that match a filter, from a sequence on, in stream order, at most
-    /// `batch`. An empty answer means there are none (yet, on the asked replica).
+    /// `batch` and of about 16 MiB. An empty answer means there are none (yet, on the asked replica).
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -123,7 +123,9 @@ impl Bus {
         start_seq: u64,
         batch: usize,
     ) -> Result<Vec<RawMessage>, ReadError> {
-        let body = json!({ "seq": start_seq.max(1), "batch": batch, "next_by_subj": filter });
+        let seq = start_seq.max(1);
+        let body =
+            json!({ "seq": seq, "batch": batch, "max_bytes": BATCH_BYTES, "next_by_subj": filter });
         self.get_many(stream, &body).await
     }
 
@@ -294,6 +296,9 @@ impl Bus {
         }
     }
 }
+
+/// Bytes of messages after which the server ends a batch.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// What the server says of a message in the headers of its answer.
 const SAID: [&str; 6] = [

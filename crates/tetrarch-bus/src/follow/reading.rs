@@ -16,7 +16,7 @@ use crate::client::{Bus, RawMessage};
 use crate::error::ReadError;
 use crate::subject::pattern::{self, matches};
 
-/// Messages of one batch. The server ends one at 64 MiB, its default for what a connection may have waiting.
+/// Messages of one batch.
 const BATCH: usize = 1_000;
 /// When to look again after a hint that found nothing: the message may be stored a moment later, and a
 /// replica may lag behind (spec 02, Inbox).

@@ -90,12 +90,18 @@ pub(super) fn place(
     ))
 }
 
-/// Whether a pattern is one of these, or lies below one that covers a whole directory.
+/// Whether a pattern is one of these, or lies below one: each is of what fits it and of what is below that.
 fn within(path: &str, scope: &[String]) -> bool {
-    let below =
-        |prefix: &str| (prefix.is_empty() || prefix.ends_with('/')) && path.starts_with(prefix);
-    let covers = |of: &String| path == of || of.strip_suffix("**").is_some_and(below);
-    scope.iter().any(covers) && !path.split('/').any(|part| part == "..")
+    fn plain(text: &str) -> &str {
+        text.trim_start_matches("./").trim_end_matches('/')
+    }
+    let path = plain(path);
+    let covers = |of: &str| {
+        let dir = of.strip_suffix("**").unwrap_or(of).trim_end_matches('/');
+        let below = path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
+        matches!(of, "" | "." | "**") || path == of || below
+    };
+    scope.iter().any(|of| covers(plain(of))) && !path.split('/').any(|part| part == "..")
 }
 
 /// The tools a wish asks for: its own, else the node's, else the profile's.
@@ -125,8 +131,8 @@ fn author(draft: &Draft<'_>, state: &NodeState) -> Option<AgentId> {
 }
 
 /// Expands a wish to the brief its run executes. Below an agent that has a brief itself, `above`, nothing is kept
-/// apart less than by its profile and, in the same place, than that agent is; and the scope is that agent's unless
-/// it is less.
+/// apart less than by its profile and, in the same place, than that agent is; and the scope is that agent's where
+/// neither the wish nor the plan has one.
 pub(super) fn expand(
     draft: &Draft<'_>,
     wish: &SubagentWish,
@@ -137,19 +143,8 @@ pub(super) fn expand(
 ) -> Brief {
     let state = draft.node_state(epic, node.id);
     let review = state.is_some_and(|state| state.purpose == Purpose::Review);
-    let empty = BriefWish {
-        goal: String::new(),
-        key_facts: Vec::new(),
-        output_schema: None,
-        success_criteria: Vec::new(),
-        definition_of_done: String::new(),
-        workspace: String::new(),
-        scope_paths: Vec::new(),
-        turn_timeout: None,
-        worktree: None,
-    };
     let (goal, full) = match &wish.task {
-        TaskWish::Task(task) => (task.clone(), empty),
+        TaskWish::Task(task) => (task.clone(), BriefWish::default()),
         TaskWish::Brief(brief) => (brief.goal.clone(), brief.clone()),
     };
     let tools = tools(wish, Some(node), profile);

@@ -159,14 +159,20 @@ fn review(draft: &mut Draft<'_>, from: &Principal, epic: Option<EpicId>, text: &
     }
 }
 
+/// Notes what a reader reports that it set aside. Of one outside nobody can tell whether it had that message, so its
+/// words are told as its own.
+pub(super) fn reported_set_aside(draft: &mut Draft<'_>, reader: &AgentId, letter: &SetAside) {
+    let mut letter = letter.clone();
+    if draft.agent(reader).is_some_and(|agent| agent.hosting == Hosting::External) {
+        letter.reason.insert_str(0, &format!("{reader} says: "));
+    }
+    set_aside(draft, reader, &letter);
+}
+
 /// Notes that a message was set aside and tells its writer, once. What tells of another message is
 /// only counted, and so is what GO wrote: one notice never leads to another.
 pub(super) fn set_aside(draft: &mut Draft<'_>, reader: &AgentId, letter: &SetAside) {
-    let (of, mut reason) = (about(&letter.of), short(&letter.reason));
-    // Nobody can tell whether a reader outside had that message: the words are its own.
-    if draft.agent(reader).is_some_and(|agent| agent.hosting == Hosting::External) {
-        reason = format!("{reader} says: {reason}");
-    }
+    let (of, reason) = (about(&letter.of), short(&letter.reason));
     let topic = if of.topic.is_empty() { "unreadable" } else { of.topic.as_str() };
     let what = format!("{topic} from {} to {reader}, {} in MAIL: {reason}", letter.from, of.seq);
     draft.event(EventKind::MailSetAside, RULE, what).agent = Some(reader.clone());

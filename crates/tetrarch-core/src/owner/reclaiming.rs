@@ -1,12 +1,12 @@
 //! What of others' messages is given up so that the streams have room (spec 09, On the bus): requests that are
-//! decided, mail to agents that there are none of, journals of runs that there are none of, and, when mail has nearly
-//! no room left, that of the party outside which wrote most, or had the owner write most to it.
+//! decided, mail and journals of agents that there are none of, the oldest of many journals that an agent outside keeps,
+//! and, when mail has nearly no room left, that of the party outside which wrote most, or had the owner write most to it.
 
 use std::collections::BTreeMap;
 
 use crate::agent::Hosting;
 use crate::id::{AgentId, Principal, RunId};
-use crate::limits::UNREAD_MAX;
+use crate::limits::{OWN_JOURNALS_MAX, UNREAD_MAX};
 use crate::records::Records;
 use crate::share::Backlog;
 use crate::snapshot::Extent;
@@ -106,9 +106,8 @@ pub fn reclaim(records: &Records, fill: &Fill) -> Reclaim {
         }
     }
     let senders = by_cause(gone.iter().map(|mail| (&mail.from, *mail)));
-    let strays = fill.journals.iter().filter(|journal| is_stray(records, journal));
     Reclaim {
-        journals: strays.map(|journal| journal.subject.clone()).collect(),
+        journals: strays(records, &fill.journals),
         requests: decided.filter(|through| *through >= fill.requests.first),
         subjects: gone.iter().map(|mail| mail.subject.clone()).collect(),
         senders: senders.into_iter().map(|(who, count)| (who.clone(), count)).collect(),
@@ -143,12 +142,25 @@ fn goes_nowhere(records: &Records, mail: &MailCount) -> bool {
     !reader && mail.from != Principal::Agent(AgentId::Go)
 }
 
-/// Whether an agent outside, or one that there is none of, wrote it of a run that there is none of: a run is on the
-/// ledger before anybody is told of it. Hosts write those of the agents that they run.
-fn is_stray(records: &Records, journal: &JournalCount) -> bool {
-    let agent = records.agents.get(&journal.agent);
-    let outside = agent.is_none_or(|agent| agent.hosting == Hosting::External);
-    outside && !records.runs.contains_key(&journal.run)
+/// The subjects of journals that are nobody's: of agents that there are none of, and what agents outside keep beyond
+/// [`OWN_JOURNALS_MAX`] of their own work, the earliest ids first. Hosts write those of the agents that they run.
+fn strays(records: &Records, journals: &[JournalCount]) -> Vec<String> {
+    let mut own: BTreeMap<&AgentId, Vec<&JournalCount>> = BTreeMap::new();
+    let (mut gone, unknown) = (Vec::new(), |run| !records.runs.contains_key(run));
+    for journal in journals.iter().filter(|journal| unknown(&journal.run)) {
+        match records.agents.get(&journal.agent) {
+            None => gone.push(journal),
+            Some(agent) if agent.hosting == Hosting::External => {
+                own.entry(&journal.agent).or_default().push(journal);
+            }
+            Some(_) => {}
+        }
+    }
+    for mut kept in own.into_values() {
+        kept.sort_by_key(|journal| journal.run);
+        gone.extend(kept.iter().take(kept.len().saturating_sub(OWN_JOURNALS_MAX)));
+    }
+    gone.into_iter().map(|journal| journal.subject.clone()).collect()
 }
 
 fn by_cause<'m>(
@@ -225,10 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn journal_of_an_unknown_run_goes_unless_a_host_wrote_it() {
+    fn journals_of_nobody_go_and_of_an_external_agent_beyond_their_number() {
         let (mut fleet, epic) = Fleet::with_goal(tasks(1));
         let worker = fleet.worker(epic, "T1.1");
-        let (run, stray) = (fleet.run_of(&worker), RunId(Ulid(77)));
+        let (run, own) = (fleet.run_of(&worker), |number: usize| RunId(Ulid(number as u128)));
         let external = ProjectCreate { project: "out".parse().unwrap(), ..create(true) };
         let made = fleet.op(&human(), Op::ProjectCreate(external));
         assert_eq!(made.error, None, "{made:?}");
@@ -237,10 +249,15 @@ mod tests {
             JournalCount { subject, agent, run }
         };
         let mut fill = fill(0, 0, Vec::new());
-        let strays = ["PO-none", "PO-out", "PO-demo"].map(|agent| journal(agent, stray));
-        fill.journals = strays.into_iter().chain([journal("PO-out", run)]).collect();
+        fill.journals = vec![journal("PO-none", own(7)), journal("PO-demo", own(7))];
+        fill.journals.extend((1..=OWN_JOURNALS_MAX).map(|number| journal("PO-out", own(number))));
+        fill.journals.push(journal("PO-out", run));
+        let nobodys = format!("PO-none {}", own(7));
         let gone = reclaim(&fleet.records, &fill).journals;
-        assert_eq!(gone, [format!("PO-none {stray}"), format!("PO-out {stray}")]);
+        assert_eq!(gone, std::slice::from_ref(&nobodys), "as many as it may");
+        fill.journals.push(journal("PO-out", own(OWN_JOURNALS_MAX + 1)));
+        let gone = reclaim(&fleet.records, &fill).journals;
+        assert_eq!(gone, [nobodys, format!("PO-out {}", own(1))], "the earliest one");
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn apply(
             Ok(())
         }
         Report::SetAside(letter) => {
-            post::set_aside(draft, id, letter);
+            post::reported_set_aside(draft, id, letter);
             Ok(())
         }
         Report::Change { run, made } => {

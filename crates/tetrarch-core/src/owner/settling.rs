@@ -51,11 +51,7 @@ pub(super) fn close(agent: &mut Agent) -> Vec<LostRun> {
     let unsettled = std::mem::take(&mut agent.unsettled);
     let lost = unsettled.lost().copied().collect();
     agent.account.close();
-    let below = unsettled
-        .grants
-        .iter()
-        .map(|held| held.spent.at_most_twice(held.grant))
-        .fold(Spend::default(), Spend::plus);
+    let below = unsettled.grants.iter().map(HeldGrant::booked).fold(Spend::default(), Spend::plus);
     agent.account.spent = agent.account.spent.plus(below);
     lost
 }
@@ -64,7 +60,7 @@ pub(super) fn close(agent: &mut Agent) -> Vec<LostRun> {
 pub(super) fn hold(parent: &mut Agent, held: HeldGrant) {
     let room = OWED_MAX.saturating_sub(parent.unsettled.grants.len()).min(1);
     if held.runs.is_empty() || room == 0 {
-        parent.account.settle(held.grant, held.spent.at_most_twice(held.grant));
+        parent.account.settle(held.grant, held.booked());
     } else {
         let runs = held.runs.iter().take(OWED_MAX).copied().collect();
         parent.unsettled.grants.push(HeldGrant { runs, ..held });
@@ -112,7 +108,7 @@ fn book(agent: &mut Agent, run: RunId, charge: Spend) -> Option<Spend> {
     held.spent = held.spent.plus(more);
     if held.runs.is_empty() {
         let held = grants.remove(at);
-        agent.account.settle(held.grant, held.spent.at_most_twice(held.grant));
+        agent.account.settle(held.grant, held.booked());
     }
     Some(more)
 }

@@ -2,16 +2,18 @@
 //! conversation from one session of an agent to the next. Blocks; starts nothing.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use tetrarch_core::brief::Runner;
 use tetrarch_core::destination::{Network, NoDestination};
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::Start;
 use tetrarch_model::{Address, ApiKey, BadAddress};
 use tokio::task::JoinError;
+use url::Url;
 
 use super::claude::{self, starting};
 use super::{Adapter, AdapterSession};
@@ -133,17 +135,8 @@ fn reaches(start: &Start, is_open: bool) -> Result<(), NotPrepared> {
 
 /// Host and port of an address.
 fn destination(url: &str) -> Option<(String, u16)> {
-    let (rest, default) = match url.split_once("://")? {
-        ("http", rest) => (rest, 80),
-        ("https", rest) => (rest, 443),
-        (_, _) => return None,
-    };
-    let place = rest.split(['/', '?', '#']).next().filter(|place| !place.is_empty())?;
-    let has_port = place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-    match has_port {
-        Some((host, port)) => Some((host.to_owned(), port.parse().ok()?)),
-        None => Some((place.to_owned(), default)),
-    }
+    let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
 }
 
 /// Where the agent of a run keeps its conversation; `first` is the first of the runs that go on from each other.
@@ -151,37 +144,41 @@ pub(crate) fn directory_of(workspace_dir: &Path, first: RunId) -> PathBuf {
     workspace_dir.join(CONVERSATIONS).join(first.to_string())
 }
 
-/// Whether a transcript of this name has a message in it: a program that was killed before has none to go on from.
+/// Whether a transcript of this name has a message in it: a program that was killed before has none to go on from. The
+/// program can have put anything in its place.
 fn has_begun(transcripts: &Path, name: &str) -> io::Result<bool> {
     let entries = match fs::read_dir(transcripts) {
         Ok(entries) => entries,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(cause) => return Err(cause),
     };
-    for entry in entries {
+    for entry in entries.take(DIRECTORIES_MAX) {
         let path = entry?.path().join(format!("{name}.jsonl"));
-        match File::open(path) {
-            Ok(file) => {
-                for line in BufReader::new(file).split(b'\n') {
-                    if line?.windows(MESSAGE.len()).any(|part| part == MESSAGE) {
-                        return Ok(true);
-                    }
-                }
-            }
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-            Err(cause) => return Err(cause),
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = openat(CWD, &path, flags, Mode::empty()).map(File::from) else { continue };
+        if !file.metadata()?.is_file() {
+            continue;
+        }
+        let mut start = Vec::new();
+        file.take(TRANSCRIPT_BYTES).read_to_end(&mut start)?;
+        if start.windows(MESSAGE.len()).any(|part| part == MESSAGE) {
+            return Ok(true);
         }
     }
     Ok(false)
 }
 
+/// Directories of transcripts that are looked at: there is one for each place that the agent worked in.
+const DIRECTORIES_MAX: usize = 64;
+/// Bytes at the start of a transcript in which its first message is.
+const TRANSCRIPT_BYTES: u64 = 1024 * 1024;
 /// By what a message is known in a transcript.
 const MESSAGE: &[u8] = br#""type":"user""#;
 
 /// Removes what a run kept. Blocks.
 pub(crate) fn forget(conversation: &Path) {
     if let Err(cause) = fs::remove_dir_all(conversation) {
-        tracing::warn!(dir = %conversation.display(), %cause, "an agent's conversation stays for now");
+        tracing::warn!(dir = %conversation.display(), %cause, "removing an agent's conversation failed; it is removed when it is old");
     }
 }
 
@@ -200,6 +197,8 @@ pub(crate) fn clear_old(workspace_dir: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::FileType;
+
     use super::*;
 
     #[test]
@@ -235,6 +234,23 @@ mod tests {
         assert!(has_begun(dir.path(), "one").unwrap());
         assert!(!has_begun(dir.path(), "two").unwrap());
         assert!(!has_begun(&dir.path().join("none"), "one").unwrap());
+    }
+
+    #[test]
+    fn transcript_that_is_a_link_a_pipe_or_without_end_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("-tmp-x");
+        fs::create_dir(&place).unwrap();
+        let message = dir.path().join("message");
+        fs::write(&message, MESSAGE).unwrap();
+        std::os::unix::fs::symlink(&message, place.join("link.jsonl")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", place.join("zero.jsonl")).unwrap();
+        rustix::fs::mknodat(CWD, place.join("pipe.jsonl"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let long = File::create(place.join("long.jsonl")).unwrap();
+        long.set_len(1 << 36).unwrap();
+        for name in ["link", "zero", "pipe", "long"] {
+            assert!(!has_begun(dir.path(), name).unwrap(), "{name}");
+        }
     }
 
     #[test]

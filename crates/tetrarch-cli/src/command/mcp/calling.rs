@@ -30,8 +30,7 @@ impl CommandCall<'_> {
     /// # Errors
     /// What the command says when it fails; or why it gave no result.
     pub(super) async fn run(self) -> Result<String, String> {
-        let began = tokio::time::timeout(CALL_MAX, self.ended());
-        began.await.unwrap_or_else(|_| {
+        tokio::time::timeout(CALL_MAX, self.ended()).await.unwrap_or_else(|_| {
             Err(format!(
                 "the command did not end within {} s and was stopped; what it asked for may still happen",
                 CALL_MAX.as_secs()

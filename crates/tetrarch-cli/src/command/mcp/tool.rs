@@ -162,23 +162,22 @@ impl CommandTool {
         let mut required = Vec::new();
         for arg in &self.arguments {
             properties.insert(name_of(arg), property(arg));
-            let text = TEXTS.iter().find(|(name, _)| arg.get_id() == name);
-            if let Some((name, text)) = text {
-                let about = format!("The text of `{name}`, instead of a file");
+            let text = text_of(arg);
+            if let Some(text) = text {
+                let about = format!("The text of `{}`, instead of a file", name_of(arg));
                 properties
-                    .insert((*text).to_owned(), json!({ "type": "string", "description": about }));
+                    .insert(text.to_owned(), json!({ "type": "string", "description": about }));
             }
             if self.requires(arg) && text.is_none() {
                 required.push(name_of(arg));
             }
         }
-        let schema = json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        });
-        let schema = schema.as_object().cloned().unwrap_or_default();
+        let schema = JsonObject::from_iter([
+            ("type".to_owned(), json!("object")),
+            ("properties".to_owned(), Value::Object(properties)),
+            ("required".to_owned(), json!(required)),
+            ("additionalProperties".to_owned(), json!(false)),
+        ]);
         let mut hints = ToolAnnotations::default();
         hints.read_only_hint = Some(self.effect == Reads);
         hints.destructive_hint = Some(self.effect == Ends);
@@ -196,8 +195,6 @@ impl CommandTool {
     /// # Errors
     /// An argument that the tool does not have, has another type, or is missing; in words.
     pub(super) fn line(&self, given: &JsonObject) -> Result<CommandWords, String> {
-        let text_of =
-            |arg: &Arg| TEXTS.iter().find(|(name, _)| arg.get_id() == name).map(|it| it.1);
         let known = |name: &str| {
             self.arguments.iter().any(|arg| name_of(arg) == name || text_of(arg) == Some(name))
         };
@@ -252,6 +249,11 @@ impl CommandTool {
 /// An argument's name: as it is typed, or as the usage line names it.
 fn name_of(arg: &Arg) -> String {
     arg.get_long().unwrap_or(arg.get_id().as_str()).replace('-', "_")
+}
+
+/// The argument that gives the text of the file which this one names, if there is one.
+fn text_of(arg: &Arg) -> Option<&'static str> {
+    TEXTS.iter().find(|(name, _)| arg.get_id() == name).map(|(_, text)| *text)
 }
 
 /// An option's words.

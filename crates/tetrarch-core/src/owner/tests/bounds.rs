@@ -31,13 +31,8 @@ fn large(bytes: usize) -> SubagentWish {
     let brief = BriefWish {
         goal: "do it".to_owned(),
         key_facts: vec![long(bytes)],
-        output_schema: None,
         success_criteria: vec!["it holds".to_owned()],
-        definition_of_done: String::new(),
-        workspace: String::new(),
-        scope_paths: Vec::new(),
-        turn_timeout: None,
-        worktree: None,
+        ..BriefWish::default()
     };
     let wall = Some(Millis(60_000));
     SubagentWish { task: TaskWish::Brief(brief), wall, ..wish(Role::Worker) }

@@ -10,7 +10,7 @@ use crate::mail::{Lane, Mail, MailBody};
 use crate::overseer::Telemetry;
 use crate::overseer::reach::Reach;
 use crate::owner::{Input, Posted, refusal_of_mail};
-use crate::request::{HOST_RESTART, MalformedKind, Op, Report, RequestBody, Sender};
+use crate::request::{HOST_RESTART, MalformedKind, Op, ProjectCreate, Report, RequestBody, Sender};
 use crate::role::Role;
 use crate::time::BusTime;
 
@@ -106,6 +106,21 @@ fn foreign_dead_letter_text_is_cut_and_old_session_ignored() {
     asked.sender.epoch = 0;
     let entry = fleet.one(Input::Request(Box::new(asked)));
     assert_eq!(notices(&entry), []);
+}
+
+#[test]
+fn words_of_an_external_reader_are_told_as_its_own() {
+    let mut fleet = Fleet::ready();
+    let outside: AgentId = id("PO-out");
+    let external = ProjectCreate { project: "out".parse().unwrap(), ..create(true) };
+    assert_eq!(fleet.op(&human(), Op::ProjectCreate(external)).error, None);
+    assert_eq!(fleet.op(&outside.clone().into(), Op::AgentRegister).error, None);
+    let said = Report::SetAside(letter("info", human(), None));
+    let entry = fleet.report(&outside, said);
+    assert_eq!(notices(&entry)[0].1.reason, "PO-out says: it cannot be read");
+    let expired = Box::new(letter("info", human(), None));
+    let entry = fleet.one(Input::Unread(outside, expired));
+    assert_eq!(notices(&entry)[0].1.reason, "it cannot be read");
 }
 
 #[test]

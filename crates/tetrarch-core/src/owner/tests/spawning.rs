@@ -262,17 +262,7 @@ fn malformed_request_names_the_field() {
         change(&mut wish);
         request(epic, "T1.1", vec![wish])
     };
-    let brief = BriefWish {
-        goal: "do it".to_owned(),
-        key_facts: Vec::new(),
-        output_schema: None,
-        success_criteria: Vec::new(),
-        definition_of_done: String::new(),
-        workspace: String::new(),
-        scope_paths: Vec::new(),
-        turn_timeout: None,
-        worktree: None,
-    };
+    let brief = BriefWish { goal: "do it".to_owned(), ..BriefWish::default() };
     let whole = |success_criteria: Vec<String>, wall| {
         let mut wish = wish(Role::Worker);
         wish.task = TaskWish::Brief(BriefWish { success_criteria, ..brief.clone() });

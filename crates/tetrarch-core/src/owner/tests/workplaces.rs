@@ -37,17 +37,8 @@ fn hosted_child_works_only_where_its_profile_or_parent_does() {
 }
 
 fn brief() -> BriefWish {
-    BriefWish {
-        goal: "do it".to_owned(),
-        key_facts: Vec::new(),
-        output_schema: None,
-        success_criteria: vec!["it holds".to_owned()],
-        definition_of_done: String::new(),
-        workspace: String::new(),
-        scope_paths: Vec::new(),
-        turn_timeout: None,
-        worktree: None,
-    }
+    let success_criteria = vec!["it holds".to_owned()];
+    BriefWish { goal: "do it".to_owned(), success_criteria, ..BriefWish::default() }
 }
 
 fn wanting(brief: BriefWish) -> SubagentWish {
@@ -57,9 +48,10 @@ fn wanting(brief: BriefWish) -> SubagentWish {
     wanted
 }
 
-/// A specialist in its own worktree of `/srv/code`, held to `src/`.
-fn kept_apart() -> (Fleet, EpicId, AgentId) {
-    let fields = json!({"role": "specialist", "domain": "code", "profile": "apart", "scope_paths": ["src/**"]});
+/// A specialist in its own worktree of `/srv/code`, held to a scope.
+fn kept_apart(scope: &str) -> (Fleet, EpicId, AgentId) {
+    let fields =
+        json!({"role": "specialist", "domain": "code", "profile": "apart", "scope_paths": [scope]});
     let mut plan = plan_of(&[task("T1.1", fields)]);
     plan["profiles"]["apart"] =
         json!({"argv": ["work"], "workspace": "/srv/code", "worktree": "isolated"});
@@ -81,7 +73,7 @@ fn sponsored(fleet: &mut Fleet, epic: EpicId, by: &AgentId, brief: BriefWish) ->
 
 #[test]
 fn childs_worktree_is_as_strict_as_its_parents_in_the_same_place() {
-    let (mut fleet, epic, specialist) = kept_apart();
+    let (mut fleet, epic, specialist) = kept_apart("src/**");
     let shared = BriefWish { worktree: Some(Worktree::None), ..brief() };
     let there = BriefWish { workspace: "/srv/code".to_owned(), ..shared.clone() };
     let elsewhere = BriefWish { workspace: "shared".to_owned(), ..shared.clone() };
@@ -96,22 +88,26 @@ fn childs_worktree_is_as_strict_as_its_parents_in_the_same_place() {
 
 #[test]
 fn childs_scope_lies_within_its_parents() {
-    let (mut fleet, epic, specialist) = kept_apart();
-    for (scope, taken) in [
-        ("src/**", true),
-        ("src/a/*.rs", true),
-        ("src", false),
-        ("srcs/a", false),
-        ("**", false),
-        ("src/../auth.py", false),
+    for (parents, scope, taken) in [
+        ("src/**", "src/**", true),
+        ("src/**", "./src/a/*.rs", true),
+        ("src/**", "src", false),
+        ("src/**", "srcs/a", false),
+        ("src/**", "**", false),
+        ("src/**", ".", false),
+        ("src/**", "src/../auth.py", false),
+        ("src/", "src/a.rs", true),
+        ("src/", "src", true),
+        ("src/", "srcs", false),
+        ("src/*.rs", "src/a.rs", false),
+        (".", "anything/**", true),
+        ("**", "anything", true),
     ] {
+        let (mut fleet, epic, specialist) = kept_apart(parents);
         let brief = BriefWish { scope_paths: vec![scope.to_owned()], ..brief() };
         let answer = sponsored(&mut fleet, epic, &specialist, brief);
         let refused = answer.denied.iter().any(|it| it.detail.contains("brief.scope_paths"));
-        assert_eq!(
-            (refused, answer.spawned.len()),
-            (!taken, usize::from(taken)),
-            "{scope}: {answer:?}"
-        );
+        let found = (refused, answer.spawned.len());
+        assert_eq!(found, (!taken, usize::from(taken)), "{scope} in {parents}: {answer:?}");
     }
 }

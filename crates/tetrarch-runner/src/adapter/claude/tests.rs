@@ -72,12 +72,16 @@ fn interrupts(session: &mut ClaudeSession) -> Vec<u8> {
     session.verb(&Command { id: id(INTERRUPT), by: "human:ada".parse().unwrap(), wanted }).unwrap()
 }
 
-/// The result that an output tells, with its deliverable.
+/// The outcome of the result that an output tells, with its deliverable and error.
 fn result(output: &AgentOutput) -> Option<(Outcome, Value, String)> {
+    let (result, deliverable) = told(output)?;
+    Some((result.outcome, deliverable.clone(), result.error.clone()))
+}
+
+/// The result that an output tells, with its deliverable.
+fn told(output: &AgentOutput) -> Option<(&RunResult, &Value)> {
     output.events.iter().find_map(|event| match event {
-        ProgramEvent::Result { result, deliverable, .. } => {
-            Some((result.outcome, deliverable.clone(), result.error.clone()))
-        }
+        ProgramEvent::Result { result, deliverable, .. } => Some((&**result, deliverable)),
         ProgramEvent::Plain(_)
         | ProgramEvent::Usage(_)
         | ProgramEvent::Artifact(_)
@@ -279,17 +283,9 @@ fn reviewer_ends_by_its_verdict() {
         let mut line = ends("looked at it");
         line["structured_output"] = structured;
         let output = hear(&mut session, &line);
-        let found = output.events.into_iter().find_map(|event| match event {
-            ProgramEvent::Result { result, .. } => Some((result.outcome, result.verdict)),
-            ProgramEvent::Plain(_)
-            | ProgramEvent::Usage(_)
-            | ProgramEvent::Artifact(_)
-            | ProgramEvent::Takes(_)
-            | ProgramEvent::Taken(_)
-            | ProgramEvent::Turn { .. } => None,
-        });
-        let (outcome, verdict) = found.unwrap();
-        (outcome, verdict.map(|verdict| verdict.judgement.as_str()))
+        let (result, _) = told(&output).unwrap();
+        let verdict = result.verdict.as_ref();
+        (result.outcome, verdict.map(|verdict| verdict.judgement.as_str()))
     };
     assert_eq!(judge(json!({"verdict": "pass"})), (Outcome::Success, Some("pass")));
     assert_eq!(judge(json!({"verdict": "maybe"})), (Outcome::Failure, None));
