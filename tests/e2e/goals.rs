@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -104,6 +105,64 @@ async fn goal_is_paused_resumed_and_cancelled() {
     let [_, (second, _)] = begun.as_slice() else { panic!("{begun:?}") };
     assert!(*second > moves[1].0, "nothing began before it went on");
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn goal_says_its_context_and_is_updated() {
+    let fleet = Fleet::up();
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.current_dir(fleet.cwd()).args([
+            "-c",
+            "user.name=ada",
+            "-c",
+            "user.email=ada@localhost",
+        ]);
+        let ended = git.args(args).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    };
+    git(&["init", "-q", "-b", "trunk"]);
+    fleet.file("README.md", "a shop");
+    git(&["add", "README.md"]);
+    git(&["commit", "-q", "-m", "Open the shop"]);
+    let plan = json!({
+        "project": "shop",
+        "goal": {"title": "Tidy", "assumptions": ["it is closed"], "stakeholders": ["eve"],
+                 "risks": [{"risk": "dust", "impact": "sneezing", "mitigation": "a mask"}]},
+        "phases": [{"id": "P1", "name": "Go", "tasks": [{"id": "T1.1", "name": "sweep",
+            "run": "sleep 600", "expectedOutcome": "no dust", "estimatedEffort": "an hour",
+            "riskLevel": "high"}]}],
+    });
+    let file = fleet.file("shop.json", &plan.to_string());
+    let epic = fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned();
+    let shown = fleet.ok(["goal", "show", &epic]);
+    for told in
+        ["it is closed", "eve", "sneezing", "a mask", "branch trunk", "Open the shop", "README.md"]
+    {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    let node = fleet.ok(["describe", &format!("{epic}/T1.1")]);
+    for told in ["no dust", "an hour", "high"] {
+        assert!(node.contains(told), "{told}: {node}");
+    }
+    let version = || fleet.json(&["plan", "show", &epic])["plan"]["version"].as_u64().unwrap();
+    let before = version();
+    let said =
+        fleet.ok(["goal", "update", &epic, "--title", "Tidy twice", "--criterion", "it shines"]);
+    assert_eq!(said.trim(), format!("{epic}: updated"));
+    let shown = fleet.ok(["goal", "show", &epic]);
+    assert!(
+        shown.contains("Tidy twice") && shown.contains("it shines") && shown.contains("eve"),
+        "{shown}"
+    );
+    assert!(version() > before);
+    let wrong = fleet.file("wrong.json", &json!({"titel": "x"}).to_string());
+    let ended = fleet.run(["goal", "update", &epic, wrong.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("did you mean title?"), "{}", ended.err);
+    assert_eq!(code(&fleet, &["goal", "update", &epic]), Some(2), "nothing is said");
+    fleet.ok(["goal", "cancel", &epic, "--yes"]);
+    assert_eq!(code(&fleet, &["goal", "update", &epic, "--title", "late"]), Some(5));
 }
 
 #[test]

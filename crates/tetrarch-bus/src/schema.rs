@@ -12,7 +12,7 @@ use crate::codec::json::JSON_TEXT;
 pub use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 45] = [
+const REQUESTS: [&str; 46] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -49,6 +49,7 @@ const REQUESTS: [&str; 45] = [
     "WorkBlock",
     "GoalMove",
     "GoalPrioritise",
+    "GoalUpdate",
     "TodoComplete",
     "TodoList",
     "TodoReprioritise",
@@ -116,7 +117,7 @@ const OTHERS: [&str; 50] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 48] = [
+const REQUIRED: [(&str, &[&str]); 49] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -155,6 +156,7 @@ const REQUIRED: [(&str, &[&str]); 48] = [
     ("WorkBlock", &["epic", "node", "blocker"]),
     ("GoalMove", &["epic"]),
     ("GoalPrioritise", &["epic"]),
+    ("GoalUpdate", &["epic", "goal"]),
     ("TodoComplete", &["epic", "node"]),
     ("TodoList", &["epic"]),
     ("TodoReprioritise", &["epic", "priorities"]),

@@ -145,6 +145,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::NodePriority
         | EventKind::Budget
         | EventKind::GoalPriority
+        | EventKind::GoalUpdated
         | EventKind::ScheduleCreated
         | EventKind::ScheduleDeleted
         | EventKind::ScheduleFired

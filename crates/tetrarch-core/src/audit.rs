@@ -105,7 +105,8 @@ fn of_op(op: &Op) -> (Privilege, String) {
         }
         Op::Plan(op) => of_plan(op),
         Op::Work(op) => of_work(op),
-        Op::GoalCreate { project, plan } => (OfPeople, format!("{project}: {}", plan.title)),
+        Op::GoalCreate { project, plan } => (OfPeople, format!("{project}: {}", plan.goal.title)),
+        Op::GoalUpdate(it) => (OfPeople, because(it.epic, &it.reason)),
         Op::Goal(GoalOp { epic, reason, .. }) => (OfPeople, because(epic, reason)),
         Op::WorkBlock { epic, node, .. } => (OfPeople, format!("{epic}/{node}")),
         Op::Schedule(op) => match op {

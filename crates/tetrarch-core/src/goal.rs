@@ -69,6 +69,19 @@ pub struct Goal {
     pub id: EpicId,
     /// The project that works on it.
     pub project: ProjectName,
+    /// What is wanted.
+    pub spec: GoalSpec,
+    /// Who wants it.
+    pub owner: Principal,
+    /// When it was given.
+    pub created: BusTime,
+    /// When its definition changed last.
+    pub updated: BusTime,
+}
+
+/// What is wanted, as the author of a goal says it (spec 05, Records).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GoalSpec {
     /// In one line.
     pub title: String,
     /// What is to be solved.
@@ -79,12 +92,27 @@ pub struct Goal {
     pub non_goals: Vec<String>,
     /// What must hold on the way.
     pub constraints: Vec<String>,
+    /// What is taken to be so.
+    pub assumptions: Vec<String>,
+    /// What may go wrong.
+    pub risks: Vec<Risk>,
+    /// Who else is concerned, for people.
+    pub stakeholders: Vec<String>,
+    /// The state of the repository that it is about, in a few lines.
+    pub repo_context: String,
     /// For people.
     pub tags: Vec<String>,
-    /// Who wants it.
-    pub owner: Principal,
-    /// When it was given.
-    pub created: BusTime,
+}
+
+/// What may go wrong on the way to a goal.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Risk {
+    /// What it is.
+    pub risk: String,
+    /// What it would mean.
+    pub impact: String,
+    /// What is done about it.
+    pub mitigation: String,
 }
 
 /// A goal's state.

@@ -280,6 +280,8 @@ words! {
         NodePriority = "node.priority",
         /// It was said how urgent a goal is.
         GoalPriority = "goal.priority",
+        /// A goal's definition changed.
+        GoalUpdated = "goal.updated",
         /// Something is to begin at set times.
         ScheduleCreated = "schedule.created",
         /// Nothing is to begin at those times any more.

@@ -130,6 +130,10 @@ pub const DRAFT_BYTES_MAX: usize = RECORD_BYTES_MAX - 12 * 1024;
 pub const INSTRUCTION_BYTES_MAX: usize = 16 * 1024;
 /// Summaries, in bytes (spec 05).
 pub const SUMMARY_BYTES_MAX: usize = 8 * 1024;
+/// What a goal says of its repository, in bytes (spec 05, Records).
+pub const REPO_CONTEXT_BYTES_MAX: usize = 4 * 1024;
+/// A rough estimate of a node's work, in bytes (spec 05, Records).
+pub const EFFORT_BYTES_MAX: usize = 256;
 /// Any other text, in bytes (spec 05).
 pub const TEXT_BYTES_MAX: usize = 4 * 1024;
 /// What roll-ups say together when one commit settles many places at once, in bytes.

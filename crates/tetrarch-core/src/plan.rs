@@ -164,8 +164,14 @@ pub struct Node {
     pub objective: String,
     /// How one can tell.
     pub acceptance: Vec<String>,
+    /// What there is afterwards.
+    pub expected_outcome: String,
     /// When it may be called done.
     pub definition_of_done: String,
+    /// How much work it may be, roughly and in words.
+    pub estimated_effort: String,
+    /// How likely it goes wrong.
+    pub risk_level: Option<RiskLevel>,
     /// Nodes that have to be done first.
     pub depends_on: Vec<NodeId>,
     /// Who is to do it.
@@ -200,6 +206,19 @@ pub struct Node {
     pub added: u32,
     /// The plan's version that gave it this definition, or these subtasks.
     pub defined: u32,
+}
+
+parsed_words! {
+    /// How likely a node goes wrong, as its author sees it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RiskLevel {
+        /// Hardly.
+        Low = "low",
+        /// It may.
+        Medium = "medium",
+        /// It is to be expected.
+        High = "high",
+    }
 }
 
 /// What a request says about where to run.

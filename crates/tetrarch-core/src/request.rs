@@ -28,7 +28,7 @@ use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
 use crate::verb::{Stage, Verb};
-use goals::GoalOp;
+use goals::{GoalOp, GoalUpdate};
 use schedules::ScheduleOp;
 use verbs::VerbOp;
 use work::WorkOp;
@@ -262,6 +262,8 @@ pub enum Op {
     },
     /// `host.drain`: a host takes no more agents and its own go on elsewhere, or it takes agents again.
     HostDrain(HostDrain),
+    /// `goal.update`.
+    GoalUpdate(Box<GoalUpdate>),
     /// `circuit.close`: an agent's children may be started again.
     CircuitClose {
         /// Whose circuit.
@@ -341,6 +343,7 @@ impl Op {
             | Self::Plan(_)
             | Self::QuestionAnswer { .. }
             | Self::Goal(_)
+            | Self::GoalUpdate(_)
             | Self::Work(_)
             | Self::Schedule(_)
             | Self::File(_)
@@ -367,6 +370,7 @@ impl Op {
             Self::Verb(op) => op.name(),
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
+            Self::GoalUpdate(_) => "goal.update",
             Self::Plan(op) => op.name(),
             Self::QuestionAnswer { .. } => "question.answer",
             Self::OverseerTick(_) => "overseer.tick",

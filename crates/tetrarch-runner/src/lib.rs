@@ -48,4 +48,6 @@ pub use sweep::{SweptProcesses, clear_earlier_lives};
 pub use tools::{
     Effect, ToolOutcome, ToolSpec, Toolbox, ToolboxConfig, ToolboxError, tool_entries,
 };
-pub use worktree::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};
+pub use worktree::{
+    InventoryError, KeptWorktree, WorktreeState, remove_worktree, repository_summary, worktrees,
+};

@@ -9,6 +9,7 @@ mod inventory;
 mod keeping;
 mod making;
 mod own;
+mod summary;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -27,6 +28,7 @@ use git::Git;
 pub(crate) use ending::WorktreeFinalizer;
 pub(crate) use git::GitError;
 pub use inventory::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};
+pub use summary::repository_summary;
 
 /// What says whose a worktree is.
 const ABOUT: &str = "about.json";

@@ -162,7 +162,7 @@ pub(super) const LASTING: [&str; 10] = [
 pub(super) const LOOKING: [&str; 1] = ["host list"];
 
 /// Beginnings of lines that change something, in the order in which they are typed.
-pub(super) const IN_ORDER: [&str; 61] = [
+pub(super) const IN_ORDER: [&str; 62] = [
     "steer",
     "pause",
     "resume",
@@ -179,6 +179,7 @@ pub(super) const IN_ORDER: [&str; 61] = [
     "project mode",
     "goal pause",
     "goal priority",
+    "goal update",
     "goal archive",
     "goal cancel",
     "goal create",

@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 use tetrarch_core::id::RequestId;
+use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
-use tetrarch_core::request::goals::{GoalOp, GoalVerb};
+use tetrarch_core::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 
 use super::error::CodecError;
 use super::json;
 use super::op::body;
+use super::planning;
 use super::wire::field;
 use crate::proto::v1 as pb;
 
@@ -20,6 +22,24 @@ pub(super) fn encode(op: &GoalOp, id: RequestId) -> Result<Vec<u8>, CodecError> 
         }
         GoalVerb::Prioritise(priority) => body!(id, GoalPrioritise { epic, priority, reason }),
     }
+}
+
+/// The body of `goal.update`.
+pub(super) fn encode_update(op: &GoalUpdate, id: RequestId) -> Result<Vec<u8>, CodecError> {
+    let GoalUpdate { epic, change, reason } = op;
+    let goal = schema::written_goal(change).to_string();
+    let goal = &goal;
+    body!(id, GoalUpdate { epic, goal, reason })
+}
+
+/// Reads the body of `goal.update`.
+pub(super) fn decode_update(body: Value) -> Result<Op, CodecError> {
+    let it: pb::GoalUpdate = json::request(body)?;
+    let epic = field("epic", it.epic)?;
+    let goal = planning::document("goal", &it.goal)?;
+    let wrong = |problems| CodecError::field("goal", planning::said(problems));
+    let change = schema::parse_goal_change(&goal).map_err(wrong)?;
+    Ok(Op::GoalUpdate(Box::new(GoalUpdate { epic, change, reason: it.reason })))
 }
 
 /// Reads the body of `goal.<verb>`.

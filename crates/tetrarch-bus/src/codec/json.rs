@@ -20,10 +20,11 @@ enum Unknown {
 }
 
 /// Text fields in whose place any JSON may stand; it is kept as text.
-pub(crate) const JSON_TEXT: [(&str, &str); 13] = [
+pub(crate) const JSON_TEXT: [(&str, &str); 14] = [
     ("Brief", "expected_output"),
     ("BriefWish", "expected_output"),
     ("GoalCreate", "plan"),
+    ("GoalUpdate", "goal"),
     ("JournalCheckpoint", "state"),
     ("JournalUpdate", "update"),
     ("Mail", "body"),

@@ -78,6 +78,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
         Op::Plan(op) => planning::encode(op, id),
         Op::QuestionAnswer { question, text } => body!(id, QuestionAnswer { question, text }),
         Op::Goal(op) => goal_op::encode(op, id),
+        Op::GoalUpdate(op) => goal_op::encode_update(op, id),
         Op::Work(op) => work_op::encode(op, id),
         Op::Schedule(op) => schedule::encode(op, id),
         Op::OverseerTick(_) => body!(id, OverseerTick {}),
@@ -189,6 +190,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
         "file.list" => Op::File(reservation::list(body)?),
         "work.block" => read!(body, WorkBlock, Op::WorkBlock { epic, node, blocker }),
         name if GateOp::NAMES.contains(&name) => Op::Gate(change::decode(name, body)?),
+        "goal.update" => goal_op::decode_update(body)?,
         name if GoalOp::NAMES.contains(&name) => {
             goal_op::decode(name.trim_start_matches("goal."), body)?
         }
@@ -208,14 +210,9 @@ pub(super) fn unknown(name: &str) -> CodecError {
 
 fn goal_create(body: Value) -> Result<Op, CodecError> {
     let create: pb::GoalCreate = json::request(body)?;
-    if create.plan.is_empty() {
-        return Err(CodecError::missing().under("plan"));
-    }
-    let plan = json::parse("plan", create.plan.as_bytes())?;
-    let plan: PlanFile = schema::parse_either(&plan).map_err(|problems| {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CodecError::field("plan", problems.join("; "))
-    })?;
+    let plan = planning::document("plan", &create.plan)?;
+    let wrong = |problems| CodecError::field("plan", planning::said(problems));
+    let plan: PlanFile = schema::parse_either(&plan).map_err(wrong)?;
     Ok(Op::GoalCreate { project: field("project", create.project)?, plan: Box::new(plan) })
 }
 

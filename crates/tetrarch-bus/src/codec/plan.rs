@@ -4,7 +4,7 @@ use tetrarch_core::id::NodeId;
 use tetrarch_core::plan::folding::EndedChildren;
 use tetrarch_core::plan::{
     Blocker, Node, NodeResult, NodeState, NodeStatus, PlacementWish, Plan, PlanReason, PlanSource,
-    Review,
+    Review, RiskLevel,
 };
 use tetrarch_core::role::Role;
 
@@ -13,7 +13,7 @@ use super::error::CodecError;
 use super::wire::{Wire, absent, field, maybe, message, word, words};
 use crate::proto::v1 as pb;
 
-words!(NodeStatus, PlanReason, PlanSource);
+words!(NodeStatus, PlanReason, PlanSource, RiskLevel);
 
 /// A role, by its word or by the prefix of identities.
 impl Wire<String> for Role {
@@ -63,7 +63,7 @@ message!(Review, Review { domain, profile });
 message!(Blocker, Blocker { kind, detail, needs });
 
 message!(Node, Node {
-    id, name, objective, acceptance, definition_of_done, depends_on, role, domain, profile, tools,
+    id, name, objective, acceptance, expected_outcome, definition_of_done, estimated_effort, risk_level, depends_on, role, domain, profile, tools,
     key_facts, output_schema as schema, scope_paths, (budget, wall): budget, max_attempts, review,
     placement as absent, recovery: recovery_policy as absent, added, defined, spawned,
 });

@@ -117,14 +117,14 @@ fn based(base_version: Option<u32>) -> Result<Option<u32>, CodecError> {
     base_version.ok_or_else(missing).map(Some)
 }
 
-fn document(field: &'static str, text: &str) -> Result<Value, CodecError> {
+pub(super) fn document(field: &'static str, text: &str) -> Result<Value, CodecError> {
     if text.is_empty() {
         return Err(CodecError::missing().under(field));
     }
     json::parse(field, text.as_bytes())
 }
 
-fn said(problems: Vec<PlanProblem>) -> String {
+pub(super) fn said(problems: Vec<PlanProblem>) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

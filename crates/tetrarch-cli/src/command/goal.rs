@@ -3,10 +3,12 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use tetrarch_core::id::EpicId;
+use tetrarch_core::plan::schema;
 use tetrarch_core::priority::Priority;
 use tetrarch_core::request::Op;
-use tetrarch_core::request::goals::{GoalOp, GoalVerb};
+use tetrarch_core::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 
 use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs, ListFilter, ResourceKind};
@@ -14,6 +16,7 @@ use super::project::report;
 use super::run::{create_project, give_goal, prepared, project_name};
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
+use crate::document::{Document, read_document};
 use crate::exit::CliError;
 
 /// Subcommands of `goal`.
@@ -52,6 +55,8 @@ pub(crate) enum GoalCommand {
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
+    /// Change what a goal says; what is not given stays.
+    Update(GoalUpdateArgs),
     /// Archive a closed goal.
     Archive(GoalMoveArgs),
     /// Set the priority of a goal.
@@ -93,6 +98,38 @@ pub(crate) struct WorkArgs {
     /// Arguments for the plan's programs, passed as TETRARCH_ARGS.
     #[arg(last = true)]
     pub(super) arguments: Vec<String>,
+}
+
+/// Arguments of `goal update`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch goal update goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --title 'Tidy the shop'
+  tetrarch goal update @last --criterion 'the floor is clean' --reason 'as agreed'
+  tetrarch goal update @last goal.yaml
+
+FILE is a mapping with the keys of a plan file's goal. Work that has begun keeps its brief.")]
+pub(crate) struct GoalUpdateArgs {
+    /// The goal.
+    epic: EpicId,
+    /// A file with the fields to change: YAML, TOML or JSON.
+    #[arg(value_name = "FILE", required_unless_present_any = ["title", "problem", "criterion", "constraint"])]
+    file: Option<PathBuf>,
+    /// The title.
+    #[arg(long)]
+    title: Option<String>,
+    /// The problem to solve.
+    #[arg(long, value_name = "TEXT")]
+    problem: Option<String>,
+    /// A success criterion; repeat it for several, which replace the earlier ones.
+    #[arg(long, value_name = "TEXT")]
+    criterion: Vec<String>,
+    /// A constraint; repeat it for several, which replace the earlier ones.
+    #[arg(long, value_name = "TEXT")]
+    constraint: Vec<String>,
+    /// The reason.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    reason: String,
 }
 
 /// The goal and the reason.
@@ -138,6 +175,7 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
             confirm.to(&format!("cancel {} and stop its running work", goal.epic))?;
             decide(context, goal, GoalVerb::Cancel).await
         }
+        GoalCommand::Update(args) => update(context, args).await,
         GoalCommand::Archive(args) => decide(context, args, GoalVerb::Archive).await,
         GoalCommand::Priority { epic, priority: PriorityChange(said), reason } => {
             decide(context, GoalMoveArgs { epic, reason }, GoalVerb::Prioritise(said)).await
@@ -147,14 +185,41 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
 
 async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError> {
     let WorkArgs { plan, title, project, profiles, arguments } = args.work;
-    let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
+    let mut prepared =
+        prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
     let client = context.client().await?;
     prepared.warn_of_here(&client);
+    prepared.describe_repository().await;
     create_project(&client, &prepared.plan, &project).await?;
     let reply = give_goal(&client, &prepared.document.value, &project, None).await?;
     let epic = reply.epic.map(|epic| epic.to_string()).unwrap_or_default();
     report(context, &reply, &epic)
+}
+
+async fn update(context: &Context, args: GoalUpdateArgs) -> Result<(), CliError> {
+    let GoalUpdateArgs { epic, file, title, problem, criterion, constraint, reason } = args;
+    let mut document = match &file {
+        Some(file) => read_document(file)?,
+        None => Document::of("goal", json!({})),
+    };
+    if let Some(fields) = document.value.as_object_mut() {
+        let texts = [("title", title), ("problemStatement", problem)];
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, json!(text?))));
+        let lists = [("successCriteria", criterion), ("constraints", constraint)];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        fields.extend(
+            texts
+                .chain(lists.map(|(key, list)| (key, json!(list))))
+                .map(|(key, value)| (key.to_owned(), value)),
+        );
+    }
+    let change = schema::parse_goal_change(&document.value)
+        .map_err(|problems| document.refused("goal", &problems))?;
+    let client = context.client().await?;
+    let op = Op::GoalUpdate(Box::new(GoalUpdate { epic, change, reason }));
+    let reply = client.operate(&op).await?;
+    report(context, &reply, &format!("{epic}: {}", reply.detail))
 }
 
 async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> Result<(), CliError> {

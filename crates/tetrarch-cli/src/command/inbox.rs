@@ -275,12 +275,7 @@ impl Item<'_> {
                     it.subject.to_string().into(),
                     Cell::from(obstacles::kind(it)).toned(Tone::Warn),
                     Cell::default(),
-                    it.nodes
-                        .iter()
-                        .map(|(_, node)| node.to_string())
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                        .into(),
+                    held_nodes(it).into(),
                     Cell::default(),
                     Cell::default(),
                     it.what.as_str().into(),
@@ -289,6 +284,18 @@ impl Item<'_> {
             ),
         })
     }
+}
+
+/// Nodes of an obstacle that are listed.
+const NODES_SHOWN: usize = 3;
+
+/// The first nodes that an obstacle holds up, and how many more there are.
+fn held_nodes(obstacle: &Obstacle) -> String {
+    let shown = obstacle.nodes.iter().take(NODES_SHOWN).map(|(_, node)| node.to_string());
+    let shown: Vec<String> = shown.collect();
+    let more = obstacle.nodes.len().saturating_sub(NODES_SHOWN);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    shown.join(" ") + &more
 }
 
 /// What can be done about a change.

@@ -76,7 +76,7 @@ fn json(epic: EpicId, found: &Insights<NodeId>) -> Value {
 
 fn sheet(snapshot: &StateSnapshot, epic: EpicId, found: &Insights<NodeId>) -> String {
     let records = &snapshot.records;
-    let title = records.goals.get(&epic).map_or("plan", |goal| goal.title.as_str());
+    let title = records.goals.get(&epic).map_or("plan", |goal| goal.spec.title.as_str());
     let list = |ids: &[NodeId]| texts(ids).join(" ");
     let mut sheet = Sheet::new(title, is_coloured());
     sheet

@@ -184,7 +184,7 @@ fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Shee
     let goal = records.goals.get(&epic);
     let state = records.goal_states.get(&epic);
     let plan = records.plans.get(&epic);
-    let mut sheet = Sheet::new(goal.map_or("plan", |goal| goal.title.as_str()), is_coloured());
+    let mut sheet = Sheet::new(goal.map_or("plan", |goal| goal.spec.title.as_str()), is_coloured());
     sheet
         .field("epic", epic.to_string())
         .field("goal", Cell::state(state.map_or("", |state| state.status.as_str())))

@@ -112,7 +112,7 @@ impl PastFleet {
                 Cell::state(state.status.as_str()),
                 format!("{}%", state.percent).into(),
                 Cell::some(records.plans.get(&state.id).map(|plan| format!("v{}", plan.version))),
-                Cell::from(goal.map_or("", |goal| goal.title.as_str())),
+                Cell::from(goal.map_or("", |goal| goal.spec.title.as_str())),
             ]
         });
         sheet.table("goals", goals.collect());

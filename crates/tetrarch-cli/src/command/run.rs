@@ -85,11 +85,13 @@ pub(crate) struct RunArgs {
 /// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
     let profiles = args.profiles.as_deref();
-    let prepared = prepared(args.plan.as_deref(), args.goal.as_deref(), profiles, &args.arguments)?;
+    let mut prepared =
+        prepared(args.plan.as_deref(), args.goal.as_deref(), profiles, &args.arguments)?;
     let project = project_name(args.project.as_deref(), &prepared.plan)?;
     if fleet::is_new(context) {
         profiles::require(None, &prepared.plan, &project).await?;
     }
+    prepared.describe_repository().await;
     if args.detach {
         return detached(context, &prepared, &project).await;
     }
@@ -138,7 +140,7 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
     };
     let from = snapshot.sequence(&key).saturating_sub(1);
     let given = StartedGoal { epic: goal, from, started, is_own: false };
-    name_it(context, goal, &known.title, quiet)?;
+    name_it(context, goal, &known.spec.title, quiet)?;
     follow(context, &client, &given, wait, quiet).await
 }
 
@@ -220,7 +222,7 @@ async fn execute(
     create_project(client, &prepared.plan, project).await?;
     let reply = give_goal(client, &prepared.document.value, project, trace).await?;
     let epic = named(&reply)?;
-    name_it(context, epic, &prepared.plan.title, args.quiet)?;
+    name_it(context, epic, &prepared.plan.goal.title, args.quiet)?;
     let given = StartedGoal { epic, from, started, is_own };
     let outcome = follow(context, client, &given, args.wait, args.quiet).await;
     drop(span);

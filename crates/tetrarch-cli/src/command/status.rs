@@ -132,7 +132,7 @@ impl Status {
             OpenGoal {
                 epic: state.id.to_string(),
                 project: goal.map_or("", |goal| goal.project.as_str()),
-                title: goal.map_or("", |goal| &goal.title),
+                title: goal.map_or("", |goal| &goal.spec.title),
                 status: state.status,
                 percent: state.percent,
             }

@@ -234,7 +234,7 @@ fn goals(records: &Records, human: &Principal) -> Vec<Candidate> {
             aliases: named,
             is_mine: goal.owner == *human,
             is_open,
-            ..candidate(goal.id, format!("{status} {}", goal.title), goal.created.0)
+            ..candidate(goal.id, format!("{status} {}", goal.spec.title), goal.created.0)
         }
     });
     all.collect()

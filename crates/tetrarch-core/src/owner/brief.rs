@@ -205,7 +205,7 @@ pub(super) fn expand(
 /// stays as it is.
 fn filled(draft: &Draft<'_>, epic: EpicId, node: &Node, text: &str) -> String {
     placeholder::filled(text, |placeholder| match placeholder {
-        Placeholder::Goal => draft.base().goals.get(&epic).map(|goal| goal.title.clone()),
+        Placeholder::Goal => draft.base().goals.get(&epic).map(|goal| goal.spec.title.clone()),
         Placeholder::Node => Some(node.id.to_string()),
         Placeholder::Result(id) => {
             let result = draft.node_state(epic, id)?.result.as_ref()?;
@@ -222,6 +222,8 @@ fn first_filled<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {
 fn key_facts(brief: &BriefWish, node: &Node, state: Option<&NodeState>) -> Vec<String> {
     let mut facts = brief.key_facts.clone();
     facts.extend(node.key_facts.iter().cloned());
+    let outcome = Some(&node.expected_outcome).filter(|outcome| !outcome.is_empty());
+    facts.extend(outcome.map(|outcome| format!("expected outcome: {outcome}")));
     let found = state.map(|state| state.findings.as_slice()).unwrap_or_default();
     facts.extend(found.iter().map(|finding| format!("the last attempt failed: {finding}")));
     facts

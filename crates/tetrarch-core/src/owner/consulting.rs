@@ -354,7 +354,7 @@ fn begin(draft: &mut Draft<'_>, planning: Planning, read: Option<Answer>) {
     match plans::create_goal(draft, goal.id, &goal.project, &goal.owner, &plan) {
         Ok(()) => settle(draft, planning, status, &reason),
         Err(refusal) => {
-            let text = format!("the goal {:?} was not begun: {refusal}", goal.title);
+            let text = format!("the goal {:?} was not begun: {refusal}", goal.spec.title);
             draft.mail(goal.owner.clone(), None, MailBody::Info { text });
             settle(draft, planning, PlanningStatus::Dropped, &refusal.to_string());
         }
@@ -363,12 +363,7 @@ fn begin(draft: &mut Draft<'_>, planning: Planning, read: Option<Answer>) {
 
 fn alone(goal: &Goal) -> PlanFile {
     PlanFile {
-        title: goal.title.clone(),
-        problem_statement: goal.problem_statement.clone(),
-        success_criteria: goal.success_criteria.clone(),
-        non_goals: goal.non_goals.clone(),
-        constraints: goal.constraints.clone(),
-        tags: goal.tags.clone(),
+        goal: goal.spec.clone(),
         project: None,
         mode: None,
         profiles: Vec::new(),

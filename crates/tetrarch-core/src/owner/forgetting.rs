@@ -162,7 +162,7 @@ fn forget_run(draft: &mut Draft<'_>, id: RunId) {
 fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {
     let records = draft.base();
     if let (Some(goal), Some(state)) = (records.goals.get(&epic), records.goal_states.get(&epic)) {
-        let reason = format!("{:?} was {} and is no longer kept", goal.title, state.status);
+        let reason = format!("{:?} was {} and is no longer kept", goal.spec.title, state.status);
         draft.event(EventKind::GoalArchived, RULE, reason).epic = Some(epic);
     }
     let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.keys());

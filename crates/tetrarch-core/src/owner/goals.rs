@@ -5,14 +5,14 @@ use crate::error::{ErrorCode, Refusal};
 use crate::goal::{Goal, GoalState, GoalStatus};
 use crate::id::{AgentId, EpicId, NodeId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{OPEN_GOALS_MAX, TEXT_BYTES_MAX};
+use crate::limits::{OPEN_GOALS_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::{NodeStatus, PlanReason};
 use crate::priority::{Priority, Voice};
 use crate::request::Request;
-use crate::request::goals::{GoalOp, GoalVerb};
+use crate::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 use crate::step::Draft;
 
-use super::{plans, questions, stopping};
+use super::{plans, questions, stopping, weight};
 
 const RULE: &str = "05 Status machines";
 
@@ -65,6 +65,42 @@ pub(super) fn operate(
     }
     let state = draft.goal_state(op.epic);
     Ok(state.map_or_else(String::new, |state| state.status.to_string()))
+}
+
+/// Says anew what is wanted, as far as it is given. Work that was begun keeps its brief; what is begun later has the
+/// new title in its placeholders (spec 05, Records).
+///
+/// # Errors
+/// No such goal, not the sender's to change, or over; a definition that is larger than a record may be.
+pub(super) fn update(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    op: &GoalUpdate,
+) -> Result<String, Refusal> {
+    let goal = known(draft, op.epic)?.clone();
+    authorize(draft, request, &goal)?;
+    fits("reason", &op.reason, TEXT_BYTES_MAX)?;
+    let status = state_of(draft, op.epic)?.status;
+    if status.is_closed() {
+        let detail = format!("{} is {status}; create a new goal instead", op.epic);
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    let spec = op.change.onto(&goal.spec);
+    if spec == goal.spec {
+        return Ok("nothing changed".to_owned());
+    }
+    let changed = Goal { spec, updated: draft.now, ..goal };
+    let size = weight::goal(&changed);
+    if size > RECORD_BYTES_MAX {
+        let detail = format!("goal: about {size} bytes in all; the limit is {RECORD_BYTES_MAX}");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+    }
+    draft.put(Record::Goal(Box::new(changed)));
+    let why = if op.reason.is_empty() { "no reason given" } else { &op.reason };
+    let reason = format!("changed by {}: {why}", request.sender.from);
+    draft.event(EventKind::GoalUpdated, "05 Records", reason).epic = Some(op.epic);
+    draft.touch(op.epic, PlanReason::ManualOverride);
+    Ok("updated".to_owned())
 }
 
 /// A goal's definition.

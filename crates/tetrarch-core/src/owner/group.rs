@@ -176,7 +176,7 @@ fn raise(
         changes: touch.changes,
         folded,
         definitions,
-        title: if created { goal.title.clone() } else { String::new() },
+        title: if created { goal.spec.title.clone() } else { String::new() },
         trace: touch.trace,
         ..view::told(records, epic, &changed)?
     })

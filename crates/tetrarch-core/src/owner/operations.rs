@@ -3,6 +3,7 @@
 
 mod joining;
 mod projects;
+mod status;
 
 use crate::agent::Hosting;
 use crate::error::{ErrorCode, Refusal};
@@ -90,10 +91,7 @@ fn apply(
             Ok(about(draft, agent, reply))
         }
         Op::Verb(op) => verbs::operate(draft, request, op, reply),
-        Op::AgentStatus { agent } => {
-            known_agent(draft, agent)?;
-            Ok(about(draft, agent, reply))
-        }
+        Op::AgentStatus { agent } => status::status(draft, request, agent, reply),
         Op::GoalCreate { project, plan } => {
             create_goal(draft, policy, request, project, plan, reply)
         }
@@ -102,6 +100,10 @@ fn apply(
         Op::OverseerTick(telemetry) => Ok(look(draft, policy, telemetry, reply)),
         Op::Goal(op) => {
             let detail = goals::operate(draft, request, op)?;
+            Ok(OpReply { epic: Some(op.epic), detail, ..reply })
+        }
+        Op::GoalUpdate(op) => {
+            let detail = goals::update(draft, request, op)?;
             Ok(OpReply { epic: Some(op.epic), detail, ..reply })
         }
         Op::Work(op) => work::operate(draft, policy, request, op, reply),

@@ -7,7 +7,7 @@ use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
-use crate::goal::Goal;
+use crate::goal::{Goal, Risk};
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Event, Record, RecordKey};
 use crate::limits::FULL_EVENT_NODES_MAX;
@@ -185,10 +185,22 @@ fn handoff(said: &Handoff) -> usize {
     said.summary.len() + said.current_state.len() + lists
 }
 
-fn goal(goal: &Goal) -> usize {
-    let lists = [&goal.success_criteria, &goal.non_goals, &goal.constraints, &goal.tags];
+/// A goal's definition.
+pub(super) fn goal(goal: &Goal) -> usize {
+    let goal = &goal.spec;
+    let lists = [
+        &goal.success_criteria,
+        &goal.non_goals,
+        &goal.constraints,
+        &goal.assumptions,
+        &goal.stakeholders,
+        &goal.tags,
+    ];
     let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
-    RECORD + goal.title.len() + goal.problem_statement.len() + lists
+    let size = |risk: &Risk| ITEM + risk.risk.len() + risk.impact.len() + risk.mitigation.len();
+    let risks: usize = goal.risks.iter().map(size).sum();
+    let texts = goal.title.len() + goal.problem_statement.len() + goal.repo_context.len();
+    RECORD + texts + lists + risks
 }
 
 fn planning(it: &Planning) -> usize {
@@ -247,6 +259,7 @@ pub(super) fn node(node: &Node) -> usize {
     let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
     let tools: usize = node.tools.names().map(|name| ENTRY + name.len()).sum();
     let texts = node.name.len() + node.objective.len() + node.definition_of_done.len();
+    let texts = texts + node.expected_outcome.len() + node.estimated_effort.len();
     let schema = node.output_schema.as_ref().map_or(0, String::len);
     let wish = pairs(&node.placement.labels);
     VIEW + texts + lists + tools + schema + wish + node.depends_on.len() * ENTRY

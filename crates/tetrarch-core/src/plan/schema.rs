@@ -21,8 +21,12 @@ use serde_json::Value;
 use crate::agent::{Mode, Profile};
 use crate::brief::Tools;
 use crate::budget::Limits;
+use crate::goal::{GoalSpec, Risk};
 use crate::id::{NodeId, ProfileName, ProjectName};
-use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, LIST_MAX, RECORD_BYTES_MAX, REPO_CONTEXT_BYTES_MAX,
+    TEXT_BYTES_MAX,
+};
 use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::change::NewNode;
 use crate::plan::profiles::{Missing, check};
@@ -31,25 +35,16 @@ use crate::plan::schema::fields::{Entry, Fields, Problems};
 use crate::plan::schema::nodes::{Placed, read_new, read_phases};
 use crate::plan::schema::profiles::{read_named, read_profiles};
 use crate::plan::{Node, PlacementWish};
+use crate::request::goals::GoalChange;
 use crate::role::Role;
 
-pub use writing::written;
+pub use writing::{written, written_goal};
 
 /// A plan as its author wrote it, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanFile {
-    /// The goal in one line.
-    pub title: String,
-    /// What is to be solved.
-    pub problem_statement: String,
-    /// How one can tell that it is reached.
-    pub success_criteria: Vec<String>,
-    /// What it is not about.
-    pub non_goals: Vec<String>,
-    /// What must hold on the way.
-    pub constraints: Vec<String>,
-    /// For people.
-    pub tags: Vec<String>,
+    /// What is wanted.
+    pub goal: GoalSpec,
     /// The project, when the file names one.
     pub project: Option<ProjectName>,
     /// The project's mode, when the file names one.
@@ -97,8 +92,19 @@ const PLAN_KEYS: &[&str] = &[
     "phases",
 ];
 const UNPLANNED_KEYS: &[&str] = &["planVersion", "title", "goal", "project", "mode", "profiles"];
-const GOAL_KEYS: &[&str] =
-    &["title", "problemStatement", "successCriteria", "nonGoals", "constraints", "tags"];
+const GOAL_KEYS: &[&str] = &[
+    "title",
+    "problemStatement",
+    "successCriteria",
+    "nonGoals",
+    "constraints",
+    "assumptions",
+    "risks",
+    "stakeholders",
+    "repoContextSnapshot",
+    "tags",
+];
+const RISK_KEYS: &[&str] = &["risk", "impact", "mitigation"];
 
 /// Reads a plan from a document tree; keys may be camelCase or snake_case (spec 05, Records
 /// and The planner).
@@ -145,6 +151,32 @@ pub fn parse_either(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
     if planned { parse(value) } else { parse_goal(value) }
 }
 
+/// Reads what is said anew of a goal: the keys of a plan file's `goal`, at least one of them (spec 05, Records).
+///
+/// # Errors
+/// Every problem of the document, as of a plan's.
+pub fn parse_goal_change(value: &Value) -> Result<GoalChange, Vec<PlanProblem>> {
+    let problems = Problems::default();
+    let fields = Entry::root(value, &problems).map(GOAL_KEYS);
+    let change = fields.map(|goal| {
+        goal.check_size(&[], DEFINITION_BYTES_MAX);
+        read_goal(&goal)
+    });
+    if change == Some(GoalChange::default()) {
+        problems.add("goal", "says nothing", format!("one or more of {}", GOAL_KEYS.join(", ")));
+    }
+    match (change, problems.into_found()) {
+        (Some(change), found) if found.is_empty() => Ok(change),
+        (_, mut found) => {
+            let of_all = |problem: &&mut PlanProblem| matches!(&*problem.path, "plan" | "");
+            for problem in found.iter_mut().filter(of_all) {
+                "goal".clone_into(&mut problem.path);
+            }
+            Err(found)
+        }
+    }
+}
+
 /// Reads one profile from a document of its own: what a plan file says of a profile, with its
 /// `name` beside (spec 12, Profiles).
 ///
@@ -187,7 +219,10 @@ pub fn one_task(title: &str) -> PlanFile {
         name: title.to_owned(),
         objective: title.to_owned(),
         acceptance: Vec::new(),
+        expected_outcome: String::new(),
         definition_of_done: String::new(),
+        estimated_effort: String::new(),
+        risk_level: None,
         depends_on: Vec::new(),
         role: Role::Worker,
         domain: None,
@@ -208,12 +243,7 @@ pub fn one_task(title: &str) -> PlanFile {
     };
     let task = Node { acceptance: vec![RESULT_VALIDATES.to_owned()], ..node(NodeId::task(1, 1)) };
     PlanFile {
-        title: title.to_owned(),
-        problem_statement: String::new(),
-        success_criteria: Vec::new(),
-        non_goals: Vec::new(),
-        constraints: Vec::new(),
-        tags: Vec::new(),
+        goal: GoalSpec { title: title.to_owned(), ..GoalSpec::default() },
         project: None,
         mode: None,
         profiles: Vec::new(),
@@ -226,7 +256,7 @@ impl PlanFile {
     /// The same goal with the plan that every goal can have: one task of its title (spec 05, The planner).
     #[must_use]
     pub fn with_one_task(&self) -> Self {
-        let Self { nodes, output, .. } = one_task(&self.title);
+        let Self { nodes, output, .. } = one_task(&self.goal.title);
         Self { nodes, output, ..self.clone() }
     }
 
@@ -287,21 +317,52 @@ fn read_around(top: &Fields<'_>, nodes: Vec<Node>) -> PlanFile {
     if let Some(goal) = &goal {
         goal.check_size(&[], DEFINITION_BYTES_MAX);
     }
-    let texts = |key| goal.as_ref().map(|goal| goal.texts(key)).unwrap_or_default();
-    let statement = goal.as_ref().and_then(|goal| goal.text("problemStatement", TEXT_BYTES_MAX));
     PlanFile {
-        title: read_title(top, goal.as_ref()),
-        problem_statement: statement.unwrap_or_default(),
-        success_criteria: texts("successCriteria"),
-        non_goals: texts("nonGoals"),
-        constraints: texts("constraints"),
-        tags: texts("tags"),
+        goal: GoalSpec {
+            title: read_title(top, goal.as_ref()),
+            ..goal.as_ref().map(read_goal).unwrap_or_default().onto(&GoalSpec::default())
+        },
         project: top.name("project"),
         mode: top.word("mode", "solo, tight, orchestrator", |text| Mode::parse(text).ok()),
         profiles: read_profiles(top),
         output: None,
         nodes,
     }
+}
+
+/// The fields of a goal that are given.
+fn read_goal(goal: &Fields<'_>) -> GoalChange {
+    let text = |key, max| goal.get(key).and_then(|entry| entry.text(max));
+    let texts = |key| goal.get(key).map(|entry| entry.texts());
+    let risks = goal.get("risks").map(|list| list.list(LIST_MAX, "a list of risks"));
+    GoalChange {
+        title: goal.get("title").and_then(|title| title.shown_name(TEXT_BYTES_MAX)),
+        problem_statement: text("problemStatement", TEXT_BYTES_MAX),
+        success_criteria: texts("successCriteria"),
+        non_goals: texts("nonGoals"),
+        constraints: texts("constraints"),
+        assumptions: texts("assumptions"),
+        risks: risks.map(|risks| risks.iter().filter_map(read_risk).collect()),
+        stakeholders: texts("stakeholders"),
+        repo_context: text("repoContextSnapshot", REPO_CONTEXT_BYTES_MAX),
+        tags: texts("tags"),
+    }
+}
+
+/// A risk as a mapping, or as a text that says what it is.
+fn read_risk(entry: &Entry<'_>) -> Option<Risk> {
+    if entry.value().is_string() {
+        let risk = entry.filled_text(TEXT_BYTES_MAX)?;
+        return Some(Risk { risk, ..Risk::default() });
+    }
+    let fields = entry.map(RISK_KEYS)?;
+    let Some(risk) = fields.get("risk") else {
+        fields.missing("risk", "what may go wrong");
+        return None;
+    };
+    let text = |key| fields.text(key, TEXT_BYTES_MAX).unwrap_or_default();
+    let risk = risk.filled_text(TEXT_BYTES_MAX)?;
+    Some(Risk { risk, impact: text("impact"), mitigation: text("mitigation") })
 }
 
 fn read_title(top: &Fields<'_>, goal: Option<&Fields<'_>>) -> String {
@@ -312,7 +373,9 @@ fn read_title(top: &Fields<'_>, goal: Option<&Fields<'_>>) -> String {
             outer.wrong("the title is given twice", allowed);
             None
         }
-        (Some(title), None) | (None, Some(title)) => title.shown_name(TEXT_BYTES_MAX),
+        (Some(title), None) => title.shown_name(TEXT_BYTES_MAX),
+        // What is wrong with it is said with the goal's other fields.
+        (None, Some(title)) => title.value().as_str().map(ToOwned::to_owned),
         (None, None) => {
             let holder = goal.unwrap_or(top);
             holder.missing("title", "the goal in one line, as title or goal.title");

@@ -134,6 +134,7 @@ fn is_trivial(node: &Node, state: &NodeState) -> bool {
         && node.objective.len() <= TRIVIAL_OBJECTIVE_BYTES
         && node.name.len() <= TRIVIAL_OBJECTIVE_BYTES
         && node.definition_of_done.is_empty()
+        && node.expected_outcome.is_empty()
 }
 
 /// Whether a node waits for another and nothing else, and nothing else waits for that one.

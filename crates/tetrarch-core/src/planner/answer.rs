@@ -71,19 +71,12 @@ fn read_plan(value: &Value, goal: &Goal, bounds: Bounds) -> Result<PlanFile, Vec
     found.keys(value, "", PLAN);
     found.tiers(value, "", &tiers, &[bounds.phases, bounds.tasks, bounds.subtasks]);
     let mut document = known(value, PLAN, &tiers);
-    document["title"] = json!(goal.title);
+    document["title"] = json!(goal.spec.title);
     // The prompt tells the model that dependencies alone order the work.
     document["phaseOrder"] = json!("parallel");
     let read = plan_file::parse(&document);
     let plan = found.with(read)?;
-    Ok(PlanFile {
-        problem_statement: goal.problem_statement.clone(),
-        success_criteria: goal.success_criteria.clone(),
-        non_goals: goal.non_goals.clone(),
-        constraints: goal.constraints.clone(),
-        tags: goal.tags.clone(),
-        ..plan
-    })
+    Ok(PlanFile { goal: goal.spec.clone(), ..plan })
 }
 
 /// Reads a cut by way of a plan file that has nothing else in it.

@@ -11,7 +11,7 @@ use super::dialogue::{Dialogue, Next, Speaker};
 use super::template::Template;
 use super::{Bounds, Planning, PlanningStatus, Proposal, Purpose};
 use crate::converse::cost::Tokens;
-use crate::goal::Goal;
+use crate::goal::{Goal, GoalSpec};
 use crate::id::{
     AssignmentId, DispatchId, EpicId, HumanName, NodeId, Principal, ProjectName, Ulid,
 };
@@ -29,14 +29,15 @@ pub(crate) fn planning(purpose: Purpose) -> Planning {
     let goal = Goal {
         id: epic,
         project: ProjectName::new("demo").unwrap(),
-        title: "tidy the shop".to_owned(),
-        problem_statement: "it is untidy".to_owned(),
-        success_criteria: vec!["it is tidy".to_owned()],
-        non_goals: Vec::new(),
-        constraints: Vec::new(),
-        tags: Vec::new(),
+        spec: GoalSpec {
+            title: "tidy the shop".to_owned(),
+            problem_statement: "it is untidy".to_owned(),
+            success_criteria: vec!["it is tidy".to_owned()],
+            ..GoalSpec::default()
+        },
         owner: Principal::Human(HumanName::new("ada").unwrap()),
         created: BusTime(1),
+        updated: BusTime(1),
     };
     let split = purpose == Purpose::Split;
     Planning {
@@ -128,8 +129,11 @@ fn changed_template_has_another_id() {
 fn valid_plan_belongs_to_its_goal() {
     let read = answer::read(&planning(Purpose::Plan), Bounds::default(), &plan());
     let Ok(Answer::Plan(read)) = read else { panic!("{read:?}") };
-    assert_eq!((&*read.title, &*read.problem_statement), ("tidy the shop", "it is untidy"));
-    assert_eq!(read.success_criteria, ["it is tidy"]);
+    assert_eq!(
+        (&*read.goal.title, &*read.goal.problem_statement),
+        ("tidy the shop", "it is untidy")
+    );
+    assert_eq!(read.goal.success_criteria, ["it is tidy"]);
     let ids: Vec<String> = read.nodes.iter().map(|node| node.id.to_string()).collect();
     assert_eq!(ids, ["P1", "T1.1", "S1.1.1", "S1.1.2", "T1.2"]);
     assert_eq!(read.output, Some("T1.2".parse().unwrap()));

@@ -60,6 +60,7 @@ impl Op {
             | Self::QuestionAnswer { .. }
             | Self::OverseerTick(_)
             | Self::Goal(_)
+            | Self::GoalUpdate(_)
             | Self::Gate(_)
             | Self::Budget(_)
             | Self::WorkBlock { .. } => false,

@@ -22,6 +22,7 @@ fn least(op: &Op) -> Person {
         | Op::AgentRetire { .. }
         | Op::AgentRotate { .. }
         | Op::Goal(_)
+        | Op::GoalUpdate(_)
         | Op::GoalCreate { .. }
         | Op::HostDrain(_)
         | Op::HumanJoin { .. }

@@ -229,7 +229,7 @@ fn goal_keeps_its_plan_verbatim() {
     let request = decode("op.goal.create.human:ada", &bytes);
     let RequestBody::Op(op) = request.body else { panic!("{:?}", request.body) };
     let Op::GoalCreate { project, plan: read } = &op else { panic!("{op:?}") };
-    assert_eq!((project, read.title.as_str()), (&id("demo"), "t"));
+    assert_eq!((project, read.goal.title.as_str()), (&id("demo"), "t"));
     assert!(encode_op(&op, id("~")).is_err(), "the author's words are gone");
     let bad = json!({"requestId": U, "project": "demo", "plan": {"phasen": []}});
     let error = complaint("op.goal.create.human:ada", &bad);

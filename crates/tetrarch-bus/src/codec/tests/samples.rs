@@ -24,7 +24,7 @@ use tetrarch_core::brief::{
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
 use tetrarch_core::denials::Denials;
-use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
+use tetrarch_core::goal::{Goal, GoalSpec, GoalState, GoalStatus, Risk};
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
@@ -349,18 +349,30 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 12] {
-    let goal = Goal {
-        id: id("goal_~"),
-        project: id("demo"),
+pub(super) fn goal_spec() -> GoalSpec {
+    let risk = Risk { risk: "r".to_owned(), impact: "i".to_owned(), mitigation: "m".to_owned() };
+    GoalSpec {
         title: "t".to_owned(),
         problem_statement: "p".to_owned(),
         success_criteria: words("s"),
         non_goals: words("n"),
         constraints: words("c"),
+        assumptions: words("a"),
+        risks: vec![risk],
+        stakeholders: words("h"),
+        repo_context: "on main".to_owned(),
         tags: words("x y"),
+    }
+}
+
+fn epic_records(full: bool) -> [Record; 12] {
+    let goal = Goal {
+        id: id("goal_~"),
+        project: id("demo"),
+        spec: goal_spec(),
         owner: id("IO@ada"),
         created: BusTime(1),
+        updated: BusTime(2),
     };
     let state = GoalState {
         id: id("goal_~"),

@@ -3,6 +3,8 @@
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::crystallization::{Crystallization, References};
 use tetrarch_core::id::{EpicId, NodeId};
+use tetrarch_core::plan::RiskLevel;
+use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
 use crate::command::describe::journal::shortened;
@@ -30,7 +32,10 @@ pub(super) fn node(snapshot: &StateSnapshot, epic: EpicId, id: NodeId) -> String
         )
         .field("recovery", node.recovery.to_string())
         .field("priority", Cell::some(state.map(|state| said(state.priorities))))
+        .field("effort", node.estimated_effort.as_str())
+        .field("risk", node.risk_level.map(RiskLevel::as_str).unwrap_or_default())
         .list("depends on", node.depends_on.iter().map(ToString::to_string))
+        .list("blocks", blocked_by(records, epic, id).map(|id| id.to_string()))
         .list("scope", node.scope_paths.iter().cloned())
         .list("findings", state.into_iter().flat_map(|state| state.findings.iter().cloned()));
     if let Some(blocker) = state.and_then(|state| state.blocker.as_ref()) {
@@ -39,7 +44,9 @@ pub(super) fn node(snapshot: &StateSnapshot, epic: EpicId, id: NodeId) -> String
             .field("needs", blocker.needs.as_str());
     }
     sheet.passage("objective", &node.objective);
+    sheet.passage("expected outcome", &node.expected_outcome);
     sheet.passage("success criteria", &node.acceptance.join("\n"));
+    sheet.passage("done when", &node.definition_of_done);
     if let Some(result) = state.and_then(|state| state.result.as_ref()) {
         sheet.passage("deliverable", &result.deliverable);
     }
@@ -48,6 +55,12 @@ pub(super) fn node(snapshot: &StateSnapshot, epic: EpicId, id: NodeId) -> String
         handoff(&mut sheet, left);
     }
     sheet.finish()
+}
+
+/// The nodes that wait for a node.
+fn blocked_by(records: &Records, epic: EpicId, id: NodeId) -> impl Iterator<Item = NodeId> {
+    let nodes = records.nodes.get(&epic).into_iter().flatten();
+    nodes.filter(move |(_, node)| node.depends_on.contains(&id)).map(|(id, _)| *id)
 }
 
 /// What was handed over within an epic: a line for each node, the goal's own in full.

@@ -182,9 +182,9 @@ pub(super) fn goal(snapshot: &StateSnapshot, epic: EpicId) -> String {
     let records = &snapshot.records;
     let Some(goal) = records.goals.get(&epic) else { return sheet.finish() };
     let state = records.goal_states.get(&epic);
-    let plan = records.plans.get(&epic);
+    let (plan, spec) = (records.plans.get(&epic), &goal.spec);
     sheet
-        .field("title", goal.title.as_str())
+        .field("title", goal.spec.title.as_str())
         .field("state", Cell::state(state.map_or("", |state| state.status.as_str())))
         .field("done", Cell::some(state.map(|state| format!("{}%", state.percent))))
         .field("since", Cell::some(state.map(|state| moment(state.since))))
@@ -193,12 +193,19 @@ pub(super) fn goal(snapshot: &StateSnapshot, epic: EpicId) -> String {
         .field("created", moment(goal.created))
         .field("priority", state.map(|state| said(state.priorities)).unwrap_or_default())
         .field("plan", Cell::some(plan.map(|plan| format!("{} version {}", plan.id, plan.version))))
-        .list("tags", goal.tags.iter().cloned())
+        .list("tags", spec.tags.iter().cloned())
+        .list("stakeholders", spec.stakeholders.iter().cloned())
         .list("ended earlier", plan.and_then(ended_earlier));
-    sheet.passage("problem", &goal.problem_statement);
-    sheet.passage("success criteria", &goal.success_criteria.join("\n"));
-    sheet.passage("constraints", &goal.constraints.join("\n"));
-    sheet.passage("not about", &goal.non_goals.join("\n"));
+    sheet.passage("problem", &spec.problem_statement);
+    sheet.passage("success criteria", &spec.success_criteria.join("\n"));
+    sheet.passage("constraints", &spec.constraints.join("\n"));
+    sheet.passage("not about", &spec.non_goals.join("\n"));
+    sheet.passage("assumptions", &spec.assumptions.join("\n"));
+    let risks = spec.risks.iter().map(|risk| {
+        [&risk.risk, &risk.impact, &risk.mitigation].map(|text| text.as_str().into()).to_vec()
+    });
+    sheet.table("risks", risks.collect());
+    sheet.passage("repository", &spec.repo_context);
     let nodes = records.nodes.get(&epic).into_iter().flatten().map(|(id, node)| {
         let states = records.node_states.get(&epic);
         let state = states.and_then(|states| states.get(id));
@@ -261,7 +268,7 @@ pub(super) fn project(snapshot: &StateSnapshot, name: &ProjectName) -> String {
             goal.id.to_string().into(),
             Cell::state(state.map_or("", |state| state.status.as_str())),
             Cell::some(state.map(|state| format!("{}%", state.percent))),
-            shortened(&goal.title).into(),
+            shortened(&goal.spec.title).into(),
         ]
     });
     sheet.table("goals", goals.collect());

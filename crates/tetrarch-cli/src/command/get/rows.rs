@@ -389,7 +389,7 @@ fn goal_row(
         Cell::state(state.map_or("", |state| state.status.as_str())),
         Cell::some(state.map(|state| format!("{}%", state.percent))),
         goal.project.to_string().into(),
-        goal.title.as_str().into(),
+        goal.spec.title.as_str().into(),
         age(look.now, goal.created).into(),
         goal.owner.to_string().into(),
         Cell::some(summary),

@@ -23,7 +23,7 @@ pub(super) enum Effect {
 use Effect::{Changes, Ends, Reads};
 
 /// The commands that are tools. What serves, runs for ever, belongs to a terminal, or handles keys is none.
-const TOOLS: [(&str, Effect); 77] = [
+const TOOLS: [(&str, Effect); 78] = [
     ("advise", Reads),
     ("agent list", Reads),
     ("agent replace", Changes),
@@ -53,6 +53,7 @@ const TOOLS: [(&str, Effect); 77] = [
     ("goal priority", Changes),
     ("goal resume", Changes),
     ("goal show", Reads),
+    ("goal update", Changes),
     ("host list", Reads),
     ("inbox", Reads),
     ("insights", Reads),

@@ -7,7 +7,7 @@ use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::cost::Prices;
-use tetrarch_core::goal::Goal;
+use tetrarch_core::goal::{Goal, GoalSpec};
 use tetrarch_core::id::{EpicId, Principal, ProjectName};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::owner::goal_question;
@@ -73,14 +73,10 @@ fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
     Ok(Goal {
         id: EpicId(new_ulid()),
         project,
-        title,
-        problem_statement: String::new(),
-        success_criteria: Vec::new(),
-        non_goals: Vec::new(),
-        constraints: Vec::new(),
-        tags: Vec::new(),
+        spec: GoalSpec { title, ..GoalSpec::default() },
         owner: Principal::Human(context.human()?),
         created: now(),
+        updated: now(),
     })
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 use tetrarch_core::plan::examination::Examination;
 use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
-use tetrarch_runner::{schema_fault, tool_entries};
+use tetrarch_runner::{repository_summary, schema_fault, tool_entries};
 
 use super::profiles;
 use crate::context::HumanClient;
@@ -23,8 +23,10 @@ const PLAN_DIR: &str = "{plan_dir}";
 pub(in crate::command) struct Prepared {
     /// Its document as it is sent.
     pub(in crate::command) document: Document,
-    /// Contents of the credential.
+    /// What the document says.
     pub(in crate::command) plan: PlanFile,
+    /// The directory that it is from.
+    dir: PathBuf,
 }
 
 /// What is to be done about a plan that is wrong.
@@ -47,6 +49,20 @@ impl Prepared {
         let problems: Vec<PlanProblem> = problems.iter().cloned().chain(unset).collect();
         for line in self.document.lines(&problems) {
             say(&format!("warning: {line}"));
+        }
+    }
+
+    /// Adds what the repository around the plan's directory is, where the goal does not say it (spec 05, Records).
+    pub(in crate::command) async fn describe_repository(&mut self) {
+        if !self.plan.goal.repo_context.is_empty() {
+            return;
+        }
+        let Some(summary) = repository_summary(&self.dir).await else { return };
+        let top = self.document.value.as_object_mut();
+        let goal = top.map(|top| top.entry("goal").or_insert_with(|| json!({})));
+        if let Some(goal) = goal.and_then(Value::as_object_mut) {
+            goal.insert("repoContextSnapshot".to_owned(), json!(summary));
+            self.plan.goal.repo_context = summary;
         }
     }
 
@@ -98,7 +114,8 @@ pub(in crate::command) fn prepared(
     if let Some(profiles) = profiles {
         bring(&mut document, profiles, arguments)?;
     }
-    read(document)
+    let dir = path.map_or_else(|| Ok(std::env::current_dir()?), directory)?;
+    read(document, dir)
 }
 
 /// Adds the profiles of a file to a plan.
@@ -137,10 +154,10 @@ fn prepare(path: &Path, arguments: &[String]) -> Result<Document, CliError> {
     Ok(document)
 }
 
-fn read(document: Document) -> Result<Prepared, CliError> {
+fn read(document: Document, dir: PathBuf) -> Result<Prepared, CliError> {
     let plan = schema::parse_either(&document.value)
         .map_err(|problems| document.refused("plan", &problems).hint(HINT))?;
-    let prepared = Prepared { document, plan };
+    let prepared = Prepared { document, plan, dir };
     let mut problems = prepared.examination().unknown_tools(&tool_entries());
     problems.extend(prepared.examination().bad_schemas(schema_fault));
     prepared.refuse(&problems)?;

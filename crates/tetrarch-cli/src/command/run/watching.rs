@@ -93,7 +93,7 @@ impl ObstacleWatch {
         let goals = open.filter_map(|state| records.goals.get(&state.id));
         goals
             .filter(|goal| goal.id != self.epic && Some(&goal.project) == project)
-            .map(|goal| (goal.id, goal.title.clone()))
+            .map(|goal| (goal.id, goal.spec.title.clone()))
             .collect()
     }
 

@@ -157,6 +157,7 @@ impl Story {
                 | EventKind::NodePriority
                 | EventKind::Budget
                 | EventKind::GoalPriority
+                | EventKind::GoalUpdated
                 | EventKind::ScheduleCreated
                 | EventKind::ScheduleDeleted
                 | EventKind::ScheduleFired

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::assignment::Assignment;
-use crate::goal::Goal;
-use crate::limits::{JOURNAL_WORDS_BYTES_MAX, PLANNER_INPUT_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::goal::{Goal, Risk};
+use crate::limits::{
+    JOURNAL_WORDS_BYTES_MAX, PLANNER_INPUT_BYTES_MAX, REPO_CONTEXT_BYTES_MAX, TEXT_BYTES_MAX,
+};
 use crate::owner::fit::Room;
 use crate::plan::Node;
 use crate::planner::Bounds;
@@ -13,7 +15,9 @@ use crate::step::Draft;
 /// What the model is told of a goal, bounded.
 pub(super) fn goal_inputs(goal: &Goal, bounds: Bounds) -> String {
     let mut room = Room::of(PLANNER_INPUT_BYTES_MAX);
+    let goal = &goal.spec;
     let title = room.text(&goal.title, TEXT_BYTES_MAX / 2);
+    let risks: Vec<Value> = goal.risks.iter().map(|risk| risk_told(risk, &mut room)).collect();
     let told = json!({
         "goal": {
             "title": title,
@@ -21,12 +25,22 @@ pub(super) fn goal_inputs(goal: &Goal, bounds: Bounds) -> String {
             "successCriteria": room.list(&goal.success_criteria),
             "constraints": room.list(&goal.constraints),
             "nonGoals": room.list(&goal.non_goals),
+            "assumptions": room.list(&goal.assumptions),
+            "risks": risks,
+            "repoContextSnapshot": room.text(&goal.repo_context, REPO_CONTEXT_BYTES_MAX),
         },
         "bounds": {
             "phases": bounds.phases, "tasksOfPhase": bounds.tasks, "subtasksOfTask": bounds.subtasks,
         },
     });
     told.to_string()
+}
+
+fn risk_told(risk: &Risk, room: &mut Room) -> Value {
+    let mut text = |text: &str| room.text(text, TEXT_BYTES_MAX / 4);
+    json!({
+        "risk": text(&risk.risk), "impact": text(&risk.impact), "mitigation": text(&risk.mitigation),
+    })
 }
 
 /// What the model is told of a task that stands still, bounded.
@@ -39,13 +53,13 @@ pub(super) fn split_inputs(
     let mut room = Room::of(PLANNER_INPUT_BYTES_MAX / 3);
     let state = draft.node_state(assignment.epic, assignment.node);
     let goal = draft.base().goals.get(&assignment.epic);
-    let title = goal.map_or("", |goal| goal.title.as_str());
+    let title = goal.map_or("", |goal| goal.spec.title.as_str());
     let findings = state.map(|state| state.findings.clone()).unwrap_or_default();
     let told = json!({
         "task": task_told(node),
         "goal": {
             "title": room.text(title, TEXT_BYTES_MAX / 8),
-            "successCriteria": goal.map(|goal| room.list(&goal.success_criteria)),
+            "successCriteria": goal.map(|goal| room.list(&goal.spec.success_criteria)),
         },
         "attempt": assignment.attempt,
         "standsStill": room.text(why, TEXT_BYTES_MAX / 8),
@@ -63,6 +77,7 @@ pub(super) fn task_told(node: &Node) -> Value {
         "name": room.text(&node.name, TEXT_BYTES_MAX / 4),
         "objective": room.text(&node.objective, TEXT_BYTES_MAX / 2),
         "acceptance": room.list(&node.acceptance),
+        "expectedOutcome": room.text(&node.expected_outcome, TEXT_BYTES_MAX / 4),
         "definitionOfDone": room.text(&node.definition_of_done, TEXT_BYTES_MAX / 4),
         "keyFacts": room.list(&node.key_facts),
     })

@@ -95,21 +95,17 @@ pub(in crate::owner) fn goal_of(
     Goal {
         id: epic,
         project: project.clone(),
-        title: plan.title.clone(),
-        problem_statement: plan.problem_statement.clone(),
-        success_criteria: plan.success_criteria.clone(),
-        non_goals: plan.non_goals.clone(),
-        constraints: plan.constraints.clone(),
-        tags: plan.tags.clone(),
+        spec: plan.goal.clone(),
         owner: owner.clone(),
         created: now,
+        updated: now,
     }
 }
 
 fn put_goal(draft: &mut Draft<'_>, goal: Goal, plan: &PlanFile) {
     let (now, epic, project) = (draft.now, goal.id, goal.project.clone());
     draft
-        .event(EventKind::GoalCreated, "05 Records", format!("{:?} for {project}", goal.title))
+        .event(EventKind::GoalCreated, "05 Records", format!("{:?} for {project}", goal.spec.title))
         .epic = Some(epic);
     draft.put(Record::Goal(Box::new(goal)));
     draft.put(Record::GoalState(Box::new(GoalState {

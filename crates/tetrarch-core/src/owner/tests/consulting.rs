@@ -115,6 +115,22 @@ fn goal_without_a_plan_starts_with_the_generated_one() {
 }
 
 #[test]
+fn goal_inputs_tell_the_whole_goal() {
+    let document = json!({"goal": {
+        "title": "tidy", "assumptions": ["the shop is closed"], "repoContextSnapshot": "branch trunk",
+        "risks": [{"risk": "dust", "impact": "sneezing", "mitigation": "a mask"}],
+    }});
+    let plan = Box::new(equipped(schema::parse_goal(&document).unwrap()));
+    let mut fleet = ready();
+    fleet.op(&human(), Op::GoalCreate { project: project(), plan });
+    let inputs: Value = serde_json::from_str(&only(&fleet).inputs).unwrap();
+    let goal = &inputs["goal"];
+    assert_eq!(goal["assumptions"], json!(["the shop is closed"]));
+    assert_eq!(goal["repoContextSnapshot"], "branch trunk");
+    assert_eq!(goal["risks"][0], document["goal"]["risks"][0]);
+}
+
+#[test]
 fn planned_goal_stays_in_its_givers_trace() {
     let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     let mut fleet = ready();
@@ -134,7 +150,7 @@ fn goal_without_a_valid_generated_plan_is_one_task() {
         let id = only(&fleet).id;
         let entry = propose(&mut fleet, id, answer);
         assert_eq!(nodes(&fleet, epic), ["P1", "T1.1"], "{answer:?}");
-        assert_eq!(fleet.records.goals[&epic].success_criteria, ["it is tidy"]);
+        assert_eq!(fleet.records.goals[&epic].spec.success_criteria, ["it is tidy"]);
         let kept = only(&fleet);
         assert_eq!((kept.status, &*kept.answer), (PlanningStatus::Refused, ""));
         let [why] = told(&entry, EventKind::PlannerAnswered).try_into().unwrap();

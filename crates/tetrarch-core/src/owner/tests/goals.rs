@@ -9,7 +9,7 @@ use super::fleet::{
 };
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
-use crate::goal::GoalStatus;
+use crate::goal::{GoalSpec, GoalStatus};
 use crate::id::{AgentId, EpicId, HumanName, Principal, RequestId};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{IDLE_AFTER, OPEN_GOALS_MAX, TEXT_BYTES_MAX};
@@ -20,7 +20,7 @@ use crate::owner::{Input, next_deadline};
 use crate::plan::{NodeStatus, PlanReason, schema};
 use crate::priority::{Priorities, Priority};
 use crate::question::QuestionStatus;
-use crate::request::goals::{GoalOp, GoalVerb};
+use crate::request::goals::{GoalChange, GoalOp, GoalUpdate, GoalVerb};
 use crate::request::{Op, Report, RequestBody};
 use crate::role::Role;
 use crate::time::BusTime;
@@ -40,6 +40,48 @@ fn does(fleet: &mut Fleet, epic: EpicId, verb: GoalVerb) -> Entry {
     let entry = fleet.one(input);
     assert_eq!(super::fleet::reply(&entry).error, None);
     entry
+}
+
+fn update(fleet: &mut Fleet, from: &Principal, epic: EpicId, change: GoalChange) -> OpReply {
+    let update = GoalUpdate { epic, change, reason: "agreed".to_owned() };
+    fleet.op(from, Op::GoalUpdate(Box::new(update)))
+}
+
+fn titled(title: &str) -> GoalChange {
+    GoalChange { title: Some(title.to_owned()), ..GoalChange::default() }
+}
+
+#[test]
+fn goal_update_changes_what_is_given_and_the_version() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let (before, version) =
+        (fleet.records.goals[&epic].clone(), fleet.records.plans[&epic].version);
+    fleet.now = fleet.now + IDLE_AFTER;
+    assert_eq!(update(&mut fleet, &human(), epic, titled("other words")).error, None);
+    let after = &fleet.records.goals[&epic];
+    let spec = GoalSpec { title: "other words".to_owned(), ..before.spec };
+    assert_eq!((&after.spec, after.created), (&spec, before.created));
+    assert!(after.updated > after.created);
+    assert_eq!(fleet.records.plans[&epic].version, version + 1);
+    assert_eq!(fleet.records.plans[&epic].reason, PlanReason::ManualOverride);
+    let same = update(&mut fleet, &human(), epic, titled("other words"));
+    assert_eq!((same.error, same.detail.as_str()), (None, "nothing changed"));
+    assert_eq!(fleet.records.plans[&epic].version, version + 1);
+}
+
+#[test]
+fn goal_update_of_a_stranger_or_a_closed_goal_is_refused() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
+    let refused = update(&mut fleet, &worker, epic, titled("mine"));
+    assert_eq!(refused.error, Some(ErrorCode::Unauthorized));
+    let texts = vec!["x".repeat(TEXT_BYTES_MAX); 16];
+    let large = GoalChange { constraints: Some(texts), ..GoalChange::default() };
+    let refused = update(&mut fleet, &human(), epic, large);
+    assert_eq!(refused.error, Some(ErrorCode::InvalidRequest), "{}", refused.detail);
+    assert_eq!(asks(&mut fleet, &human(), epic, Cancel).error, None);
+    let refused = update(&mut fleet, &human(), epic, titled("late"));
+    assert_eq!(refused.error, Some(ErrorCode::Conflict));
 }
 
 fn status(fleet: &Fleet, epic: EpicId) -> GoalStatus {

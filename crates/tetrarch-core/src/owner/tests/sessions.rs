@@ -4,13 +4,13 @@
 use super::fleet::{
     Fleet, answer, create, human, id, po, project, reply, request, success, tasks, topics, wish,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agent::Mode;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, HostName, HumanName, Principal, ProfileName, RequestId, SessionId, Ulid};
 use crate::ledger::EventKind;
-use crate::limits::DECISION_KEPT;
+use crate::limits::{ANSWER_BYTES_MAX, DECISION_KEPT};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
 use crate::owner::{self, Input};
@@ -212,6 +212,43 @@ fn read_is_answered_and_leaves_nothing() {
     assert!(step.records.is_empty() && step.events.is_empty(), "{step:?}");
     let decided = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     assert_eq!(owner::answer(&fleet.records, &fleet.policy, fleet.now, &decided), None);
+}
+
+#[test]
+fn agent_status_tells_its_work_to_those_above_and_itself() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let (worker, sibling) = (fleet.worker(epic, "T1.1"), fleet.worker(epic, "T1.2"));
+    fleet.end(&sibling, success("mine"));
+    let told = |fleet: &mut Fleet, from: &Principal, agent: &AgentId| {
+        let asked = fleet.ask(from, RequestBody::Op(Op::AgentStatus { agent: agent.clone() }));
+        let mail = owner::answer(&fleet.records, &fleet.policy, fleet.now, &asked).unwrap();
+        let MailBody::Reply(reply) = mail.body else { panic!("{mail:?}") };
+        (reply.liveness, reply.data.map(|data| serde_json::from_str::<Value>(&data).unwrap()))
+    };
+    for from in [human(), Principal::Agent(po()), Principal::Agent(worker.clone())] {
+        let (liveness, data) = told(&mut fleet, &from, &worker);
+        let data = data.unwrap();
+        assert_eq!((&data["node"], &data["result"]), (&json!("T1.1"), &Value::Null), "{from}");
+        assert_eq!(data["assignment"]["attempt"], 1, "{from}");
+        assert!(liveness.is_some(), "{from}");
+    }
+    assert_eq!(told(&mut fleet, &Principal::Agent(worker.clone()), &po()).1, None, "no work");
+    let (liveness, data) = told(&mut fleet, &Principal::Agent(worker), &sibling);
+    assert!(liveness.is_some() && data.is_none(), "{data:?}");
+    let (_, data) = told(&mut fleet, &human(), &sibling);
+    assert_eq!(data.unwrap()["result"]["deliverable"], "mine");
+}
+
+#[test]
+fn longest_result_fits_the_answer_to_agent_status() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, success(&"\u{1}".repeat(ANSWER_BYTES_MAX)));
+    let asked = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: worker }));
+    let mail = owner::answer(&fleet.records, &fleet.policy, fleet.now, &asked).unwrap();
+    let MailBody::Reply(reply) = mail.body else { panic!("{mail:?}") };
+    let data = reply.data.unwrap();
+    assert!(data.len() <= ANSWER_BYTES_MAX && data.len() > ANSWER_BYTES_MAX / 2, "{}", data.len());
 }
 
 #[test]

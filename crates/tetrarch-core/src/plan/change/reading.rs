@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{NodeId, Tier};
-use crate::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, TEXT_BYTES_MAX};
+use crate::limits::{EFFORT_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, TEXT_BYTES_MAX};
 use crate::plan::{Node, NodeStatus, graph};
 
 use super::{Change, ChangeError, Edit, NewNode, Output, Present, Standing, fitted};
@@ -263,7 +263,10 @@ fn joined(
             objective.to_owned()
         },
         acceptance: lists(|node| &node.acceptance),
+        expected_outcome: texts(|node| &node.expected_outcome),
         definition_of_done: texts(|node| &node.definition_of_done),
+        estimated_effort: texts(|node| &node.estimated_effort),
+        risk_level: all.iter().filter_map(|node| node.risk_level).max(),
         key_facts: lists(|node| &node.key_facts),
         scope_paths: lists(|node| &node.scope_paths),
         tools: all.iter().flat_map(|node| node.tools.names()).map(ToOwned::to_owned).collect(),
@@ -287,7 +290,9 @@ fn oversized(node: &Node) -> Vec<String> {
     let texts = [
         ("name", node.name.len(), TEXT_BYTES_MAX),
         ("objective", node.objective.len(), INSTRUCTION_BYTES_MAX),
+        ("expectedOutcome", node.expected_outcome.len(), TEXT_BYTES_MAX),
         ("definitionOfDone", node.definition_of_done.len(), TEXT_BYTES_MAX),
+        ("estimatedEffort", node.estimated_effort.len(), EFFORT_BYTES_MAX),
     ];
     let lists = [
         ("acceptance", node.acceptance.len(), LIST_MAX),

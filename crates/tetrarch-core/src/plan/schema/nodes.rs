@@ -5,26 +5,29 @@ use crate::agent::Profile;
 use crate::brief::Worktree;
 use crate::id::{Domain, NodeId, Tier};
 use crate::limits::{
-    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, NODE_NUMBER_MAX, PHASES_MAX,
-    SUBTASKS_MAX, TASKS_MAX, TEXT_BYTES_MAX,
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, EFFORT_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX,
+    NODE_NUMBER_MAX, PHASES_MAX, SUBTASKS_MAX, TASKS_MAX, TEXT_BYTES_MAX,
 };
 use crate::plan::change::NewNode;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::plan::schema::recovery::{self, RECOVERY};
 use crate::plan::schema::{DEFINITION_BYTES_MAX, commands};
-use crate::plan::{Node, PlacementWish, REVIEW_DOMAIN, Review};
+use crate::plan::{Node, PlacementWish, REVIEW_DOMAIN, Review, RiskLevel};
 use crate::role::Role;
 
 pub(super) const PHASE_KEYS: &[&str] =
-    &["id", "name", "objective", "outcome", "acceptance", "deps", "tasks"];
+    &["id", "name", "objective", "outcome", "expectedOutcome", "acceptance", "deps", "tasks"];
 pub(super) const TASK_KEYS: &[&str] = &[
     "id",
     "name",
     "outcome",
     "objective",
     "task",
+    "expectedOutcome",
     "acceptance",
     "definitionOfDone",
+    "estimatedEffort",
+    "riskLevel",
     "deps",
     "role",
     "domain",
@@ -50,8 +53,11 @@ pub(super) const SUBTASK_KEYS: &[&str] = &[
     "outcome",
     "objective",
     "task",
+    "expectedOutcome",
     "acceptance",
     "definitionOfDone",
+    "estimatedEffort",
+    "riskLevel",
     "deps",
     "role",
     "domain",
@@ -245,12 +251,16 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>
         Some(entry) => read_review(&entry, domain.as_ref(), worktree),
         None => (None, None),
     };
+    let text = |key, max| fields.text(key, max).unwrap_or_default();
     let node = Node {
         id,
         objective: read_objective(fields, if leaf { &name } else { "" }),
         name,
         acceptance,
-        definition_of_done: fields.text("definitionOfDone", TEXT_BYTES_MAX).unwrap_or_default(),
+        expected_outcome: text("expectedOutcome", TEXT_BYTES_MAX),
+        definition_of_done: text("definitionOfDone", TEXT_BYTES_MAX),
+        estimated_effort: text("estimatedEffort", EFFORT_BYTES_MAX),
+        risk_level: fields.word("riskLevel", "low, medium, high", RiskLevel::parse),
         depends_on: Vec::new(),
         role,
         profile: profile.or_else(|| fields.name("profile")),

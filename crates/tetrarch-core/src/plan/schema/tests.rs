@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::brief::RunnerKind;
-use crate::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX};
+use crate::limits::{EFFORT_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX};
+use crate::plan::RiskLevel;
 use crate::time::Millis;
 
 fn leaf(id: &str) -> Value {
@@ -53,13 +54,16 @@ fn whole_plan_is_read_in_either_case() {
     let camel = json!({
         "planVersion": 1,
         "goal": {"title": "T", "problemStatement": "why", "successCriteria": ["s"],
-                 "nonGoals": ["n"], "constraints": ["c"], "tags": ["x"]},
+                 "nonGoals": ["n"], "constraints": ["c"], "tags": ["x"], "assumptions": ["a"],
+                 "risks": [{"risk": "r", "impact": "i", "mitigation": "m"}, "alone"],
+                 "stakeholders": ["eve"], "repoContextSnapshot": "on main"},
         "project": "demo", "mode": "tight", "output": "S1.2.1",
         "profiles": {"fast": {"argv": ["run", "it"], "env": {"A": "1"}, "passEnv": ["PATH"],
             "model": "m", "prompt": "p", "tools": ["sh"], "wall": "1m", "workspace": "/w",
             "budget": {"tokens": 5, "costUsd": 0.25, "turns": 3}}},
         "phases": [{"id": "P1", "name": "one", "objective": "o", "deps": [], "tasks": [
             {"id": "T1.1", "name": "first", "outcome": "done", "task": "do it",
+             "expectedOutcome": "e", "estimatedEffort": "an hour", "riskLevel": "high",
              "acceptance": ["a"], "definitionOfDone": "d", "role": "specialist",
              "domain": "rust", "profile": "fast", "tools": ["sh"], "keyFacts": ["k"],
              "outputSchema": {"type": "object"}, "scopePaths": ["src/**"],
@@ -83,6 +87,17 @@ fn whole_plan_is_read_in_either_case() {
     assert_eq!(plan.nodes[2].depends_on, [NodeId::task(1, 1)]);
     assert_eq!(plan.nodes[3].objective, "S1.2.1");
     assert_eq!(plan.output, Some(NodeId::subtask(1, 2, 1)));
+    assert_eq!((task.expected_outcome.as_str(), task.estimated_effort.as_str()), ("e", "an hour"));
+    assert_eq!((task.risk_level, plan.nodes[2].risk_level), (Some(RiskLevel::High), None));
+    let told = |risk: &Risk| [risk.risk.clone(), risk.impact.clone(), risk.mitigation.clone()];
+    let risks: Vec<[String; 3]> = plan.goal.risks.iter().map(told).collect();
+    assert_eq!(risks, [["r", "i", "m"], ["alone", "", ""]]);
+    let GoalSpec { assumptions, stakeholders, repo_context, .. } = &plan.goal;
+    assert_eq!(
+        (&assumptions[..], &stakeholders[..]),
+        (&["a".to_owned()][..], &["eve".to_owned()][..])
+    );
+    assert_eq!(repo_context, "on main");
     let profile = &plan.profiles[0];
     assert_eq!((profile.kind, profile.wall), (RunnerKind::Process, Some(Millis(60_000))));
     assert_eq!(profile.budget.cost_micro, Some(250_000));
@@ -93,6 +108,10 @@ fn whole_plan_is_read_in_either_case() {
         ("problemStatement", "problem_statement"),
         ("successCriteria", "success_criteria"),
         ("nonGoals", "non_goals"),
+        ("repoContextSnapshot", "repo_context_snapshot"),
+        ("expectedOutcome", "expected_outcome"),
+        ("estimatedEffort", "estimated_effort"),
+        ("riskLevel", "risk_level"),
         ("passEnv", "pass_env"),
         ("costUsd", "cost_usd"),
         ("definitionOfDone", "definition_of_done"),
@@ -197,11 +216,36 @@ fn five_phases_seven_tasks_and_seven_subtasks_are_the_maximum() {
 }
 
 #[test]
+fn goal_context_respects_its_bounds_and_words() {
+    let goal = |key: &str, value: Value| {
+        let mut plan = plan_with(json!({}));
+        plan["title"] = Value::Null;
+        plan["goal"] = json!({"title": "T", key: value});
+        plan
+    };
+    let text = |len: usize| json!("x".repeat(len));
+    assert_read(&goal("repoContextSnapshot", text(REPO_CONTEXT_BYTES_MAX)));
+    let over = goal("repoContextSnapshot", text(REPO_CONTEXT_BYTES_MAX + 1));
+    assert_refused(&over, "goal.repoContextSnapshot", "limit is 4096 bytes");
+    assert_read(&goal("risks", json!(vec!["x"; LIST_MAX])));
+    assert_refused(&goal("risks", json!(vec!["x"; LIST_MAX + 1])), "goal.risks", "201 entries");
+    let bare = goal("risks", json!([{"impact": "i"}]));
+    assert_refused(&bare, "goal.risks[0].risk", "is missing");
+    let misspelled = goal("risks", json!([{"risk": "r", "impct": "i"}]));
+    assert_refused(&misspelled, "goal.risks[0].impct", "did you mean impact?");
+    assert_refused(&goal("risks", json!([7])), "goal.risks[0]", "is a number");
+    let level = plan_with(json!({"riskLevel": "grave"}));
+    assert_refused(&level, "phases[0].tasks[0].riskLevel", "is \"grave\"");
+}
+
+#[test]
 fn texts_and_lists_respect_their_bounds() {
     let text = |len: usize| "x".repeat(len);
     for (key, max) in [
         ("name", TEXT_BYTES_MAX),
         ("definitionOfDone", TEXT_BYTES_MAX),
+        ("expectedOutcome", TEXT_BYTES_MAX),
+        ("estimatedEffort", EFFORT_BYTES_MAX),
         ("task", INSTRUCTION_BYTES_MAX),
         ("outcome", INSTRUCTION_BYTES_MAX),
     ] {

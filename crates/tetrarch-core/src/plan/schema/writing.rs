@@ -3,8 +3,11 @@
 use serde_json::{Map, Number, Value, json};
 
 use crate::duration;
+use crate::goal::Risk;
+use crate::plan::RiskLevel;
 use crate::plan::change::NewNode;
 use crate::plan::schema::recovery::{self, RECOVERY};
+use crate::request::goals::GoalChange;
 
 /// A node that is to be added, as a document; what is as it would be anyhow is left out.
 #[must_use]
@@ -17,7 +20,10 @@ pub fn written(new: &NewNode) -> Value {
     let texts = [
         ("name", node.name.as_str()),
         ("objective", &node.objective),
+        ("expectedOutcome", &node.expected_outcome),
         ("definitionOfDone", &node.definition_of_done),
+        ("estimatedEffort", &node.estimated_effort),
+        ("riskLevel", node.risk_level.map_or("", RiskLevel::as_str)),
         ("role", node.role.as_str()),
         ("domain", node.domain.as_ref().map_or("", |domain| domain.as_str())),
         ("profile", node.profile.as_ref().map_or("", |profile| profile.as_str())),
@@ -62,6 +68,30 @@ pub fn written(new: &NewNode) -> Value {
         fields.insert(RECOVERY.to_owned(), own);
     }
     Value::Object(fields)
+}
+
+/// What is said anew of a goal, as a document.
+#[must_use]
+pub fn written_goal(change: &GoalChange) -> Value {
+    let risk = |risk: &Risk| json!({"risk": risk.risk, "impact": risk.impact, "mitigation": risk.mitigation});
+    let risks: Option<Vec<Value>> =
+        change.risks.as_ref().map(|risks| risks.iter().map(risk).collect());
+    let mut fields = json!({
+        "title": change.title,
+        "problemStatement": change.problem_statement,
+        "successCriteria": change.success_criteria,
+        "nonGoals": change.non_goals,
+        "constraints": change.constraints,
+        "assumptions": change.assumptions,
+        "risks": risks,
+        "stakeholders": change.stakeholders,
+        "repoContextSnapshot": change.repo_context,
+        "tags": change.tags,
+    });
+    if let Value::Object(fields) = &mut fields {
+        fields.retain(|_, value| !value.is_null());
+    }
+    fields
 }
 
 fn budget(node: &crate::plan::Node) -> Option<Value> {

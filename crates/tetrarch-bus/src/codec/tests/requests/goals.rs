@@ -4,18 +4,18 @@ use serde_json::{Value, json};
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::priority::Priority;
-use tetrarch_core::request::goals::{GoalOp, GoalVerb};
+use tetrarch_core::request::goals::{GoalChange, GoalOp, GoalUpdate, GoalVerb};
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 use tetrarch_core::request::{Op, Page, RequestBody};
 
 use super::{complaint, decode};
-use crate::codec::tests::samples::{U, id, result, schedule};
+use crate::codec::tests::samples::{self, U, id, result, schedule};
 use crate::codec::{encode_goal_create, encode_op};
 
 /// One of each.
 pub(super) fn ops() -> impl Iterator<Item = Op> {
-    goal_ops().chain(work_ops()).chain(schedule_ops())
+    goal_ops().chain(goal_updates()).chain(work_ops()).chain(schedule_ops())
 }
 
 fn goal_ops() -> impl Iterator<Item = Op> {
@@ -24,6 +24,25 @@ fn goal_ops() -> impl Iterator<Item = Op> {
     let verbs = [Pause, Resume, Cancel, Archive, Prioritise(None), Prioritise(said(0))];
     let op = |verb| GoalOp { epic: id("goal_~"), verb, reason: "r".to_owned() };
     verbs.into_iter().map(move |verb| Op::Goal(op(verb)))
+}
+
+fn goal_updates() -> impl Iterator<Item = Op> {
+    let spec = samples::goal_spec();
+    let whole = GoalChange {
+        title: Some(spec.title),
+        problem_statement: Some(spec.problem_statement),
+        success_criteria: Some(spec.success_criteria),
+        non_goals: Some(Vec::new()),
+        constraints: Some(spec.constraints),
+        assumptions: Some(spec.assumptions),
+        risks: Some(spec.risks),
+        stakeholders: Some(spec.stakeholders),
+        repo_context: Some(spec.repo_context),
+        tags: Some(spec.tags),
+    };
+    let one = GoalChange { title: Some("t".to_owned()), ..GoalChange::default() };
+    let update = |change| GoalUpdate { epic: id("goal_~"), change, reason: "r".to_owned() };
+    [whole, one].map(|change| Op::GoalUpdate(Box::new(update(change)))).into_iter()
 }
 
 fn work_ops() -> impl Iterator<Item = Op> {

@@ -7,7 +7,7 @@ use tetrarch_core::intensity::Failures;
 use tetrarch_core::plan::rollup::NodeCounts;
 use tetrarch_core::plan::{
     Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, PlanEvent,
-    PlanReason, PlanSource, Review,
+    PlanReason, PlanSource, Review, RiskLevel,
 };
 use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::role::Role;
@@ -21,6 +21,9 @@ pub(super) fn node(full: bool) -> Node {
         name: "n".to_owned(),
         objective: "o".to_owned(),
         acceptance: words("a"),
+        expected_outcome: "e".to_owned(),
+        estimated_effort: "an hour".to_owned(),
+        risk_level: full.then_some(RiskLevel::High),
         definition_of_done: "d".to_owned(),
         depends_on: if full { vec![id("P1"), id("T1.1")] } else { Vec::new() },
         role: Role::Reviewer,

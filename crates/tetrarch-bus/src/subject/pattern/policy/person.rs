@@ -25,7 +25,7 @@ const VIEWER: [&str; 6] = [
     "op.todo.recommend",
 ];
 
-const OPERATOR: [&str; 30] = [
+const OPERATOR: [&str; 31] = [
     "op.agent.interrupt",
     "op.agent.pause",
     "op.agent.replace",
@@ -42,6 +42,7 @@ const OPERATOR: [&str; 30] = [
     "op.goal.pause",
     "op.goal.prioritise",
     "op.goal.resume",
+    "op.goal.update",
     "op.host.drain",
     "op.human.join",
     "op.overseer.tick",
