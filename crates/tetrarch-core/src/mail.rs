@@ -206,21 +206,21 @@ impl MailBody {
             | Self::Rotate(_)
             | Self::Superseded(_)
             | Self::Apply(_)
-            | Self::BudgetRaised(_) => true,
+            | Self::BudgetRaised(_)
+            | Self::SpawnAnswer(_)
+            | Self::StatusRequest(_)
+            | Self::Answer { .. }
+            | Self::Reply(_) => true,
             Self::Stop(_)
             | Self::Verb(_)
-            | Self::SpawnAnswer(_)
             | Self::Sponsor(_)
             | Self::SponsorAnswer(_)
             | Self::TakeOn { .. }
-            | Self::StatusRequest(_)
             | Self::ResultReady(_)
             | Self::AgentCompleted { .. }
             | Self::Violation { .. }
             | Self::AgentLost { .. }
             | Self::Question { .. }
-            | Self::Answer { .. }
-            | Self::Reply(_)
             | Self::ReviewNeeded { .. }
             | Self::SponsorSilent { .. }
             | Self::Alert { .. }

@@ -107,6 +107,11 @@ impl Cgroups {
         Ok(ControlGroup { dir })
     }
 
+    /// Makes the group of one call of a program of the host's own.
+    pub(crate) fn for_call(&self, name: &str) -> Result<ControlGroup, CgroupError> {
+        ControlGroup::at(self.home.clone()).within(name)
+    }
+
     /// Kills and removes what earlier lives of this host left beside it: also what has lost its
     /// mark. Another host that is gone has a guard of its own. Blocks.
     pub(crate) fn clear_earlier_lives(&self, present: &HostLife) {
@@ -224,6 +229,23 @@ impl ControlGroup {
             open.extend(subdirectories(&dir));
         }
         found
+    }
+
+    /// Whether a process is in another group of the same host.
+    pub(crate) fn has_beside_it(&self, pid: i32) -> bool {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        group.is_some_and(|group| self.is_beside(Path::new(group)))
+    }
+
+    /// Whether a group, by its path from the mount, is another one of the same host. The name of a host's own is unique.
+    fn is_beside(&self, group: &Path) -> bool {
+        let (Some(own), Some(home)) = (self.dir.file_name(), self.dir.parent()) else {
+            return false;
+        };
+        let Some(home) = home.file_name() else { return false };
+        let mut below = group.iter().skip_while(|part| *part != home).skip(1);
+        below.next().is_some_and(|other| other != own)
     }
 
     /// Freezes all of it, and what joins it later; false when there is no such group or the
@@ -358,6 +380,22 @@ mod tests {
         assert_eq!(fs::read_to_string(place.path().join("cpu.max")).unwrap(), "200000 100000");
         let missing = ControlGroup::at(place.path().join("none")).limit(&wanted).unwrap();
         assert!(!missing.active && missing.words.contains("Delegate=yes"), "{missing}");
+    }
+
+    #[test]
+    fn process_in_another_run_of_the_host_is_beside() {
+        let group = ControlGroup::at(PathBuf::from("/sys/fs/cgroup/a/tetrarch-7-life/run_1"));
+        for (other, beside) in [
+            ("/a/tetrarch-7-life/run_2", true),
+            ("/a/tetrarch-7-life/run_2/call-1", true),
+            ("/a/tetrarch-7-life/run_1", false),
+            ("/a/tetrarch-7-life/run_1/call-1", false),
+            ("/a/tetrarch-7-life", false),
+            ("/a/tetrarch-8-life/run_2", false),
+            ("/", false),
+        ] {
+            assert_eq!(group.is_beside(Path::new(other)), beside, "{other}");
+        }
     }
 
     #[test]

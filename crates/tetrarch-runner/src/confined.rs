@@ -227,8 +227,11 @@ fn confine_files(sandbox: &SandboxPolicy) -> Result<RestrictionStatus, Box<dyn s
     hidden.push(PathBuf::from(ALL_DEVICES));
     // Names are no secret, and rights reach down: what may be listed is listed everywhere.
     rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
-    for place in around(Path::new("/"), &hidden).iter().chain(&sandbox.readable) {
+    for place in &around(Path::new("/"), &hidden) {
         rules = add(rules, place, reading)?;
+    }
+    for place in &sandbox.readable {
+        rules = give(rules, place, ResolveFlags::NO_SYMLINKS, reading)?;
     }
     for device in DEVICES {
         rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;

@@ -42,7 +42,7 @@ pub(crate) struct SandboxPolicy {
     /// The only places below which anything is written. A path that leads over a link gives nothing: somebody has put
     /// it there since the place was looked at.
     pub(crate) writable: Vec<PathBuf>,
-    /// What is read also where it is hidden.
+    /// What is read also where it is hidden; no more than in the places that are written, a link gives anything.
     pub(crate) readable: Vec<PathBuf>,
     /// What is not read, unless it is writable or readable.
     pub(crate) hidden: Vec<PathBuf>,

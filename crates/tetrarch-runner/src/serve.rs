@@ -82,7 +82,7 @@ pub(crate) struct RunnerContext {
     pub(crate) prices: Prices,
     /// Whether orphans come to this process, in words.
     pub(crate) subreaper: String,
-    cgroups: Result<Cgroups, String>,
+    cgroups: Result<Arc<Cgroups>, String>,
 }
 
 impl RunnerContext {
@@ -103,7 +103,9 @@ impl RunnerContext {
         adapter::clear_old(&workspace_dir);
         let (dir, max) = (config.worktrees_dir, config.worktrees_max);
         let containment = config.containment.settled();
-        let worktrees = Worktrees::new(dir, max, &config.life, containment.clone());
+        let cgroups = cgroups.map(Arc::new).map_err(|cause| cause.to_string());
+        let groups = cgroups.as_ref().ok().cloned();
+        let worktrees = Worktrees::new(dir, max, &config.life, containment.clone(), groups);
         Self {
             worktrees,
             life: config.life,
@@ -114,7 +116,7 @@ impl RunnerContext {
             containment,
             prices: config.prices,
             subreaper,
-            cgroups: cgroups.map_err(|cause| cause.to_string()),
+            cgroups,
         }
     }
 

@@ -3,8 +3,8 @@
 //! process's name.
 //!
 //! A process belongs to a run when it is in the run's cgroup, carries the run's id in its
-//! environment, is in the program's process group, or descends from one that does; to a host's
-//! life likewise.
+//! environment and is not in another run's cgroup, is in the program's process group, or descends from one that does; to
+//! a host's life likewise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,6 +26,9 @@ use crate::procfs::{self, ProcessInfo};
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// Longest pause between two looks.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// Processes that are named in a line of the log.
+const SHOWN_MAX: usize = 10;
 
 /// By what the processes of a run or of a host's life are known.
 #[derive(Debug, Clone)]
@@ -148,7 +151,9 @@ impl Traces {
         let in_cgroup = self.cgroup.as_ref().map(ControlGroup::members).unwrap_or_default();
         let all = procfs::processes();
         let members = self.members(&all, &in_cgroup, known, |pid, mark| {
-            procfs::has_variable(pid, mark.variable(), |value| mark.fits(value))
+            // A program can give any mark to what it starts, also another run's.
+            let marked = procfs::has_variable(pid, mark.variable(), |value| mark.fits(value));
+            marked && !self.cgroup.as_ref().is_some_and(|own| own.has_beside_it(pid))
         });
         (members, in_cgroup)
     }
@@ -224,7 +229,13 @@ where
             }
             Ok(look) => {
                 if pause == PAUSE_MAX {
-                    tracing::warn!(of, left = ?look.alive, "killed processes are still there");
+                    let left: Vec<i32> = look.alive.keys().take(SHOWN_MAX).copied().collect();
+                    tracing::warn!(
+                        of,
+                        count = look.alive.len(),
+                        ?left,
+                        "killed processes are still there"
+                    );
                 }
                 known.extend(look.alive);
                 killed += look.killed;

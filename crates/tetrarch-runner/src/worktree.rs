@@ -3,6 +3,7 @@
 //! `tetrarch/<run>`. Every step may be cut off and made again; nothing here deletes unapplied work.
 
 mod applying;
+mod bounds;
 mod ending;
 mod git;
 mod inventory;
@@ -16,13 +17,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2, unlinkat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tetrarch_core::destination::Network;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::spawn_blocking;
 
-use crate::containment::{Containment, real};
+use crate::cgroup::Cgroups;
+use crate::containment::Containment;
 use crate::mark::HostLife;
+use bounds::{GitBounds, real_ancestors};
 use git::Git;
 
 pub(crate) use ending::WorktreeFinalizer;
@@ -118,6 +123,8 @@ pub(crate) struct Worktrees {
     life: String,
     /// What programs are kept to.
     containment: Containment,
+    /// Where calls of git have their groups.
+    groups: Option<Arc<Cgroups>>,
     /// One merge of a repository at a time: two into one branch would only get in each other's way.
     merging: std::sync::Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -129,10 +136,11 @@ impl Worktrees {
         max: usize,
         life: &HostLife,
         containment: Containment,
+        groups: Option<Arc<Cgroups>>,
     ) -> Arc<Self> {
-        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        let dir = real_ancestors(std::path::absolute(&dir).unwrap_or(dir));
         let (life, merging) = (life.to_string(), std::sync::Mutex::default());
-        Arc::new(Self { dir, max, life, containment, merging })
+        Arc::new(Self { dir, max, life, containment, groups, merging })
     }
 
     /// Git on a repository, which it writes and nothing else.
@@ -143,7 +151,7 @@ impl Worktrees {
     /// Git within bounds: settings of a repository name commands, as filters and merge drivers, and a program may
     /// have written them.
     fn kept(&self, git: Git, written: &[&Path], read: &[&Path]) -> Git {
-        kept(&self.containment, git, written, read)
+        kept(&self.containment, self.groups.clone(), git, written, read)
     }
 
     /// Waits until nobody else merges in this repository; one whose git hangs delays no other's.
@@ -157,15 +165,22 @@ impl Worktrees {
     }
 }
 
-/// Git that writes, and reads of what is hidden, these places alone.
-fn kept(containment: &Containment, git: Git, written: &[&Path], read: &[&Path]) -> Git {
+/// Git that writes, and reads of what is hidden, these places alone. They are taken by the names that they had without
+/// links: one that has become a link gives nothing.
+fn kept(
+    containment: &Containment,
+    groups: Option<Arc<Cgroups>>,
+    git: Git,
+    written: &[&Path],
+    read: &[&Path],
+) -> Git {
     let owned = |places: &[&Path]| places.iter().map(|it| it.to_path_buf()).collect::<Vec<_>>();
     let (dir, temporary) = (git.dir().to_owned(), std::env::temp_dir());
-    let mut bounds = containment.sandbox(Network::Off, &dir, temporary, Vec::new());
-    bounds.writable.retain(|place| *place != dir);
-    bounds.writable.extend(written.iter().map(|place| real(place)));
-    bounds.readable = owned(read);
-    git.kept_to(bounds)
+    let mut policy = containment.sandbox(Network::Off, &dir, temporary, Vec::new());
+    policy.writable.retain(|place| *place != dir);
+    policy.writable.extend(owned(written));
+    policy.readable = owned(read);
+    git.kept_to(GitBounds { policy, containment: containment.clone(), groups })
 }
 
 /// Does what may take long on the disk beside the runtime's threads.
@@ -189,10 +204,17 @@ fn text(path: &Path) -> Result<&str, GitError> {
     path.to_str().ok_or_else(|| GitError::NotText(path.to_owned()))
 }
 
-/// Removes a lock that a call left behind which was ended; nobody else locks these files.
+/// Removes a lock that a call left behind which was ended; nobody else locks these files. No link is followed on the way:
+/// programs write in some of these directories.
 fn unlock(path: &Path) {
-    if let Err(cause) = std::fs::remove_file(path)
-        && cause.kind() != io::ErrorKind::NotFound
+    let remove = || {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat2(CWD, dir, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        unlinkat(dir, name, AtFlags::empty())
+    };
+    if let Err(cause) = remove()
+        && cause != Errno::NOENT
     {
         tracing::warn!(path = %path.display(), %cause, "a lock of git's stays");
     }
@@ -221,7 +243,8 @@ mod tests {
     async fn hanging_merge_delays_no_other_repository() {
         let dir = tempfile::tempdir().unwrap();
         let life = HostLife::new(&HostName::new("h1").unwrap(), "here", Ulid(1));
-        let worktrees = Worktrees::new(dir.path().to_owned(), 1, &life, Containment::default());
+        let worktrees =
+            Worktrees::new(dir.path().to_owned(), 1, &life, Containment::default(), None);
         let hanging = worktrees.alone("/one/.git").await;
         let other = timeout(Duration::from_secs(1), worktrees.alone("/other/.git"));
         drop(other.await.unwrap());

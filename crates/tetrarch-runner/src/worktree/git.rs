@@ -1,25 +1,26 @@
 //! Calls of the `git` program: arguments only, never a shell, with an environment and settings of their
 //! own, so that nobody's hooks, aliases or helpers run (spec 06, Worktrees and the apply gate).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::process::Command;
 
+use super::bounds::GitBounds;
 use crate::children;
-use crate::confined;
-use crate::containment::SandboxPolicy;
 use crate::mark::LIFE_VARIABLE;
 
 /// Far longer than any of these calls takes: a bound for a file system that hangs.
-const CALL_MAX: Duration = Duration::from_secs(600);
+pub(super) const CALL_MAX: Duration = Duration::from_secs(600);
 /// What is repeated of what git said, in characters.
 const SAID_MAX: usize = 600;
 /// Settings that decide over what a repository says: nothing runs besides, nothing is fetched.
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 18] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -27,6 +28,10 @@ const SETTINGS: [&str; 14] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "commit.gpgSign=false",
+    "log.showSignature=false",
+    "gpg.program=/bin/false",
+    "gpg.ssh.program=/bin/false",
+    "gpg.x509.program=/bin/false",
     "protocol.allow=never",
     "submodule.recurse=false",
     "diff.ignoreSubmodules=none",
@@ -81,6 +86,13 @@ pub(super) struct GitOutput {
     pub(super) error: String,
 }
 
+impl GitOutput {
+    pub(super) fn new(status: ExitStatus, out: Vec<u8>, complained: &[u8]) -> Self {
+        let error = String::from_utf8_lossy(complained).trim().chars().take(SAID_MAX).collect();
+        Self { code: status.code().unwrap_or(-1), out, error }
+    }
+}
+
 /// A place in which git is called.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
@@ -88,13 +100,13 @@ pub(super) struct Git {
     life: String,
     variables: Vec<(&'static str, OsString)>,
     /// What the calls are kept to; none where nobody else has written.
-    sandbox: Option<SandboxPolicy>,
+    bounds: Option<GitBounds>,
 }
 
 impl Git {
     /// In a directory; `life` marks the calls, so that the host's next life ends what is left of them.
     pub(super) fn within(dir: &Path, life: &str) -> Self {
-        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new(), sandbox: None }
+        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new(), bounds: None }
     }
 
     /// On a repository, by the directory that its worktrees share.
@@ -109,8 +121,8 @@ impl Git {
     }
 
     /// The same, kept to these bounds with whatever it starts.
-    pub(super) fn kept_to(mut self, sandbox: SandboxPolicy) -> Self {
-        self.sandbox = Some(sandbox);
+    pub(super) fn kept_to(mut self, bounds: GitBounds) -> Self {
+        self.bounds = Some(bounds);
         self
     }
 
@@ -119,15 +131,13 @@ impl Git {
         &self.dir
     }
 
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        for setting in SETTINGS {
-            command.args(["-c", setting]);
-        }
-        command.args(args).current_dir(&self.dir).env_clear();
-        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        command.env(LIFE_VARIABLE, &self.life).env("LC_ALL", "C").env("HOME", "/nonexistent");
-        for (name, value) in [
+    /// Its variables, and no others.
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let path = std::env::var_os("PATH").map(|path| ("PATH", path));
+        let own = [
+            (LIFE_VARIABLE, self.life.as_str()),
+            ("LC_ALL", "C"),
+            ("HOME", "/nonexistent"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
@@ -139,37 +149,38 @@ impl Git {
             ("GIT_AUTHOR_EMAIL", EMAIL),
             ("GIT_COMMITTER_NAME", NAME),
             ("GIT_COMMITTER_EMAIL", EMAIL),
-        ] {
-            command.env(name, value);
-        }
-        for (name, value) in &self.variables {
-            command.env(name, value);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true);
-        command
+        ];
+        let own = own.map(|(name, value)| (name, OsString::from(value)));
+        let all = path.into_iter().chain(own).chain(self.variables.iter().cloned());
+        all.map(|(name, value)| (OsString::from(name), value)).collect()
     }
 
-    async fn finished(&self, mut command: Command, args: &[&str]) -> Result<GitOutput, GitError> {
-        let (child, awaited) = match &self.sandbox {
-            Some(sandbox) => confined::start(&mut command, sandbox)
-                .map(|started| (started.child, started.awaited))
-                .map_err(|cause| GitError::Start(io::Error::other(cause)))?,
-            None => children::start(&mut command)
-                .map(|(child, _, awaited)| (child, awaited))
-                .map_err(GitError::Start)?,
-        };
+    async fn finished(
+        &self,
+        args: &[&str],
+        from: Option<File>,
+        out: Option<File>,
+    ) -> Result<GitOutput, GitError> {
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let whole: Vec<&str> = settings.chain(args.iter().copied()).collect();
+        if let Some(bounds) = &self.bounds {
+            return bounds.call(&self.dir, self.environment(), &whole, from, out).await;
+        }
+        let mut command = Command::new("git");
+        command.args(&whole).current_dir(&self.dir).env_clear().envs(self.environment());
+        command.stdin(from.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::piped());
+        command.stdout(out.map_or_else(Stdio::piped, Stdio::from));
+        command.process_group(0).kill_on_drop(true);
+        let (child, _, awaited) = children::start(&mut command).map_err(GitError::Start)?;
         let output = tokio::time::timeout(CALL_MAX, child.wait_with_output()).await;
         drop(awaited);
-        let what = args.first().copied().unwrap_or_default().to_owned();
-        let output = output.map_err(|_| GitError::TooLong { what })?.map_err(GitError::Start)?;
-        let error = String::from_utf8_lossy(&output.stderr).trim().chars().take(SAID_MAX).collect();
-        Ok(GitOutput { code: output.status.code().unwrap_or(-1), out: output.stdout, error })
+        let output = output.map_err(|_| too_long(args))?.map_err(GitError::Start)?;
+        Ok(GitOutput::new(output.status, output.stdout, &output.stderr))
     }
 
     /// What git says, whatever its exit code.
     pub(super) async fn says(&self, args: &[&str]) -> Result<GitOutput, GitError> {
-        self.finished(self.command(args), args).await
+        self.finished(args, None, None).await
     }
 
     /// What git prints, which has to succeed.
@@ -207,11 +218,9 @@ impl Git {
         to: &Path,
     ) -> Result<(), GitError> {
         let failed = |path: &Path, cause| GitError::File { path: path.to_owned(), cause };
-        let input = std::fs::File::open(from).map_err(|cause| failed(from, cause))?;
-        let output = std::fs::File::create(to).map_err(|cause| failed(to, cause))?;
-        let mut command = self.command(args);
-        command.stdin(Stdio::from(input)).stdout(Stdio::from(output));
-        let said = self.finished(command, args).await?;
+        let input = File::open(from).map_err(|cause| failed(from, cause))?;
+        let output = File::create(to).map_err(|cause| failed(to, cause))?;
+        let said = self.finished(args, Some(input), Some(output)).await?;
         if said.code == 0 { Ok(()) } else { Err(refused(args, &said)) }
     }
 
@@ -228,6 +237,12 @@ impl Git {
     pub(super) async fn is_before(&self, one: &str, other: &str) -> Result<bool, GitError> {
         Ok(self.maybe(&["merge-base", "--is-ancestor", one, other]).await?.is_some())
     }
+}
+
+/// A call that was given up.
+pub(super) fn too_long(args: &[&str]) -> GitError {
+    let what = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('='));
+    GitError::TooLong { what: what.copied().unwrap_or_default().to_owned() }
 }
 
 /// What git said that it would not do.

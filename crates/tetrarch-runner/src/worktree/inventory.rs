@@ -100,7 +100,7 @@ pub async fn remove_worktree(
     }
     let refused = |error: GitError| InventoryError::Refused(error.to_string());
     if place.common().is_dir() {
-        let git = within(containment, Git::of(place.common(), ""), &[place.common()], &[]);
+        let git = within(containment, None, Git::of(place.common(), ""), &[place.common()], &[]);
         discard(&git, &place).await.map_err(refused)?;
     } else {
         let gone = std::fs::remove_dir_all(&place.dir);
@@ -137,13 +137,13 @@ async fn looked_into(
         .with("GIT_DIR", gitdir)
         .with("GIT_WORK_TREE", &tree)
         .with("GIT_OPTIONAL_LOCKS", "0");
-    let there = within(containment, there, &[], &[&tree, place.common()]);
+    let there = within(containment, None, there, &[], &[&tree, place.common()]);
     // What is in a repository within the files is looked at by commands that it names.
     let status = ["status", "--porcelain=v1", "-z", "--ignore-submodules=dirty"];
     let dirty = there.bytes(&status).await.ok()?;
     let uncommitted = dirty.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
     let head = there.commit("HEAD").await.ok()??;
-    let git = within(containment, Git::of(place.common(), ""), &[], &[place.common()]);
+    let git = within(containment, None, Git::of(place.common(), ""), &[], &[place.common()]);
     let merged = git.is_before(&head, &place.about.target).await.ok()?;
     let whole = merged && uncommitted == 0;
     Some((if whole { WorktreeState::Applied } else { WorktreeState::Unapplied }, uncommitted))

@@ -6,10 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use tetrarch_core::brief::Worktree;
 use tetrarch_core::order::Start;
 
-use super::git::{Git, GitError};
+use super::bounds::read_straight;
+use super::git::{Git, GitError, refused};
 use super::{TREE, WorktreeLocation, WorktreeRecord, Worktrees, on_disk, places, removed, text};
 use crate::containment::real;
 use crate::links::straight;
+
+/// Bytes of the file by which a worktree names its repository: a path.
+const LINK_BYTES_MAX: u64 = 8 * 1024;
 
 /// Why a run gets no worktree.
 #[derive(Debug, thiserror::Error)]
@@ -59,13 +63,13 @@ impl Worktrees {
             Some(_) | None => return Ok(None),
         };
         let in_repository = workspace.ancestors().any(|dir| dir.join(".git").exists());
-        if !in_repository {
+        let repository = if in_repository { self.repository(&workspace).await? } else { None };
+        let Some(repository) = repository else {
             return match start.brief.worktree {
                 Worktree::Isolated => Err(NoWorktree::NoRepository(workspace)),
                 Worktree::None | Worktree::Auto => Ok(None),
             };
-        }
-        let repository = self.repository(&workspace).await?;
+        };
         let all = places(&self.dir);
         let agent = start.agent.to_string();
         let common = text(&repository.common)?;
@@ -77,6 +81,7 @@ impl Worktrees {
             let place = if known { place } else { self.make(place).await? };
             if let (false, Some(gitdir)) = (place.own().is_dir(), &place.about.gitdir) {
                 self.furnish(&place, Path::new(gitdir)).await?;
+                self.as_program(&place).line(&["read-tree", "HEAD"]).await?;
             }
             let note = format!("[goes on in the worktree of {}]", place.about.run);
             return Ok(Some((place, note)));
@@ -124,19 +129,44 @@ impl Worktrees {
         }
     }
 
-    async fn repository(&self, workspace: &Path) -> Result<Repository, NoWorktree> {
-        let git = Git::within(workspace, &self.life);
+    /// The repository in which a workspace lies; none where anybody could have put one there: at or above a directory
+    /// in which every program writes.
+    async fn repository(&self, workspace: &Path) -> Result<Option<Repository>, NoWorktree> {
+        let shared = self.shared_directories();
+        let ceilings = std::env::join_paths(&shared).map_err(io::Error::other);
+        let git = Git::within(workspace, &self.life)
+            .with("GIT_CEILING_DIRECTORIES", ceilings.map_err(GitError::Start)?);
         let shown = ["--path-format=absolute", "--show-toplevel", "--git-common-dir"];
-        let said = git.line(&[&["rev-parse"], &shown[..]].concat()).await?;
+        let said = git.says(&[&["rev-parse"], &shown[..]].concat()).await?;
+        let said = match said.code {
+            0 => String::from_utf8_lossy(&said.out).into_owned(),
+            _ if shared.iter().any(|shared| workspace.starts_with(shared)) => return Ok(None),
+            _ => return Err(refused(&["rev-parse"], &said).into()),
+        };
         let mut lines = said.lines();
         let (Some(top), Some(common)) = (lines.next(), lines.next()) else {
             return Err(NoWorktree::NoRepository(workspace.to_owned()));
         };
-        let no_branch = || NoWorktree::NoBranch(PathBuf::from(top));
+        let (top, common) = (PathBuf::from(top), real(Path::new(common)));
+        if shared.iter().any(|shared| shared.starts_with(&top)) {
+            return Ok(None);
+        }
+        // That of a run is nobody else's, but for who works in the same worktree.
+        let own = self.around(workspace).is_some_and(|place| place.own() == common);
+        if !own && common.starts_with(&self.dir) {
+            return Err(NoWorktree::NoRepository(workspace.to_owned()));
+        }
+        let no_branch = || NoWorktree::NoBranch(top.clone());
         let target = git.maybe(&["symbolic-ref", "--quiet", "HEAD"]).await?;
         let target = target.filter(|name| name.starts_with("refs/heads/")).ok_or_else(no_branch)?;
         let base = git.commit("HEAD").await?.ok_or_else(no_branch)?;
-        Ok(Repository { top: PathBuf::from(top), common: PathBuf::from(common), target, base })
+        Ok(Some(Repository { top, common, target, base }))
+    }
+
+    /// Where every program writes.
+    fn shared_directories(&self) -> Vec<PathBuf> {
+        let everybodys = [std::env::temp_dir(), PathBuf::from("/dev/shm")];
+        everybodys.iter().map(|dir| real(dir)).chain(self.containment.writable.clone()).collect()
     }
 
     /// Makes a worktree, from the beginning: what an earlier attempt left, no program has seen.
@@ -157,14 +187,23 @@ impl Worktrees {
         // Locked, so that nobody's `git worktree prune` forgets it; forced, since an attempt that was
         // cut off may be known already.
         git.line(&["update-ref", &place.about.branch(), &from]).await?;
-        let add = ["worktree", "add", "--quiet", "--force", "--force", "--lock"];
+        // Without files: these may be made by programs that the repository's settings name, and what those leave in
+        // the files' place or in the repository is not to be believed.
+        let add = ["worktree", "add", "--quiet", "--no-checkout", "--force", "--force", "--lock"];
         git.line(&[&add[..], &[text(&tree)?, &branch]].concat()).await?;
-        let link = std::fs::read_to_string(tree.join(".git")).map_err(failed)?;
+        let link = on_disk(&tree.join(".git"), |link| read_straight(link, LINK_BYTES_MAX)).await?;
+        let link = String::from_utf8_lossy(&link);
         let gitdir = link.trim_end().strip_prefix("gitdir: ").unwrap_or_default();
         // Relative where the repository says so (worktree.useRelativePaths).
         let gitdir = tree.join(gitdir).canonicalize().map_err(failed)?;
+        if gitdir.parent() != Some(&common.join("worktrees")) {
+            let cause = io::Error::other(format!("git keeps it in {}", gitdir.display()));
+            return Err(failed(cause).into());
+        }
         place.about.gitdir = Some(text(&gitdir)?.to_owned());
         self.furnish(&place, &gitdir).await?;
+        // With the rights of the program that is to work there, so that its filters have no others.
+        self.writing_files(&place).line(&["reset", "--quiet", "--hard"]).await?;
         let work = place.work();
         on_disk(&work, move |work| create_within(&tree, work)).await?;
         place.write()?;

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::destination::Network;
 use tetrarch_core::id::AgentId;
 
+use super::bounds::{GitBounds, read_straight};
 use super::git::{EMAIL, Git, GitError};
 use super::{WorktreeLocation, WorktreeRecord, Worktrees, on_disk, removed, text, unlock};
-use crate::containment::{SandboxPolicy, real};
+use crate::containment::SandboxPolicy;
 
 /// Its directory beside the files.
 const OWN: &str = "git";
-/// What one repository takes over from the other as it is, if it is there.
-const TAKEN_OVER: [&str; 2] = ["index", "info/sparse-checkout"];
+/// Bytes of what one repository takes over from the other as it is.
+const TAKEN_OVER_MAX: u64 = 16 << 20;
 
 impl WorktreeLocation {
     /// Where the program's repository lies.
@@ -37,7 +38,7 @@ impl Worktrees {
     }
 
     /// The worktree in which a directory is, as it is found without links.
-    fn around(&self, dir: &Path) -> Option<WorktreeLocation> {
+    pub(super) fn around(&self, dir: &Path) -> Option<WorktreeLocation> {
         let home = self.dir.canonicalize().unwrap_or_else(|_| self.dir.clone());
         let below = [&self.dir, &home].into_iter().find_map(|home| dir.strip_prefix(home).ok())?;
         let place = WorktreeLocation::read(&home.join(below.components().next()?))?;
@@ -82,16 +83,21 @@ impl Worktrees {
             fs::create_dir_all(own.join("objects/info"))?;
             fs::write(own.join("objects/info/alternates"), format!("{}\n", objects.display()))?;
             fs::create_dir_all(own.join("info"))?;
-            let shared = common.join("shallow");
-            let files = TAKEN_OVER.map(|name| (gitdir.join(name), name));
-            for (from, name) in files.into_iter().chain([(shared, "shallow")]) {
-                if from.exists() {
-                    fs::copy(from, own.join(name))?;
+            let sparse = (gitdir.join("info/sparse-checkout"), "info/sparse-checkout");
+            for (from, name) in [sparse, (common.join("shallow"), "shallow")] {
+                // Programs write in that repository: what is there may be a link to anything.
+                match read_straight(&from, TAKEN_OVER_MAX) {
+                    Ok(bytes) => fs::write(own.join(name), bytes)?,
+                    Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                    Err(cause) => return Err(cause),
                 }
             }
             let config = fs::read_to_string(own.join("config"))? + &settings;
             fs::write(own.join("config"), config)?;
-            fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display()))
+            // Over whatever an earlier session of the program has there, also a link.
+            let link = tree.with_extension("link");
+            fs::write(&link, format!("gitdir: {}\n", own.display()))?;
+            fs::rename(link, tree.join(".git"))
         };
         on_disk(&own, write).await
     }
@@ -143,12 +149,22 @@ impl Worktrees {
     }
 
     /// Git on what the program may have written anything into: settings, too, that name commands.
-    fn as_program(&self, place: &WorktreeLocation) -> Git {
+    pub(super) fn as_program(&self, place: &WorktreeLocation) -> Git {
+        self.with_rights_of(place, Vec::new())
+    }
+
+    /// The same where it makes the program's files.
+    pub(super) fn writing_files(&self, place: &WorktreeLocation) -> Git {
+        self.with_rights_of(place, vec![place.tree()])
+    }
+
+    fn with_rights_of(&self, place: &WorktreeLocation, files: Vec<PathBuf>) -> Git {
         let (own, about) = (place.own(), &place.about);
         let temporary = std::env::temp_dir();
-        let sandbox = self.containment.sandbox(Network::Off, &real(&own), temporary, Vec::new());
-        let sandbox = SandboxPolicy { readable: vec![PathBuf::from(&about.common)], ..sandbox };
-        Git::of(&own, &self.life).kept_to(sandbox)
+        let policy = self.containment.sandbox(Network::Off, &own, temporary, files);
+        let policy = SandboxPolicy { readable: vec![PathBuf::from(&about.common)], ..policy };
+        let (containment, groups) = (self.containment.clone(), self.groups.clone());
+        Git::of(&own, &self.life).kept_to(GitBounds { policy, containment, groups })
     }
 }
 

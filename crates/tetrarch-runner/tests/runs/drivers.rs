@@ -1,9 +1,12 @@
 //! Commands that the settings of a repository name, which the host's git would run.
 
+use tetrarch_core::brief::Worktree;
+use tetrarch_core::id::RunId;
+use tetrarch_core::order::Exit;
 use tetrarch_runner::{Containment, worktrees};
 
 use crate::repository::Repository;
-use crate::stage::Stage;
+use crate::stage::{Stage, fresh, is_alive, soon};
 use crate::worktree::{apply, order, work};
 
 #[tokio::test]
@@ -79,4 +82,91 @@ async fn commands_of_a_nested_repository_are_not_run() {
     assert_eq!(made.action.files, ["head", "moved", "sub"]);
     let nested = repository.git(&["rev-parse", &format!("{}:moved", made.branch)]);
     assert_eq!(nested, repository.git(&["show", &format!("{}:head", made.branch)]));
+}
+
+/// A repository whose filter runs a script when files are checked out into a worktree, and a place that no program is
+/// given.
+fn with_filter(stage: &Stage, script: &str) -> (Repository, tempfile::TempDir) {
+    let victim = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::fs::write(victim.path().join("kept"), "kept").unwrap();
+    let repository = Repository::new(stage);
+    repository.write(".gitattributes", "a filter=evil\n");
+    repository.commit("attributes");
+    let script = script.replace("VICTIM", victim.path().to_str().unwrap());
+    repository.git(&["config", "filter.evil.smudge", &format!("sh -c '{script}; cat'")]);
+    (repository, victim)
+}
+
+#[tokio::test]
+async fn link_that_a_filter_leaves_in_a_worktree_is_not_written_through() {
+    let mut stage = Stage::new();
+    let (repository, victim) = with_filter(&stage, "rm -f .git; ln -s VICTIM/kept .git");
+    let seen = stage.run(repository.apart("echo four >> a")).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
+    assert_eq!(std::fs::read_to_string(victim.path().join("kept")).unwrap(), "kept");
+}
+
+#[tokio::test]
+async fn pipe_that_a_filter_leaves_in_a_worktree_does_not_block() {
+    let mut stage = Stage::new();
+    let (repository, _victim) = with_filter(&stage, "rm -f .git; mkfifo .git");
+    let seen = soon("the run", stage.run(repository.apart("echo four >> a"))).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
+}
+
+#[tokio::test]
+async fn repository_that_a_filter_names_is_not_copied_from() {
+    let mut stage = Stage::new();
+    let own = tempfile::tempdir_in("/var/tmp").unwrap();
+    let script = format!(
+        "d={}; mkdir -p $d/info; ln -sf VICTIM/kept $d/index; ln -sf VICTIM/kept $d/info/sparse-checkout; \
+         rm -f .git; echo gitdir: $d > .git",
+        own.path().display()
+    );
+    let (repository, _victim) = with_filter(&stage, &script);
+    let start = repository.apart("cat ../git/index ../git/info/sparse-checkout; kill -KILL $$");
+    let seen = stage.run(start).await;
+    assert!(!seen.log().contains("kept"), "{}", seen.log());
+    let left =
+        std::fs::read_dir(stage.dir.path().join("worktrees")).unwrap().flatten().next().unwrap();
+    let taken = left.path().join("git/info/sparse-checkout");
+    assert!(!taken.exists(), "{taken:?}");
+}
+
+#[tokio::test]
+async fn process_that_a_filter_leaves_ends_with_the_call_of_git() {
+    let mut stage = Stage::new();
+    let pid = std::env::temp_dir().join(format!("tetrarch-left-{}", fresh()));
+    let script = format!(
+        "env -i setsid sleep 300 > /dev/null 2>&1 & echo $! > {}; sleep 0.1",
+        pid.display()
+    );
+    let (repository, _victim) = with_filter(&stage, &script);
+    let seen = stage.run(repository.apart("true")).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
+    let left = std::fs::read_to_string(&pid).unwrap();
+    std::fs::remove_file(&pid).unwrap();
+    if seen.isolation().starts_with("cgroup") {
+        assert!(!is_alive(left.trim()), "{left} is left");
+    }
+}
+
+#[tokio::test]
+async fn repository_in_a_directory_of_all_programs_is_nobodys() {
+    let shared = tempfile::tempdir_in("/var/tmp").unwrap();
+    let shared = shared.path().canonicalize().unwrap().join("shared");
+    let repository = Repository::at(shared.clone());
+    repository.write("job/Makefile", "the attacker's");
+    repository.commit("job");
+    std::fs::write(shared.join("job/Makefile"), "own").unwrap();
+    let mut stage = Stage::with(|config| config.containment.writable = vec![shared.clone()]);
+    let mut start = repository.apart("cat Makefile; pwd");
+    start.brief.workspace = shared.join("job").display().to_string();
+    start.brief.worktree = Worktree::Auto;
+    let seen = stage.run(start.clone()).await;
+    assert!(seen.made().deliverable.starts_with("own"), "{seen:?}");
+    start.brief.worktree = Worktree::Isolated;
+    start.run = RunId(fresh());
+    let refused = stage.refused(start).await;
+    assert!(refused.contains("is not in one"), "{refused}");
 }
