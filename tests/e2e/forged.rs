@@ -253,7 +253,7 @@ async fn host_impersonating_another_is_not_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn merge_order_of_a_person_is_set_aside() {
+async fn orders_of_a_person_are_set_aside() {
     let fleet = Fleet::up();
     let repository = Repository::new(&fleet);
     work(&fleet, &repository.0, &[("echo four >> a", json!({}))]);
@@ -265,16 +265,22 @@ async fn merge_order_of_a_person_is_set_aside() {
         "message": "Approved-by: human:ada", "atUnixMs": "1", "hostEpoch": "1",
     }});
     put(&person, "ctl.HO@h1.human:bob", order.to_string()).await;
+    // Whoever may write to an agent would answer what was asked of somebody else.
+    let answer = json!({"topic": "answer", "kind": "reply", "body": {"text": "allow"}});
+    put(&person, "mail.PO-demo.human:bob", answer.to_string()).await;
     let control = fleet.control().await;
     let mut retry = Retry::new(Duration::from_millis(5), Duration::from_millis(50), None);
-    let letter = loop {
+    let letters = loop {
         let letters = control.next_by_subject_batch(DEAD, "dead.MAIL", 1, 10).await.unwrap();
-        if let Some(letter) = letters.into_iter().next() {
-            break letter;
+        if letters.len() == 2 {
+            break letters;
         }
         retry.pause().await;
     };
-    assert_eq!(letter.header(REASON), Some("apply is an order of GO alone"));
+    let reasons: BTreeSet<_> =
+        letters.iter().map(|letter| letter.header(REASON).unwrap()).collect();
+    let of_go = ["answer is an order of GO alone", "apply is an order of GO alone"];
+    assert_eq!(reasons, BTreeSet::from(of_go));
     assert_eq!(crate::gate::change(&fleet, "T1.1")["status"], "proposed");
     assert_eq!(repository.read("a"), "one\ntwo\nthree\n");
 }

@@ -39,7 +39,7 @@ pub(super) struct GitBounds {
 }
 
 /// A call that runs.
-struct Call {
+struct GitCall {
     child: Child,
     traces: Traces,
     _awaited: crate::children::WaitedChild,
@@ -79,7 +79,7 @@ impl GitBounds {
         mut environment: BTreeMap<OsString, OsString>,
         args: &[&str],
         out: Option<std::fs::File>,
-    ) -> io::Result<Call> {
+    ) -> io::Result<GitCall> {
         let git =
             which::which("git").map_err(|cause| io::Error::new(io::ErrorKind::NotFound, cause))?;
         environment.insert(CALL_VARIABLE.into(), call.into());
@@ -101,7 +101,7 @@ impl GitBounds {
             tracing::debug!(call, %cause, "git was gone before it began");
         }
         let traces = Traces::of_program(ProcessMark::Call(call.to_owned()), pid, group);
-        Ok(Call { child, traces, _awaited: awaited })
+        Ok(GitCall { child, traces, _awaited: awaited })
     }
 
     /// A group of its own with the limits of a run, with the call in it.
@@ -132,9 +132,9 @@ fn fed(input: Option<ChildStdin>, from: Option<std::fs::File>) -> JoinHandle<()>
     })
 }
 
-type Reading = JoinHandle<io::Result<Vec<u8>>>;
+type OutputReader = JoinHandle<io::Result<Vec<u8>>>;
 
-fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> Reading {
+fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> OutputReader {
     tokio::spawn(async move {
         let mut all = Vec::new();
         if let Some(mut from) = from {
@@ -145,7 +145,7 @@ fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> Reading {
 }
 
 /// What was read when everything that could write is gone.
-async fn last_words(reading: Reading) -> Result<Vec<u8>, GitError> {
+async fn last_words(reading: OutputReader) -> Result<Vec<u8>, GitError> {
     let read = timeout(LAST_WORDS, reading).await.map_err(io::Error::from);
     let read = read.and_then(|read| read.map_err(io::Error::from)).flatten();
     read.map_err(GitError::Start)

@@ -1,5 +1,5 @@
 //! `agent.status`: where an agent stands, for everybody; what it works on and what that came to so far, for
-//! people, those above it and itself (spec 05, Operations).
+//! people, those above it and itself.
 
 use serde_json::json;
 
