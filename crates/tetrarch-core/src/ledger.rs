@@ -203,6 +203,22 @@ pub struct Decision {
     pub at: BusTime,
     /// What the audit is told of it; none when it was no privileged act.
     pub act: Option<Box<Act>>,
+    /// Others of the same commit that are kept in its record: of requests of agents, which are many.
+    pub also: Vec<Decision>,
+}
+
+impl Decision {
+    /// Whether one record may keep it with others: nobody but the owner looks for it.
+    #[must_use]
+    pub fn is_kept_with_others(&self) -> bool {
+        self.sender.agent().is_some() && self.act.is_none() && self.also.is_empty()
+    }
+
+    /// It and those that are kept in its record, each by itself.
+    pub fn each(mut self) -> impl Iterator<Item = Self> {
+        let also = std::mem::take(&mut self.also);
+        std::iter::once(self).chain(also)
+    }
 }
 
 /// What happened, for "why did it do that".

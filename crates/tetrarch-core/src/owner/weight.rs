@@ -9,7 +9,7 @@ use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
 use crate::goal::Goal;
 use crate::id::{EpicId, NodeId};
-use crate::ledger::{Event, Record, RecordKey};
+use crate::ledger::{Decision, Event, Record, RecordKey};
 use crate::limits::FULL_EVENT_NODES_MAX;
 use crate::mail::receipt::About;
 use crate::mail::{Mail, MailBody, SpawnAnswer};
@@ -168,12 +168,16 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
         Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Change(it) => change(it),
-        Record::Decision(decision) => {
-            let act = decision.act.as_ref().map_or(0, |act| ITEM + act.about.len());
-            ITEM + decision.answer.as_deref().map_or(0, mail) + act
-        }
+        Record::Decision(it) => decision(it),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
+}
+
+/// A decision, with those that are kept in its record.
+pub(super) fn decision(it: &Decision) -> usize {
+    let act = it.act.as_ref().map_or(0, |act| ITEM + act.about.len());
+    let also: usize = it.also.iter().map(decision).sum();
+    ITEM + it.answer.as_deref().map_or(0, mail) + act + also
 }
 
 fn handoff(said: &Handoff) -> usize {
