@@ -279,9 +279,12 @@ impl HostedSession {
                     return;
                 }
                 self.phase = SessionPhase::Starting;
-                effects.push(SessionEffect::Journal(JournalEvent::Starting {
-                    host: self.host.clone(),
-                }));
+                let starting = JournalEvent::Starting { host: self.host.clone() };
+                if self.run.brief.runner.kind.has_effects() {
+                    effects.push(SessionEffect::Journal(starting));
+                } else {
+                    self.noted.add(self.now, starting);
+                }
                 self.note_earlier_runs(effects);
                 effects.push(SessionEffect::Order(Box::new(Order::Start(Box::new(self.start())))));
             }

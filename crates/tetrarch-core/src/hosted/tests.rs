@@ -197,6 +197,20 @@ fn start_is_journaled_with_what_follows_or_when_its_time_is_over() {
 }
 
 #[test]
+fn start_of_what_has_no_effects_waits_for_no_journal() {
+    let mut hosted = worker();
+    hosted.run.brief.runner.kind = RunnerKind::Echo;
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&effects), ["start"]);
+    let started = RunnerEvent::Started { pid: None, isolation: String::new() };
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(started))), ["report"]);
+    let result = RunnerEvent::Result { result: success(), files: Vec::new() };
+    hosted.step(NOW, SessionInput::Runner(result));
+    let effects = exited(&mut hosted);
+    assert_eq!(kinds(&effects), ["note", "note", "note", "journal", "report", "end"], "one entry");
+}
+
+#[test]
 fn lost_claim_starts_nothing() {
     let mut hosted = worker();
     let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::DoNotStart));

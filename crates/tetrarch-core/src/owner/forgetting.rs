@@ -134,13 +134,14 @@ pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime>
 /// room that is left.
 fn forget_assignment(draft: &mut Draft<'_>, id: AssignmentId, room: usize) -> usize {
     let records = draft.base();
-    let sent = records.dispatched_for(id).count();
-    for dispatch in records.dispatched_for(id).take(room) {
+    let sent = || records.dispatched_for(id).filter(|sent| !records.is_first_launch(*sent));
+    for dispatch in sent().take(room) {
         draft.forget(RecordKey::Dispatch(dispatch));
         if records.plannings.contains_key(&dispatch) {
             draft.forget(RecordKey::Planning(dispatch));
         }
     }
+    let sent = sent().count();
     if sent <= room {
         draft.forget(RecordKey::Assignment(id));
     }

@@ -7,6 +7,7 @@ use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
+use crate::dispatch::Dispatch;
 use crate::goal::Goal;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Decision, Event, Record, RecordKey};
@@ -153,8 +154,10 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Node(_, it) => node(it),
         Record::NodeState(_, state) => node_state(state),
-        Record::Assignment(assignment) => RECORD + assignment.reason.len(),
-        Record::Dispatch(dispatch) => RECORD + dispatch.text.len() + dispatch.notes.len(),
+        Record::Assignment(assignment) => {
+            RECORD + assignment.reason.len() + assignment.launch.as_deref().map_or(0, dispatch)
+        }
+        Record::Dispatch(it) => dispatch(it),
         Record::Planning(it) => planning(it),
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
@@ -171,6 +174,10 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Decision(it) => decision(it),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
+}
+
+fn dispatch(it: &Dispatch) -> usize {
+    RECORD + it.text.len() + it.notes.len()
 }
 
 /// A decision, with those that are kept in its record.

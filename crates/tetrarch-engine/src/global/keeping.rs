@@ -42,10 +42,10 @@ pub(super) struct OutboxProgress {
 }
 
 impl OutboxProgress {
-    /// Notes entries that are out.
-    pub(super) fn add(&mut self, entries: &[(u64, Arc<Entry>)]) {
-        for (seq, entry) in entries {
-            self.through = self.through.max(*seq);
+    /// Notes how far everything is out, and what was recorded of these entries.
+    pub(super) fn add(&mut self, entries: &[(u64, Arc<Entry>)], through: Option<u64>) {
+        self.through = self.through.max(through.unwrap_or(0));
+        for (_, entry) in entries {
             let taken = entry.records.iter().find_map(|record| {
                 if let Record::Snapshot(snapshot) = record { Some(snapshot) } else { None }
             });

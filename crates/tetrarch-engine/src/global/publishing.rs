@@ -1,15 +1,13 @@
 //! The two halves of the owner's outbox, each a task of its own: what is committed is announced, then
 //! recorded (docs/decisions/0008). Neither decides anything.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tetrarch_bus::outbox::{Announcer, Recorder};
-use tetrarch_core::id::AgentId;
-use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::ledger::Entry;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::TermEnd;
 use super::keeping::OutboxProgress;
@@ -24,13 +22,8 @@ pub(super) const ENTRIES_FOR_OUTBOX: usize = 256;
 /// The least time between two rounds of images: what changes several times in it is one message (spec 02,
 /// Few messages).
 const RECORD_EVERY: Duration = Duration::from_millis(20);
-/// The same for each agent that changed in the last round: the more lives go on at once, the more of each is
-/// one image.
-const RECORD_EVERY_FOR_AGENT: Duration = Duration::from_millis(25);
-/// The most time between two rounds of images: STATE is no older, except where the bus is slow.
-const RECORD_EVERY_MOST: Duration = Duration::from_secs(1);
-/// Entries with which a round begins before its time: as many as leave room for those after them.
-const ENTRIES_FOR_ROUND: usize = ENTRIES_FOR_OUTBOX * 3 / 4;
+/// The same while much goes on.
+const RECORD_EVERY_WHEN_BUSY: Duration = Duration::from_millis(50);
 
 /// A committed entry with its sequence in the ledger.
 pub(super) type Committed = (u64, Arc<Entry>);
@@ -63,8 +56,8 @@ pub(super) fn announce(
     })
 }
 
-/// Records announced entries, in the ledger's order: the first at once, what comes until
-/// [`next_round`] after it together.
+/// Records announced entries, in the ledger's order: the first at once, what comes within
+/// [`RECORD_EVERY`] of it together.
 pub(super) fn record(
     mut recorder: Recorder,
     mut announced: mpsc::Receiver<Committed>,
@@ -73,45 +66,37 @@ pub(super) fn record(
 ) -> Pump {
     Pump::run(async move {
         let mut batch = Vec::new();
-        while !batch.is_empty() || announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
-            let next = Instant::now() + next_round(&batch);
-            if let Err(error) = recorder.record(&batch).await {
-                // The term may have ended for another reason already.
-                let _ended = ending.send(Err(error.into())).await;
-                return;
+        while comes(&mut announced, &mut batch, recorder.next_due()).await {
+            let now = Instant::now();
+            let through = match recorder.record(&batch, now).await {
+                Ok(through) => through,
+                Err(error) => {
+                    // The term may have ended for another reason already.
+                    let _ended = ending.send(Err(error.into())).await;
+                    return;
+                }
+            };
+            recorded.send_modify(|recorded| recorded.add(&batch, through));
+            if let Some(through) = through {
+                memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             }
-            recorded.send_modify(|recorded| recorded.add(&batch));
-            let through = batch.last().map_or(0, |(seq, _)| *seq);
-            memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             batch.clear();
-            gather(&mut announced, &mut batch, next).await;
+            let pause = if recorder.is_busy() { RECORD_EVERY_WHEN_BUSY } else { RECORD_EVERY };
+            sleep_until(now + pause).await;
         }
     })
 }
 
-/// Takes what comes until a moment, or until it is enough for a round.
-async fn gather(
+/// Waits for entries, until a moment if there is one; says whether there is anything to do.
+async fn comes(
     announced: &mut mpsc::Receiver<Committed>,
     batch: &mut Vec<Committed>,
-    until: Instant,
-) {
-    while batch.len() < ENTRIES_FOR_ROUND {
-        let room = ENTRIES_FOR_OUTBOX - batch.len();
-        match timeout_at(until, announced.recv_many(batch, room)).await {
-            Ok(1..) => {}
-            // Nothing more comes; what has is written.
-            Ok(0) | Err(_) => return,
-        }
+    until: Option<Instant>,
+) -> bool {
+    let coming = announced.recv_many(batch, ENTRIES_FOR_OUTBOX);
+    match until {
+        // Nothing came in time: what waits is due.
+        Some(until) => !timeout_at(until, coming).await.is_ok_and(|count| count == 0),
+        None => coming.await > 0,
     }
-}
-
-/// How long after the beginning of a round of images the next one begins, by how many agents this one
-/// tells of: few while little goes on, so that whoever looks sees it soon.
-fn next_round(entries: &[Committed]) -> Duration {
-    let records = entries.iter().flat_map(|(_, entry)| &entry.records);
-    let agents: HashSet<&AgentId> = records
-        .filter_map(|record| if let Record::Agent(agent) = record { Some(&agent.id) } else { None })
-        .collect();
-    let agents = u32::try_from(agents.len()).unwrap_or(u32::MAX);
-    RECORD_EVERY_FOR_AGENT.saturating_mul(agents).clamp(RECORD_EVERY, RECORD_EVERY_MOST)
 }
