@@ -13,6 +13,7 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::plan::schema::{PlanFile, parse};
 use tetrarch_core::request::{Op, Report, RequestBody, SpawnRequest};
 use tetrarch_core::restart::Restart;
+use tetrarch_tests::entry_bytes;
 
 use crate::people::human;
 use crate::size::{Desk, fleet, po};
@@ -71,7 +72,7 @@ impl Cost {
         self.restart.add(self.seq, &read);
         self.restart.complete(&mut read);
         assert_eq!(read, entry, "whoever reads it publishes the same");
-        self.count(bytes.len(), entry);
+        self.count(entry_bytes(&entry), entry);
     }
 
     fn count(&mut self, bytes: usize, entry: Entry) {
@@ -97,7 +98,7 @@ impl Cost {
             seals: Vec::new(),
             ..entry
         };
-        let own = encode_entry(&own).expect("it is an entry").len();
+        let own = entry_bytes(&own);
         self.whole += bytes;
         self.own += own;
         self.most = self.most.max(own / changes);
@@ -137,7 +138,7 @@ fn the_last_of_thousands_of_children_of_an_epic_costs_what_the_100th_does() {
         let entries = life(&mut desk, epic, child % 5 != 0);
         let looked_at = child % 100 == 0 || child % 100 > 90;
         for entry in entries.into_iter().filter(|_| looked_at) {
-            let bytes = encode_entry(&entry).expect("it is an entry").len();
+            let bytes = entry_bytes(&entry);
             most.entry = most.entry.max(bytes);
             for event in &entry.plans {
                 let bytes = encode_plan_event(event).expect("it is an event").len();

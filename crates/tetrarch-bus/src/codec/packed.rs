@@ -14,6 +14,8 @@ use super::error::{CodecError, within};
 
 /// How a zlib stream begins. No message of ours does: as protobuf it were a number in field 15.
 const BEGINS: u8 = 0x78;
+/// How hard it is tried: more takes more time and saves little.
+const LEVEL: u32 = 3;
 /// Bytes from which on an entry is packed.
 const PACKED_FROM: usize = 512;
 
@@ -30,7 +32,8 @@ pub(super) fn pack(plain: Vec<u8>) -> Vec<u8> {
 }
 
 fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = ZlibEncoder::new(Vec::with_capacity(plain.len() / 2), Compression::fast());
+    let mut encoder =
+        ZlibEncoder::new(Vec::with_capacity(plain.len() / 2), Compression::new(LEVEL));
     encoder.write_all(plain)?;
     encoder.finish()
 }

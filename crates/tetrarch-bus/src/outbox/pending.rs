@@ -110,6 +110,95 @@ impl PendingImages {
     pub(super) fn pass(&mut self) -> Option<OutboxEntry> {
         let first = self.keys.values().map(|pending| pending.first).min().unwrap_or(u64::MAX);
         let out = self.entries.partition_point(|entry| entry.seq < first);
-        self.entries.drain(..out).last()
+        self.entries.drain(..out).next_back()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tetrarch_core::id::{AgentId, CommitId, EpicId, Ulid};
+    use tetrarch_core::plan::{Plan, PlanReason, PlanSource};
+    use tetrarch_core::time::BusTime;
+
+    use super::*;
+
+    fn plan(number: u128) -> Record {
+        Record::Plan(Box::new(Plan {
+            id: "plan_01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap(),
+            epic: EpicId(Ulid(number)),
+            project: "demo".parse().unwrap(),
+            version: 1,
+            source: PlanSource::Overseer,
+            reason: PlanReason::Spawn,
+            output: None,
+            folded: Default::default(),
+            trace: None,
+            created: BusTime(1),
+            updated: BusTime(1),
+        }))
+    }
+
+    /// An entry with these plans, that drops these agents.
+    fn entry(seq: u64, plans: &[u128], agents: std::ops::Range<u128>) -> (u64, Arc<Entry>) {
+        let entry = Entry {
+            records: plans.iter().copied().map(plan).collect(),
+            dropped: agents.map(|it| RecordKey::Agent(AgentId::Worker(Ulid(it)))).collect(),
+            ..Entry::empty(CommitId(Ulid(1)), 1, BusTime(seq), seq * 10)
+        };
+        (seq, Arc::new(entry))
+    }
+
+    fn taken(pending: &mut PendingImages, now: Instant) -> Vec<u64> {
+        pending.take_due(now).into_values().map(|image| image.ledger).collect()
+    }
+
+    fn passed(pending: &mut PendingImages) -> Option<(u64, u64)> {
+        pending.pass().map(|entry| (entry.seq, entry.intake_seq))
+    }
+
+    #[test]
+    fn images_are_written_at_once_while_little_goes_on() {
+        let (mut pending, now) = (PendingImages::default(), Instant::now());
+        let few = entry(1, &[1], 0..MANY_AGENTS as u128 - 1);
+        pending.add(&[few], now);
+        assert!(!pending.is_busy());
+        assert_eq!(taken(&mut pending, now).len(), MANY_AGENTS);
+        assert_eq!(passed(&mut pending), Some((1, 10)));
+        assert_eq!((passed(&mut pending), pending.next_due()), (None, None));
+    }
+
+    #[test]
+    fn images_of_what_goes_on_wait_while_much_does_and_are_one() {
+        let (mut pending, began) = (PendingImages::default(), Instant::now());
+        let many = MANY_AGENTS as u128;
+        pending.add(&[entry(1, &[], 0..1), entry(2, &[1], 1..many)], began);
+        assert!(pending.is_busy());
+        assert_eq!(taken(&mut pending, began).len(), MANY_AGENTS, "the plan waits");
+        assert_eq!(passed(&mut pending), Some((1, 10)), "what it waits with is not out");
+        assert_eq!(pending.next_due(), Some(began + WAIT_MOST));
+
+        let later = began + WAIT_MOST - Duration::from_millis(1);
+        pending.add(&[entry(3, &[1], 0..many)], later);
+        assert_eq!(taken(&mut pending, later).len(), MANY_AGENTS);
+        assert_eq!(passed(&mut pending), None);
+        pending.add(&[entry(4, &[], 0..many)], began + WAIT_MOST);
+        let written = taken(&mut pending, began + WAIT_MOST);
+        assert_eq!((written.len(), written.contains(&3)), (MANY_AGENTS + 1, true), "the last one");
+        assert_eq!(passed(&mut pending), Some((4, 40)));
+    }
+
+    #[test]
+    fn everything_is_written_when_too_many_entries_wait() {
+        let (mut pending, now) = (PendingImages::default(), Instant::now());
+        let many = MANY_AGENTS as u128;
+        for seq in 1..ENTRIES_MAX as u64 {
+            pending.add(&[entry(seq, &[1], 0..many)], now);
+            assert_eq!(taken(&mut pending, now).len(), MANY_AGENTS, "the plan waits");
+            assert_eq!(passed(&mut pending), None);
+        }
+        let last = ENTRIES_MAX as u64;
+        pending.add(&[entry(last, &[1], 0..many)], now);
+        assert_eq!(taken(&mut pending, now).len(), MANY_AGENTS + 1);
+        assert_eq!(passed(&mut pending), Some((last, last * 10)));
     }
 }

@@ -67,9 +67,9 @@ pub(super) fn launched(draft: &mut Draft<'_>, agent: &Agent) {
 fn note(draft: &mut Draft<'_>, dispatch: Dispatch) {
     let of = dispatch.assignment;
     let base = draft.base();
-    let sent = || base.dispatched_for(of).filter(|sent| !base.is_first_launch(*sent));
-    let over = (sent().count() + 1).saturating_sub(LIST_MAX);
-    for earliest in sent().take(over) {
+    let over = (base.dispatched_for(of).count() + 1).saturating_sub(LIST_MAX);
+    let sent = base.dispatched_for(of).filter(|sent| !base.is_first_launch(*sent));
+    for earliest in sent.take(over) {
         draft.forget(RecordKey::Dispatch(earliest));
     }
     draft.put(Record::Dispatch(Box::new(dispatch)));
