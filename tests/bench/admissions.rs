@@ -2,6 +2,7 @@
 //! that end at once. A closed loop, since what is sought is the highest rate. Its floor is the
 //! raw bus doing the writes of a whole such round.
 
+use std::fmt;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -16,6 +17,11 @@ use crate::fleet::{Fleet, soon};
 use crate::requester::Requester;
 use crate::table::{Aim, Line, Unit};
 
+/// Messages that a life may store at most, of which plan events are not counted (spec 10).
+pub(crate) const LIFE_MESSAGES: f64 = 16.0;
+/// The same in bytes, with subjects and headers.
+pub(crate) const LIFE_BYTES: f64 = 12.0 * 1024.0;
+
 /// Measures the rate; `requesters` ask side by side.
 pub(crate) async fn measure(
     fleet: &Fleet,
@@ -26,20 +32,14 @@ pub(crate) async fn measure(
     let what = format!("admissions, {} requesters, agents that end at once", requesters.len());
     let mut line = Line::new(&what, Unit::PerSecond, Aim::AtLeast(0.6));
     let admissions = requesters.len() * effort.admissions;
-    let epics = goals(fleet, requesters).await;
-    let work = round(requesters, &epics, effort.admissions);
-    let (capture, _) = Capture::of(fleet, work).await;
+    let (capture, cost) = captured(fleet, requesters, effort.admissions).await;
+    tell(&cost);
     let mut stored = [
-        Line::new("messages stored for a life", Unit::Messages, Aim::Within(16.0)),
-        Line::new("bytes stored for a life", Unit::Bytes, Aim::Within(12.0 * 1024.0)),
+        Line::new("messages stored for a life", Unit::Messages, Aim::Within(LIFE_MESSAGES)),
+        Line::new("bytes stored for a life", Unit::Bytes, Aim::Within(LIFE_BYTES)),
     ];
-    let (mut messages, mut bytes) = (0, 0);
-    for (kind, (count, size)) in capture.kinds() {
-        tell(&kind, a_life(count, admissions), a_life(size, admissions));
-        (messages, bytes) = (messages + count, bytes + size);
-    }
-    for (line, of) in stored.iter_mut().zip([messages, bytes]) {
-        line.push_alone(a_life(of, admissions));
+    for (line, of) in stored.iter_mut().zip([cost.messages(), cost.bytes()]) {
+        line.push_alone(of);
     }
     for _ in 0..effort.rounds {
         let epics = goals(fleet, requesters).await;
@@ -52,14 +52,55 @@ pub(crate) async fn measure(
     std::iter::once(line).chain(stored).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
-fn a_life(of: usize, lives: usize) -> f64 {
-    of as f64 / lives as f64
+/// What is stored for a life: of each kind its messages and bytes.
+#[derive(Debug)]
+pub(crate) struct LifeCost(Vec<(String, f64, f64)>);
+
+impl LifeCost {
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    fn of(capture: &Capture, lives: usize) -> Self {
+        let a_life = |of: usize| of as f64 / lives as f64;
+        let kinds = capture.kinds().into_iter();
+        Self(kinds.map(|(kind, (count, size))| (kind, a_life(count), a_life(size))).collect())
+    }
+
+    /// Messages of all kinds.
+    pub(crate) fn messages(&self) -> f64 {
+        self.0.iter().map(|(_, messages, _)| messages).sum()
+    }
+
+    /// Bytes of all kinds.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.0.iter().map(|(_, _, bytes)| bytes).sum()
+    }
+}
+
+impl fmt::Display for LifeCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| kind | messages | bytes |\n|---|---|---|")?;
+        for (kind, messages, bytes) in &self.0 {
+            writeln!(f, "| {kind} | {messages:.2} | {bytes:.0} |")?;
+        }
+        writeln!(f, "| all | {:.2} | {:.0} |", self.messages(), self.bytes())
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "what a life costs where is what is asked for")]
-fn tell(kind: &str, messages: f64, bytes: f64) {
-    println!("{kind}: {messages:.2} messages, {bytes:.0} bytes a life");
+pub(crate) fn tell(cost: &LifeCost) {
+    println!("{cost}");
+}
+
+/// Has every requester ask so many times; gives what that writes, and what it is of a life.
+pub(crate) async fn captured(
+    fleet: &Fleet,
+    requesters: &mut [Requester],
+    each: usize,
+) -> (Capture, LifeCost) {
+    let lives = requesters.len() * each;
+    let epics = goals(fleet, requesters).await;
+    let (capture, _) = Capture::of(fleet, round(requesters, &epics, each)).await;
+    let cost = LifeCost::of(&capture, lives);
+    (capture, cost)
 }
 
 /// How many of something there were in a second.

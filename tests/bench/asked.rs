@@ -11,7 +11,7 @@ use crate::tree::Agents;
 use crate::{admissions, growth, insights, letters, recovery, spawning, sweeping, tree};
 
 /// Requesters that ask side by side (spec 10).
-const REQUESTERS: usize = 64;
+pub(crate) const REQUESTERS: usize = 64;
 /// Requesters that take turns on an idle fleet.
 const TAKING_TURNS: usize = 8;
 

@@ -102,19 +102,20 @@ impl Capture {
     }
 
     /// Messages and bytes of each kind, with their headers and subjects; plan events are those of an epic and
-    /// not of a life.
+    /// not of a life, and where a journal is archived is said some seconds after a life.
     pub(crate) fn kinds(&self) -> BTreeMap<String, (usize, usize)> {
         let mut kinds: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for message in &self.messages {
             let tokens: Vec<&str> = message.subject.split('.').collect();
             let kind = match tokens.as_slice() {
                 ["plan", ..] => continue,
+                ["$KV", "STATE", "run_state", ..] if is_archived(message) => continue,
                 ["$KV", "STATE", kind, ..] => format!("STATE {kind}"),
                 [head, ..] => (*head).to_owned(),
                 [] => String::new(),
             };
             let of = kinds.entry(kind).or_default();
-            *of = (of.0 + 1, of.1 + message.length);
+            *of = (of.0 + 1, of.1 + stored(message));
         }
         kinds
     }
@@ -138,6 +139,22 @@ impl Capture {
             plan: mean(heads(&["plan"])),
         }
     }
+}
+
+/// What is stored of a message: where its sender is answered is not.
+fn stored(message: &Message) -> usize {
+    let lines = message.headers.iter().flat_map(HeaderMap::iter).flat_map(|(name, values)| {
+        let name: &str = name.as_ref();
+        values.iter().map(move |value| name.len() + ": \r\n".len() + value.as_str().len())
+    });
+    let lines: usize = lines.sum();
+    let headers = if lines == 0 { 0 } else { "NATS/1.0\r\n\r\n".len() + lines };
+    message.subject.len() + headers + message.payload.len()
+}
+
+fn is_archived(message: &Message) -> bool {
+    let value: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
+    value.get("archive").is_some()
 }
 
 fn is_product(stream: &str) -> bool {

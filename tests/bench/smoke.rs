@@ -19,7 +19,11 @@ mod sweeping;
 mod table;
 mod tree;
 
+use std::time::Duration;
+
 use asked::{Args, Effort};
+use fleet::Fleet;
+use requester::Requester;
 
 /// Measures what these words name, in the short form: as many lines as there have to be.
 async fn measures(words: &[&str], lines: usize) {
@@ -35,6 +39,23 @@ async fn measures(words: &[&str], lines: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn spawns_and_admissions_are_measured() {
     measures(&["spawn", "admissions"], 5).await;
+}
+
+/// Lives of each requester, one after the other.
+const LIVES: usize = 8;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn life_among_64_requesters_stores_no_more_than_it_may() {
+    let fleet = Fleet::start(Duration::from_secs(5)).await;
+    let mut requesters = Vec::new();
+    for number in 0..asked::REQUESTERS {
+        requesters.push(Requester::join(&fleet, &number.to_string()).await);
+    }
+    let (_, cost) = admissions::captured(&fleet, &mut requesters, LIVES).await;
+    admissions::tell(&cost);
+    fleet.stop().await;
+    assert!(cost.messages() <= admissions::LIFE_MESSAGES, "{cost}");
+    assert!(cost.bytes() <= admissions::LIFE_BYTES, "{cost}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -119,7 +119,7 @@ struct Outbox(Announcer, Recorder);
 impl Outbox {
     async fn publish(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         self.0.announce(entries).await?;
-        self.1.record(entries).await
+        self.1.record(entries, tokio::time::Instant::now()).await.map(drop)
     }
 }
 

@@ -296,7 +296,7 @@ impl Bus {
     pub(crate) fn append(
         &mut self,
         (run, epoch): (RunId, u64),
-        event: JournalEvent,
+        events: Vec<JournalEvent>,
         expect: Option<u64>,
         through: u64,
     ) -> Option<u64> {
@@ -304,11 +304,11 @@ impl Bus {
             Some(expect) => expect,
             None => self.journals.open(run, epoch, through).ok()?,
         };
-        let starts = matches!(event, JournalEvent::Starting { .. });
+        let starts = events.iter().any(|it| matches!(it, JournalEvent::Starting { .. }));
         if starts && self.bug == Some(Bug::JournalSkipped) {
             return Some(expect);
         }
-        self.journals.append(run, epoch, event, expect).ok()
+        self.journals.append(run, epoch, events, expect).ok()
     }
 
     /// What a run's journal says was used, and whether it has ended.

@@ -13,6 +13,7 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::plan::schema::{PlanFile, parse};
 use tetrarch_core::request::{Op, Report, RequestBody, SpawnRequest};
 use tetrarch_core::restart::Restart;
+use tetrarch_tests::entry_bytes;
 
 use crate::people::human;
 use crate::size::{Desk, fleet, po};
@@ -20,8 +21,8 @@ use crate::work;
 
 /// Bytes of ledger that a change of a node may take (spec 02, Bounds).
 const CHANGE_BYTES_MAX: usize = 2 * 1024;
-/// The same with everything that is committed on the way, on average: agents, runs, mail.
-const ALL_BYTES: usize = 4 * 1024;
+/// The same with everything that is committed on the way, on average and as it is stored: agents, runs, mail.
+const ALL_BYTES: usize = 2 * 1024;
 
 /// Every phase, task and subtask that a plan may have; each task waits for the one before it.
 fn largest() -> PlanFile {
@@ -97,7 +98,7 @@ impl Cost {
             seals: Vec::new(),
             ..entry
         };
-        let own = encode_entry(&own).expect("it is an entry").len();
+        let own = entry_bytes(&own);
         self.whole += bytes;
         self.own += own;
         self.most = self.most.max(own / changes);
@@ -137,7 +138,7 @@ fn the_last_of_thousands_of_children_of_an_epic_costs_what_the_100th_does() {
         let entries = life(&mut desk, epic, child % 5 != 0);
         let looked_at = child % 100 == 0 || child % 100 > 90;
         for entry in entries.into_iter().filter(|_| looked_at) {
-            let bytes = encode_entry(&entry).expect("it is an entry").len();
+            let bytes = entry_bytes(&entry);
             most.entry = most.entry.max(bytes);
             for event in &entry.plans {
                 let bytes = encode_plan_event(event).expect("it is an event").len();
@@ -215,8 +216,8 @@ fn largest_plan_completes_with_little_ledger_per_change() {
     assert_eq!((leaves, done), (PHASES_MAX * TASKS_MAX * SUBTASKS_MAX, GoalStatus::Completed));
     let Cost { whole, own, most, changes, .. } = cost;
     println!(
-        "{leaves} leaves, {changes} changes of nodes: {} bytes of ledger each, {most} at most; \
-         with agents, runs and mail {}",
+        "{leaves} leaves, {changes} changes of nodes: {} bytes of an entry each, {most} at most; \
+         with agents, runs and mail {} of the ledger",
         own / changes,
         whole / changes
     );

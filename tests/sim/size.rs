@@ -15,6 +15,7 @@ use tetrarch_core::records::Records;
 use tetrarch_core::request::{HostJoin, Op, Report, Request, RequestBody, Sender, TaskWish};
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::BusTime;
+use tetrarch_tests::entry_bytes;
 
 use crate::bug::Bug;
 use crate::dice::Dice;
@@ -77,7 +78,7 @@ impl Desk {
         let mut largest = 0;
         while !inputs.is_empty() {
             let (entry, taken) = self.commit(&inputs);
-            let size = encode_entry(&entry).expect("it is an entry").len();
+            let size = entry_bytes(&entry);
             assert!(size <= COMMIT_BYTES_MAX, "{size} bytes in an entry of {taken} inputs");
             largest = largest.max(size);
             inputs.drain(..taken);
@@ -183,7 +184,7 @@ pub(crate) fn tick(bug: Option<Bug>) -> Result<usize, String> {
         }
         let entry = group.finish(&mut desk.records, CommitId(Ulid(9)), 1, now);
         let all = entry.records.iter().filter(|one| matches!(one, Record::Assignment(_))).count();
-        let size = encode_entry(&entry).map_or(usize::MAX, |bytes| bytes.len());
+        let size = encode_entry(&entry).map_or(usize::MAX, |_| entry_bytes(&entry));
         if size > COMMIT_BYTES_MAX || all > ASSIGNMENTS_PER_TICK {
             return Err(format!("invariant 21: a tick of {all} assignments in {size} bytes"));
         }

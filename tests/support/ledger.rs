@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use flate2::read::ZlibDecoder;
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
+use tetrarch_bus::codec::encode_entry;
 use tetrarch_bus::snapshot;
 use tetrarch_bus::state::{load, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
@@ -24,6 +27,21 @@ use crate::wait::{self, SOON, soon};
 #[must_use]
 pub fn empty_entry(commit: u128, epoch: u64) -> Entry {
     Entry::empty(CommitId(Ulid(commit)), epoch, BusTime(1_000), 0)
+}
+
+/// How large an entry is before it is packed: its bounds are meant so.
+///
+/// # Panics
+/// It breaks a bound.
+#[must_use]
+pub fn entry_bytes(entry: &Entry) -> usize {
+    let stored = encode_entry(entry).unwrap();
+    let mut plain = Vec::new();
+    match ZlibDecoder::new(&*stored).read_to_end(&mut plain) {
+        Ok(bytes) => bytes,
+        // A small one is stored as it is.
+        Err(_) => stored.len(),
+    }
 }
 
 /// The ledger from its beginning to where a test has read it.

@@ -22,6 +22,7 @@ mod ledger;
 mod mail;
 mod mail_body;
 mod op;
+mod packed;
 mod plan;
 mod plan_event;
 mod planner;

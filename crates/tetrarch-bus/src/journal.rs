@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{iter, try_unfold, unfold};
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
@@ -146,14 +146,41 @@ impl JournalWriter {
         positions: Positions,
         event: JournalEvent,
     ) -> Result<u64, JournalError> {
+        self.append_all(positions, event, Vec::new()).await
+    }
+
+    /// The same of several things that happened one after the other, as one entry.
+    ///
+    /// # Errors
+    /// See [`JournalWriter::append`].
+    pub async fn append_all(
+        &mut self,
+        positions: Positions,
+        event: JournalEvent,
+        then: Vec<JournalEvent>,
+    ) -> Result<u64, JournalError> {
         if self.pending.is_some() {
             self.settle().await?;
         }
         let Writer { run, agent, session, epoch } = self.writer.clone();
         let index = self.index.saturating_add(1);
-        let entry = JournalEntry { run, agent, session, epoch, index, positions, event };
-        self.pending = Some(codec::encode_journal(&entry)?.into());
-        self.settle().await
+        let entry = JournalEntry { run, agent, session, epoch, index, positions, event, then };
+        match codec::encode_journal(&entry) {
+            Ok(bytes) => {
+                self.pending = Some(bytes.into());
+                self.settle().await
+            }
+            Err(CodecError::TooLarge { .. }) if !entry.then.is_empty() => {
+                for single in entry.each() {
+                    let next = self.index.saturating_add(1);
+                    let single = JournalEntry { index: next, ..single };
+                    self.pending = Some(codec::encode_journal(&single)?.into());
+                    self.settle().await?;
+                }
+                Ok(self.last_seq)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn settle(&mut self) -> Result<u64, JournalError> {
@@ -182,7 +209,7 @@ impl JournalWriter {
     }
 }
 
-/// An entry of a journal where it was stored.
+/// A thing that happened, as an entry of a journal where it was stored.
 #[derive(Debug)]
 pub struct Journaled {
     /// Its sequence in `RUNS`.
@@ -194,12 +221,16 @@ pub struct Journaled {
 }
 
 impl Journaled {
-    /// What was stored there then.
-    pub(crate) fn read(seq: u64, stored_unix_ms: u64, payload: &[u8]) -> Self {
-        Self { seq, at: BusTime(stored_unix_ms), entry: codec::decode_journal(payload) }
+    /// What was stored there then: each thing that happened by itself.
+    pub(crate) fn read(seq: u64, stored_unix_ms: u64, payload: &[u8]) -> Vec<Self> {
+        let at = BusTime(stored_unix_ms);
+        match codec::decode_journal(payload) {
+            Ok(entry) => entry.each().map(|entry| Self { seq, at, entry: Ok(entry) }).collect(),
+            Err(error) => vec![Self { seq, at, entry: Err(error) }],
+        }
     }
 
-    fn of(message: &RawMessage) -> Self {
+    fn of(message: &RawMessage) -> Vec<Self> {
         Self::read(message.seq, message.time_unix_ms, &message.payload)
     }
 }
@@ -228,7 +259,7 @@ pub fn stream_journal(
         async move {
             let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
             let Some(last) = batch.last().map(|last| last.seq) else { return Ok(None) };
-            let entries = batch.iter().map(|it| Ok(Journaled::of(it)));
+            let entries = batch.iter().flat_map(Journaled::of).map(Ok);
             Ok(Some((iter(entries.collect::<Vec<_>>()), last + 1)))
         }
     });
@@ -255,10 +286,11 @@ pub fn follow_journal(
 ) -> impl Stream<Item = Journaled> + Send + use<> {
     let subject = journal.subject().to_string();
     let follower = StreamFollower::new(bus.clone(), RUNS, vec![subject], from);
-    unfold(follower, |mut follower| async move {
+    let messages = unfold(follower, |mut follower| async move {
         let message = follower.next().await;
-        Some((Journaled::of(&message), follower))
-    })
+        Some((iter(Journaled::of(&message)), follower))
+    });
+    messages.flatten()
 }
 
 /// The last entries of a run's journal, oldest first, at most `count` and [`BATCH`] of them; those that
@@ -277,7 +309,8 @@ pub async fn journal_end(
     let Some((from, last)) = end_begins(bus, journal, count).await? else { return Ok(Vec::new()) };
     let end = bus.next_by_subject_batch(RUNS, &subject, from, count).await?;
     let end = if end.iter().any(|it| it.seq == last.seq) { end } else { vec![last] };
-    Ok(end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok()).collect())
+    let entries = end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok());
+    Ok(entries.flat_map(JournalEntry::each).collect())
 }
 
 /// Where the last entries of a run's journal begin by their places in it, as a sequence in `RUNS`, with
@@ -354,7 +387,7 @@ pub async fn left(bus: &Bus, journal: &JournalName) -> Result<JournalState, Read
         };
         next = last.seq + 1;
         let entries = batch.iter().filter_map(|it| codec::decode_journal(&it.payload).ok());
-        entries.for_each(|entry| left.take(entry.event));
+        entries.flat_map(JournalEntry::each).for_each(|entry| left.take(entry.event));
     }
 }
 

@@ -6,6 +6,7 @@
 //! entries only.
 
 mod image;
+mod pending;
 mod plan;
 mod post;
 mod seal;
@@ -14,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::time::Instant;
 
 use crate::client::Bus;
 use crate::codec::CodecError;
@@ -22,6 +24,7 @@ use crate::state::{OwnerMeta, Revisions};
 use crate::subject::Subject;
 use crate::subject::pattern::CURSORS;
 use crate::surely;
+use pending::PendingImages;
 pub use plan::PlanTips;
 use plan::Tip;
 pub use seal::{JournalEnd, end_journal};
@@ -65,6 +68,7 @@ pub struct Recorder {
     created: String,
     server: String,
     revisions: Revisions,
+    pending: PendingImages,
 }
 
 impl Announcer {
@@ -242,32 +246,53 @@ impl Recorder {
     /// was made, for the amnesia guard; `server` the start of the server that STATE was loaded from.
     #[must_use]
     pub fn new(bus: Bus, revisions: Revisions, ledger_created: String, server: String) -> Self {
-        Self { bus, created: ledger_created, server, revisions }
+        let pending = PendingImages::default();
+        Self { bus, created: ledger_created, server, revisions, pending }
     }
 
-    /// Writes the images of these announced entries, of each record the last one, and that
-    /// everything up to the last entry is out. Waits while the bus is away.
+    /// Whether much goes on: images wait for the next ones of their records.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.pending.is_busy()
+    }
+
+    /// When an image that waits is to be written, whatever comes; none when none waits.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.pending.next_due()
+    }
+
+    /// Writes the images of these announced entries, of each record the last one, with those that waited
+    /// and are due, and how far everything is out; gives that sequence when it moved. Waits while the bus is
+    /// away.
     ///
     /// # Errors
     /// See [`OutboxError`]; the caller sends the whole batch again, from its announcement on.
-    pub async fn record(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
-        let Some((through, newest)) = entries.last() else {
-            return Ok(());
-        };
-        self.state(image::latest(entries)?).await?;
+    pub async fn record(
+        &mut self,
+        entries: &[(u64, Arc<Entry>)],
+        now: Instant,
+    ) -> Result<Option<u64>, OutboxError> {
+        self.pending.add(entries, now);
+        let mut images = image::markers(entries)?;
+        for (key, pending) in self.pending.take_due(now) {
+            images.push(image::of(key, pending.ledger, pending.record())?);
+        }
+        self.state(images).await?;
         self.forget(entries).await?;
         reach_if(Failpoint::StateRecorded, || launch_runs(entries));
+        let Some(newest) = self.pending.pass() else { return Ok(None) };
         let meta = OwnerMeta {
-            outbox_through: *through,
+            outbox_through: newest.seq,
             intake_seq: newest.intake_seq,
             owner_epoch: newest.epoch,
             ledger_created: self.created.clone(),
-            ledger_high: *through,
+            ledger_high: newest.seq,
             server: self.server.clone(),
         };
         self.state(vec![image::meta(&meta)]).await?;
         reach_if(Failpoint::ThroughRecorded, || launch_runs(entries));
-        Ok(())
+        Ok(Some(newest.seq))
     }
 
     /// Nobody fences for an agent that is not known any more, so its cursor goes too. The revisions

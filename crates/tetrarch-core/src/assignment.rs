@@ -1,5 +1,6 @@
 //! Assignments: the binding of a work node to an agent, and its status machine (spec 05).
 
+use crate::dispatch::Dispatch;
 use crate::id::{AgentId, AssignmentId, DispatchId, EpicId, NodeId, RunId};
 use crate::overseer::policy::RecoveryPolicy;
 use crate::time::BusTime;
@@ -136,6 +137,8 @@ pub struct Assignment {
     pub policy: RecoveryPolicy,
     /// When the guard refused what was made for it, lately.
     pub refused: Vec<BusTime>,
+    /// Its first launch, whose dispatch has no record of its own (spec 02, Few messages).
+    pub launch: Option<Box<Dispatch>>,
 }
 
 /// Liveness and recovery of an assignment (spec 05, The tick).

@@ -133,6 +133,15 @@ parsed_words! {
 }
 
 impl RunnerKind {
+    /// Whether it does anything outside its host's process, so that its start is journaled before.
+    #[must_use]
+    pub fn has_effects(self) -> bool {
+        match self {
+            Self::Process | Self::External | Self::Llm | Self::Claude => true,
+            Self::Echo => false,
+        }
+    }
+
     /// The program that it starts where a profile names none; empty for runners that start none, or whichever
     /// they are told.
     #[must_use]

@@ -8,6 +8,7 @@ mod correspondence;
 mod effect;
 mod ending;
 mod log;
+mod noting;
 mod operating;
 mod redacting;
 mod spending;
@@ -34,6 +35,7 @@ use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
 use log::{RunLog, beginning};
+use noting::Noted;
 use operating::RecentMail;
 use spending::Spending;
 use updating::Updates;
@@ -124,6 +126,8 @@ pub struct HostedSession {
     ordered: Option<String>,
     stopped: Option<String>,
     log: RunLog,
+    /// What is journaled with what is journaled next.
+    noted: Noted,
     spending: Spending,
     result: Option<RunResult>,
     exit: Option<Exit>,
@@ -181,6 +185,7 @@ impl HostedSession {
             ordered: None,
             stopped: None,
             log: RunLog::default(),
+            noted: Noted::default(),
             spending: Spending::default(),
             result: None,
             exit: None,
@@ -230,7 +235,8 @@ impl HostedSession {
     /// When something is due without any input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<BusTime> {
-        let others = self.updates.next_deadline().into_iter().chain(self.log.due());
+        let journaled = self.log.due().into_iter().chain(self.noted.due());
+        let others = self.updates.next_deadline().into_iter().chain(journaled);
         self.sponsors.values().copied().chain(others).min()
     }
 
@@ -262,7 +268,7 @@ impl HostedSession {
             }
             SessionInput::Tick => self.tick(now, &mut effects),
         }
-        effects
+        self.noted.join(effects)
     }
 
     fn claimed(&mut self, outcome: &ClaimOutcome, effects: &mut Vec<SessionEffect>) {
@@ -273,9 +279,12 @@ impl HostedSession {
                     return;
                 }
                 self.phase = SessionPhase::Starting;
-                effects.push(SessionEffect::Journal(JournalEvent::Starting {
-                    host: self.host.clone(),
-                }));
+                let starting = JournalEvent::Starting { host: self.host.clone() };
+                if self.run.brief.runner.kind.has_effects() {
+                    effects.push(SessionEffect::Journal(starting));
+                } else {
+                    self.noted.add(self.now, starting);
+                }
                 self.note_earlier_runs(effects);
                 effects.push(SessionEffect::Order(Box::new(Order::Start(Box::new(self.start())))));
             }
@@ -328,7 +337,8 @@ impl HostedSession {
                 if self.phase == SessionPhase::Starting {
                     self.phase = SessionPhase::Running;
                 }
-                effects.push(SessionEffect::Journal(JournalEvent::Started { pid, isolation }));
+                // Nobody waits for it.
+                self.noted.add(self.now, JournalEvent::Started { pid, isolation });
                 effects.push(SessionEffect::Report(Box::new(Report::Ready)));
                 self.draw_ahead(effects);
             }
@@ -447,13 +457,13 @@ impl HostedSession {
         self.report_update(last, effects);
         self.report_change(effects);
         let result = self.with_grant(result);
-        effects.push(SessionEffect::Journal(JournalEvent::Result(Box::new(result.clone()))));
+        effects.push(SessionEffect::Note(JournalEvent::Result(Box::new(result.clone()))));
+        effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
         effects.push(SessionEffect::Report(Box::new(Report::Result {
             run: Some(self.run.id),
             epic: None,
             result,
         })));
-        effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
         self.over(effects);
     }
 }

@@ -25,6 +25,24 @@ pub struct JournalEntry {
     pub positions: Positions,
     /// What happened.
     pub event: JournalEvent,
+    /// What happened after that and was written with it.
+    pub then: Vec<JournalEvent>,
+}
+
+impl JournalEntry {
+    /// An entry for each thing that happened, at the place of this one.
+    pub fn each(mut self) -> impl Iterator<Item = Self> {
+        let then = std::mem::take(&mut self.then);
+        let next = self.clone();
+        let after = then.into_iter().map(move |event| Self { event, ..next.clone() });
+        std::iter::once(self).chain(after)
+    }
+
+    /// What happened last.
+    #[must_use]
+    pub fn last(&self) -> &JournalEvent {
+        self.then.last().unwrap_or(&self.event)
+    }
 }
 
 /// What an entry tells.

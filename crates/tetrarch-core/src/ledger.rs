@@ -2,25 +2,26 @@
 //! Folding entries into state is in `records`; deciding what they say is in `owner`.
 
 use crate::agent::{Agent, Host, Profile, Project};
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, AssignmentStatus};
 use crate::audit::Act;
 use crate::change::Change;
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
-use crate::goal::{Goal, GoalState};
+use crate::goal::{Goal, GoalState, GoalStatus};
 use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, ChangeId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId,
     Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
     SessionId,
 };
+use crate::liveness::Liveness;
 use crate::mail::{Mail, MailBody};
 use crate::plan::proposal::{PlanReview, Proposal};
-use crate::plan::{Node, NodeState, Plan, PlanEvent};
+use crate::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 use crate::planner::Planning;
 use crate::question::Question;
 use crate::reservation::Reservation;
-use crate::run::{Run, RunStatus};
+use crate::run::{Run, RunState, RunStatus};
 use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
@@ -188,6 +189,47 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Whether it is of work that goes on, so that another image of it is near; nobody waits for this one. What
+    /// stands still, has ended or is wrong is looked at.
+    #[must_use]
+    pub fn changes_soon(&self) -> bool {
+        match self {
+            Self::Agent(agent) => {
+                matches!(agent.liveness, Liveness::Register | Liveness::Active)
+            }
+            Self::RunStatus(status) => {
+                matches!(status.state, RunState::Queued | RunState::Spawning | RunState::Running)
+            }
+            Self::NodeState(_, state) => {
+                matches!(state.status, NodeStatus::Queued | NodeStatus::InProgress)
+            }
+            Self::Assignment(assignment) => matches!(
+                assignment.status,
+                AssignmentStatus::Queued | AssignmentStatus::Dispatched | AssignmentStatus::Active
+            ),
+            Self::GoalState(state) => state.status == GoalStatus::Active,
+            Self::Plan(_) => true,
+            Self::Host(_)
+            | Self::Project(_)
+            | Self::Profile(..)
+            | Self::Run(_)
+            | Self::Goal(_)
+            | Self::Node(..)
+            | Self::Dispatch(_)
+            | Self::Planning(_)
+            | Self::Question(_)
+            | Self::Draft(_)
+            | Self::Crystallization(_)
+            | Self::Schedule(_)
+            | Self::Reservation(_)
+            | Self::Change(_)
+            | Self::Decision(_)
+            | Self::Snapshot(_) => false,
+        }
+    }
+}
+
 /// What was decided on a request, kept so that the same request is answered the same again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
@@ -203,6 +245,22 @@ pub struct Decision {
     pub at: BusTime,
     /// What the audit is told of it; none when it was no privileged act.
     pub act: Option<Box<Act>>,
+    /// Others of the same commit that are kept in its record: of requests of agents, which are many.
+    pub also: Vec<Decision>,
+}
+
+impl Decision {
+    /// Whether one record may keep it with others: nobody but the owner looks for it.
+    #[must_use]
+    pub fn is_kept_with_others(&self) -> bool {
+        self.sender.agent().is_some() && self.act.is_none() && self.also.is_empty()
+    }
+
+    /// It and those that are kept in its record, each by itself.
+    pub fn each(mut self) -> impl Iterator<Item = Self> {
+        let also = std::mem::take(&mut self.also);
+        std::iter::once(self).chain(also)
+    }
 }
 
 /// What happened, for "why did it do that".

@@ -83,7 +83,7 @@ pub struct Records {
     pub reservations: BTreeMap<ReservationId, Reservation>,
     /// Changes that wait before the branches they are for, and what became of them.
     pub changes: BTreeMap<ChangeId, Change>,
-    /// Decisions.
+    /// Decisions, each by itself.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
     pub snapshot: Option<Snapshot>,
@@ -124,7 +124,10 @@ struct Indexes {
     made: BTreeSet<(RunId, ChangeId)>,
     /// Reservations, by until when.
     reserved: BTreeSet<(BusTime, ReservationId)>,
+    /// Records of decisions, by when the first one in each was made.
     decided: BTreeSet<(BusTime, RequestId)>,
+    /// The others in these records; none is empty.
+    decided_with: BTreeMap<RequestId, Vec<RequestId>>,
     /// Assignments that somebody works on, by since when nothing was sent and nothing heard.
     quiet: BTreeSet<(BusTime, AssignmentId)>,
     /// The same of those whose nodes say themselves how long they may be, by when that is over.
@@ -239,11 +242,7 @@ impl Records {
             Record::Schedule(schedule) => self.put_schedule(*schedule),
             Record::Reservation(it) => self.put_reservation(*it),
             Record::Change(change) => self.put_change(*change),
-            Record::Decision(decision) => {
-                self.remove(&RecordKey::Decision(decision.request));
-                self.indexes.decided.insert((decision.at, decision.request));
-                self.decisions.insert(decision.request, *decision);
-            }
+            Record::Decision(decision) => self.put_decision(*decision),
             Record::Snapshot(snapshot) => self.snapshot = Some(*snapshot),
         }
     }
@@ -293,11 +292,7 @@ impl Records {
             RecordKey::Schedule(id) => self.remove_schedule(*id),
             RecordKey::Reservation(id) => self.remove_reservation(*id),
             RecordKey::Change(id) => self.remove_change(*id),
-            RecordKey::Decision(request) => {
-                if let Some(decision) = self.decisions.remove(request) {
-                    self.indexes.decided.remove(&(decision.at, decision.request));
-                }
-            }
+            RecordKey::Decision(request) => self.remove_decision(*request),
             RecordKey::Snapshot => self.snapshot = None,
         }
     }
@@ -440,7 +435,32 @@ impl Records {
         self.indexes.children.get(parent).into_iter().flatten()
     }
 
-    /// Decisions made before a time, oldest first.
+    fn put_decision(&mut self, decision: Decision) {
+        let (at, request) = (decision.at, decision.request);
+        self.remove_decision(request);
+        self.indexes.decided.insert((at, request));
+        let also: Vec<RequestId> = decision.also.iter().map(|it| it.request).collect();
+        if !also.is_empty() {
+            self.indexes.decided_with.insert(request, also);
+        }
+        self.decisions.extend(decision.each().map(|it| (it.request, it)));
+    }
+
+    fn remove_decision(&mut self, request: RequestId) {
+        let Some(decision) = self.decisions.remove(&request) else { return };
+        self.indexes.decided.remove(&(decision.at, request));
+        for other in self.indexes.decided_with.remove(&request).into_iter().flatten() {
+            self.decisions.remove(&other);
+        }
+    }
+
+    /// How many decisions a record of them holds.
+    #[must_use]
+    pub fn decided_with(&self, first: &RequestId) -> usize {
+        1 + self.indexes.decided_with.get(first).map_or(0, Vec::len)
+    }
+
+    /// Records of decisions made before a time, oldest first.
     pub fn decided_before(&self, time: BusTime) -> impl Iterator<Item = &RequestId> {
         self.indexes.decided.iter().take_while(move |(at, _)| *at < time).map(|(_, id)| id)
     }

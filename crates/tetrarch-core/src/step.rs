@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::agent::{Agent, Host, Placement};
 use crate::assignment::Assignment;
 use crate::crystallization::Crystallization;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, DispatchMode};
 use crate::goal::GoalState;
 use crate::id::{
     AgentId, AssignmentId, DispatchId, DraftId, EpicId, HostName, NodeId, Principal, QuestionId,
@@ -197,10 +197,12 @@ impl<'a> Draft<'a> {
     /// A dispatch as it would be.
     #[must_use]
     pub fn dispatch(&self, id: DispatchId) -> Option<&Dispatch> {
-        match self.step.records.get(&RecordKey::Dispatch(id)) {
-            Some(Record::Dispatch(dispatch)) => Some(dispatch),
-            Some(_) | None => self.base.dispatches.get(&id),
+        if let Some(Record::Dispatch(dispatch)) = self.step.records.get(&RecordKey::Dispatch(id)) {
+            return Some(dispatch);
         }
+        let launches = self.step.records.values().filter_map(first_launch);
+        let written = { launches }.find(|launch| launch.id == id);
+        written.or_else(|| self.base.dispatches.get(&id))
     }
 
     /// A question to the planner as it would be.
@@ -346,9 +348,31 @@ impl<'a> Draft<'a> {
         statuses
     }
 
-    /// Writes an after-image.
-    pub fn put(&mut self, record: Record) {
+    /// Writes an after-image. A dispatch that launches an assignment first is kept in that one's record, and
+    /// changes by this alone.
+    pub fn put(&mut self, mut record: Record) {
+        if let Record::Dispatch(dispatch) = &record
+            && let Some(mut assignment) = self.launched_by(dispatch).cloned()
+        {
+            assignment.launch = Some(dispatch.clone());
+            record = Record::Assignment(Box::new(assignment));
+        } else if let Record::Assignment(assignment) = &mut record {
+            let known = self.assignment(assignment.id);
+            assignment.launch = known.and_then(|known| known.launch.clone());
+        }
         self.step.records.insert(record.key(), record);
+    }
+
+    /// The assignment whose first launch a dispatch is.
+    fn launched_by(&self, dispatch: &Dispatch) -> Option<&Assignment> {
+        let assignment = self.assignment(dispatch.assignment)?;
+        let launches = dispatch.mode == DispatchMode::Spawn && dispatch.rung.is_none();
+        let first = || self.base.dispatched_for(assignment.id).next().is_none();
+        let is_this = match &assignment.launch {
+            Some(known) => known.id == dispatch.id,
+            None => launches && first(),
+        };
+        is_this.then_some(assignment)
     }
 
     fn is_forgotten(&self, key: &RecordKey) -> bool {
@@ -440,4 +464,9 @@ impl<'a> Draft<'a> {
             trace,
         })
     }
+}
+
+/// The dispatch that a record keeps beside its own content.
+fn first_launch(record: &Record) -> Option<&Dispatch> {
+    if let Record::Assignment(assignment) = record { assignment.launch.as_deref() } else { None }
 }

@@ -76,6 +76,8 @@ pub(crate) struct AgentState {
     session: Session,
     machine: HostedSession,
     journal: Option<JournalWriter>,
+    /// What is written with the journal's next entry.
+    noted: Vec<JournalEvent>,
     reader: Option<InboxReader>,
     orders: mpsc::Sender<Order>,
     inbox: Option<Pump>,
@@ -119,6 +121,7 @@ impl Actor for AgentActor {
             session,
             machine,
             journal: None,
+            noted: Vec::new(),
             reader: None,
             orders,
             inbox: None,
@@ -253,11 +256,13 @@ impl AgentState {
                 Err(EngineError::Journal(JournalError::Fenced { run, last })) => {
                     tracing::warn!(%run, last, "fenced: another epoch writes the journal");
                     queue.clear();
+                    self.noted.clear();
                     SessionInput::Fenced
                 }
                 Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
                     tracing::warn!(%agent, last, "fenced: another epoch holds the cursor");
                     queue.clear();
+                    self.noted.clear();
                     SessionInput::Fenced
                 }
                 Err(error) => return Err(error),
@@ -278,6 +283,7 @@ impl AgentState {
         match effect {
             SessionEffect::Claim => return self.claim(myself).await.map(Performed::Gave),
             SessionEffect::Journal(event) => self.append(event).await?,
+            SessionEffect::Note(event) => self.noted.push(event),
             SessionEffect::Order(mut order) => {
                 if let Order::Start(start) = &mut *order {
                     let artifacts = &self.session.shared.artifacts;
@@ -383,10 +389,13 @@ impl AgentState {
     async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {
         let positions = self.positions();
         if let Some(journal) = &mut self.journal {
+            let mut events = std::mem::take(&mut self.noted);
             let starting = matches!(event, JournalEvent::Starting { .. });
             let checkpoint = matches!(event, JournalEvent::Checkpoint { .. });
-            let result = matches!(event, JournalEvent::Result(_));
-            journal.append(positions, event).await?;
+            let result = events.iter().any(|it| matches!(it, JournalEvent::Result(_)));
+            events.push(event);
+            let first = events.remove(0);
+            journal.append_all(positions, first, events).await?;
             reach_if(Failpoint::StartingJournaled, || starting);
             reach_if(Failpoint::CheckpointJournaled, || checkpoint);
             reach_if(Failpoint::ResultJournaled, || result);

@@ -1,5 +1,5 @@
-//! Who may write to a hosted agent: the records of both sides, as STATE has them, judged by
-//! core's rule (spec 02, Mail). STATE lags behind mail, so a sender it does not know yet is
+//! Who may write to a hosted agent: both sides, as their launches said when this host runs them, else as STATE
+//! has them, judged by core's rule (spec 02, Mail). STATE lags behind mail, so a sender it does not know yet is
 //! looked up again before it is refused: once for each of its epochs, since it says itself which
 //! epoch it has.
 
@@ -11,9 +11,9 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_core::agent::Agent;
-use tetrarch_core::id::{AgentId, Principal};
+use tetrarch_core::id::{AgentId, HostName, Principal, ProjectName};
 use tetrarch_core::ledger::{Record, RecordKey};
-use tetrarch_core::mail::{Lane, Standing, may_mail};
+use tetrarch_core::mail::{Lane, Launch, Standing, may_mail};
 use tetrarch_core::request::Sender;
 use tokio::time::Instant;
 
@@ -30,9 +30,21 @@ const REMEMBERED: usize = 10_000;
 #[derive(Clone)]
 pub(crate) struct Correspondents {
     bus: Bus,
+    host: HostName,
+    /// The sessions that this host runs: they wait for no record.
+    seated: Arc<Mutex<HashMap<AgentId, Party>>>,
     /// The ancestors of agents, nearest first: a parent never changes (spec 04, replacement).
     ancestors: Arc<Mutex<HashMap<AgentId, Vec<AgentId>>>>,
     waited: AwaitedSenders,
+}
+
+/// What is to be known of one side.
+#[derive(Debug, Clone)]
+struct Party {
+    epoch: u64,
+    parent: Option<AgentId>,
+    project: Option<ProjectName>,
+    host: Option<HostName>,
 }
 
 /// Why there is no verdict on a sender.
@@ -81,9 +93,26 @@ impl AwaitedSenders {
 }
 
 impl Correspondents {
-    /// Reads them from STATE.
-    pub(crate) fn new(bus: Bus) -> Self {
-        Self { bus, ancestors: Arc::default(), waited: AwaitedSenders::default() }
+    /// Those of a host that runs nothing yet; others are read from STATE.
+    pub(crate) fn new(bus: Bus, host: HostName) -> Self {
+        let (seated, ancestors) = (Arc::default(), Arc::default());
+        Self { bus, host, seated, ancestors, waited: AwaitedSenders::default() }
+    }
+
+    /// Notes a session that this host runs from now on.
+    pub(crate) fn seat(&self, launch: &Launch) {
+        let party = Party {
+            epoch: launch.epoch,
+            parent: Some(launch.parent.clone()),
+            project: launch.project.clone(),
+            host: Some(self.host.clone()),
+        };
+        lock(&self.seated).insert(launch.agent.clone(), party);
+    }
+
+    /// Notes that this host does not run an agent's session any more.
+    pub(crate) fn unseat(&self, agent: &AgentId) {
+        lock(&self.seated).remove(agent);
     }
 
     /// Whether this sender may write to an agent of ours; else why not. GO and humans are told
@@ -114,9 +143,17 @@ impl Correspondents {
         to: &AgentId,
         lane: Lane,
     ) -> Result<Result<(), String>, UnknownSender> {
-        let found = self.agents(&[from, to]).await.map_err(UnknownSender::Unread)?;
-        let writer = known(&found, from).map_err(|reason| UnknownSender::Ahead(0, reason))?;
-        let reader = known(&found, to).map_err(UnknownSender::Unread)?;
+        let seated = |id: &AgentId| lock(&self.seated).get(id).cloned();
+        let current = |party: &Party| party.epoch == sender.epoch && sender.via == party.host;
+        let (writer, reader) = (seated(from).filter(current), seated(to));
+        let sides = [(from, writer.is_some()), (to, reader.is_some())];
+        let unknown = sides.into_iter().filter(|(_, known)| !known).map(|(id, _)| id);
+        let found = self.agents(&unknown.collect::<Vec<_>>()).await;
+        let found = found.map_err(UnknownSender::Unread)?;
+        let writer = writer.map_or_else(|| known(&found, from), Ok);
+        let writer = writer.map_err(|reason| UnknownSender::Ahead(0, reason))?;
+        let reader = reader.map_or_else(|| known(&found, to), Ok);
+        let reader = reader.map_err(UnknownSender::Unread)?;
         if writer.epoch < sender.epoch {
             let reason = format!("epoch {} of {from} is unknown", sender.epoch);
             return Err(UnknownSender::Ahead(writer.epoch, reason));
@@ -124,24 +161,29 @@ impl Correspondents {
         if writer.epoch > sender.epoch {
             return Ok(Err(format!("superseded: epoch {} of {from} is over", sender.epoch)));
         }
-        let placed = writer.placement.as_ref().map(|placement| &placement.host);
-        if sender.via.is_some() && sender.via.as_ref() != placed {
+        if sender.via.is_some() && sender.via != writer.host {
             return Ok(Err(format!("{from} is not placed on the host that publishes for it")));
         }
-        let writer = self.standing(writer).await.map_err(UnknownSender::Unread)?;
-        let reader = self.standing(reader).await.map_err(UnknownSender::Unread)?;
+        let writer = self.standing(from, writer).await.map_err(UnknownSender::Unread)?;
+        let reader = self.standing(to, reader).await.map_err(UnknownSender::Unread)?;
         Ok(may_mail(&writer, &reader, lane).map_err(|error| error.to_string()))
     }
 
-    async fn standing(&self, agent: Agent) -> Result<Standing, String> {
-        let Agent { id, parent, project, .. } = agent;
+    async fn standing(&self, id: &AgentId, party: Party) -> Result<Standing, String> {
+        let (id, project) = (id.clone(), party.project);
         if let Some(ancestors) = lock(&self.ancestors).get(&id).cloned() {
             return Ok(Standing { id, ancestors, project });
         }
         let mut ancestors = Vec::new();
-        let mut next = parent;
+        let mut next = party.parent;
         while let Some(id) = next {
-            next = known(&self.agents(&[&id]).await?, &id)?.parent;
+            let seated = lock(&self.seated).get(&id).cloned();
+            next = match seated {
+                Some(party) => party.parent,
+                // Nobody is above it.
+                None if id == AgentId::Go => None,
+                None => known(&self.agents(&[&id]).await?, &id)?.parent,
+            };
             ancestors.push(id);
         }
         remember(&mut lock(&self.ancestors), &id, ancestors.clone());
@@ -149,6 +191,9 @@ impl Correspondents {
     }
 
     async fn agents(&self, ids: &[&AgentId]) -> Result<HashMap<AgentId, Agent>, String> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
         let one = |id: &&AgentId| Select::One(RecordKey::Agent((*id).clone()));
         let wanted: Vec<Select> = ids.iter().map(one).collect();
         let found = read_records(&self.bus, &wanted).await.map_err(|error| error.to_string())?;
@@ -170,8 +215,11 @@ fn remember<T>(remembered: &mut HashMap<AgentId, T>, agent: &AgentId, what: T) {
     remembered.insert(agent.clone(), what);
 }
 
-fn known(found: &HashMap<AgentId, Agent>, id: &AgentId) -> Result<Agent, String> {
-    found.get(id).cloned().ok_or_else(|| format!("agent {id} was not found"))
+fn known(found: &HashMap<AgentId, Agent>, id: &AgentId) -> Result<Party, String> {
+    let agent = found.get(id).ok_or_else(|| format!("agent {id} was not found"))?;
+    let Agent { epoch, parent, project, placement, .. } = agent;
+    let host = placement.as_ref().map(|placement| placement.host.clone());
+    Ok(Party { epoch: *epoch, parent: parent.clone(), project: project.clone(), host })
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub async fn serve_host(
     let shared = Shared {
         reports,
         artifacts: Artifacts::new(&bus).with_bytes_max(config.artifact_max),
-        correspondents: Correspondents::new(bus.clone()),
+        correspondents: Correspondents::new(bus.clone(), config.name.clone()),
         clock,
         stop_within: config.stop_within,
         claim: Claim { host: config.name.clone(), host_epoch, instance },

@@ -88,7 +88,16 @@ async fn entry_with_a_lost_answer_is_written_once() {
     let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
     let Writer { run, agent, session, epoch } = writer(1);
     let event = JournalEvent::Unblocked;
-    let lost = JournalEntry { run, agent, session, epoch, index: 1, positions: at(1, 1), event };
+    let lost = JournalEntry {
+        run,
+        agent,
+        session,
+        epoch,
+        index: 1,
+        positions: at(1, 1),
+        event,
+        then: vec![],
+    };
     let payload = codec::encode_journal(&lost).unwrap().into();
     let subject = writer(1).journal().subject().to_string();
     let landed = bus.publish_expect(&subject, Default::default(), payload, Some(0)).await.unwrap();
@@ -177,7 +186,8 @@ async fn journals_of_the_earlier_layout_are_moved_once_and_whole() {
     for index in 1..=600 {
         let Writer { run, agent, session, epoch } = writer.clone();
         let (positions, event) = (at(index, 0), checkpoint("{}"));
-        let entry = JournalEntry { run, agent, session, epoch, index, positions, event };
+        let entry =
+            JournalEntry { run, agent, session, epoch, index, positions, event, then: vec![] };
         let payload = codec::encode_journal(&entry).unwrap();
         // The first ones were moved before somebody cut it off.
         if index <= 3 {

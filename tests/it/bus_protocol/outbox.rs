@@ -223,6 +223,7 @@ async fn journal_with_the_highest_sequence_ends_normally() {
         index: u64::MAX,
         positions: Positions { mail: u64::MAX, ctl: u64::MAX },
         event: JournalEvent::Log { text: "any host may write here".to_owned() },
+        then: vec![],
     };
     let subject = Subject::Run { agent: worker(1), run }.to_string();
     let payload = codec::encode_journal(&forged).unwrap().into();

@@ -125,6 +125,7 @@ async fn answer_is_found_in_the_mail_or_in_the_decision() {
         answer: Some(Box::new(answer(decided))),
         at: BusTime(1_000),
         act: None,
+        also: vec![],
     };
     let record = Record::Decision(Box::new(decision));
     let recorded = Entry { records: vec![record], ..empty_entry(2, 1) };

@@ -104,6 +104,8 @@ struct Session<'s> {
     machine: HostedSession,
     run: RunId,
     entries: usize,
+    /// What is written with the next entry.
+    noted: Vec<JournalEvent>,
     inbox: usize,
     inputs: VecDeque<SessionInput>,
     cut: Cut,
@@ -150,10 +152,10 @@ impl Stage {
         story.besides.push(0);
         let (machine, run) = self.machine(story);
         let inputs = VecDeque::new();
-        let (entries, inbox, is_over) = (0, 0, false);
+        let (entries, noted, inbox, is_over) = (0, Vec::new(), 0, false);
         let stage = self;
         let mut session =
-            Session { stage, story, machine, run, entries, inbox, inputs, cut, is_over };
+            Session { stage, story, machine, run, entries, noted, inbox, inputs, cut, is_over };
         session.hold().await;
         session.end().await;
     }
@@ -252,11 +254,14 @@ impl Session<'_> {
                     let claimed = SessionInput::Claimed(ClaimOutcome::Claimed);
                     queue.extend(self.machine.step(NOW, claimed));
                 }
+                SessionEffect::Note(event) => self.noted.push(event),
                 SessionEffect::Journal(event) => {
                     if self.is_cut(&event, false) {
                         break;
                     }
-                    self.journal(&event);
+                    let mut events = std::mem::take(&mut self.noted);
+                    events.push(event.clone());
+                    self.journal(&events);
                     if self.is_cut(&event, true) {
                         break;
                     }
@@ -298,8 +303,14 @@ impl Session<'_> {
         self.is_over
     }
 
-    fn journal(&mut self, event: &JournalEvent) {
+    fn journal(&mut self, events: &[JournalEvent]) {
         self.entries += 1;
+        for event in events {
+            self.say(event);
+        }
+    }
+
+    fn say(&mut self, event: &JournalEvent) {
         let entry = JournalEntry {
             run: self.run,
             agent: AgentId::Worker(Ulid(1)),
@@ -308,6 +319,7 @@ impl Session<'_> {
             index: self.entries as u64,
             positions: Positions::default(),
             event: event.clone(),
+            then: Vec::new(),
         };
         self.story.spent.take(event);
         if let JournalEvent::Conversed(recorded) = event {

@@ -48,7 +48,7 @@ pub(super) enum Deed {
     },
     Append {
         slot: usize,
-        event: JournalEvent,
+        events: Vec<JournalEvent>,
     },
     Read {
         agent: AgentId,
@@ -203,8 +203,9 @@ pub(super) fn deeds(seed: u64, count: usize, dice: &mut Dice) -> Vec<Deed> {
                 Deed::Open { slot: few(dice), run, agent, epoch: epoch(dice) }
             }
             12 | 13 => {
-                let event = JournalEvent::Log { text: format!("{base} {at}") };
-                Deed::Append { slot: few(dice), event }
+                let log = |number| JournalEvent::Log { text: format!("{base} {at} {number}") };
+                let events = (0..=dice.below(3)).map(log).collect();
+                Deed::Append { slot: few(dice), events }
             }
             14 => Deed::Read { agent: agent(dice) },
             15 => {

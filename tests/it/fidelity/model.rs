@@ -127,11 +127,11 @@ impl Model {
                     Err(WrongLast(last)) => Outcome::Fenced(last),
                 }
             }
-            Deed::Append { slot, event } => {
+            Deed::Append { slot, events } => {
                 let Some((run, epoch, last)) = &mut self.writers[*slot] else {
                     return Outcome::Nothing;
                 };
-                match self.journals.append(*run, *epoch, event.clone(), *last) {
+                match self.journals.append(*run, *epoch, events.clone(), *last) {
                     Ok(seq) => {
                         *last = seq;
                         Outcome::Stored(seq)

@@ -98,9 +98,11 @@ impl Reality {
                     Err(error) => panic!("{error}"),
                 }
             }
-            Deed::Append { slot, event } => {
+            Deed::Append { slot, events } => {
                 let Some(writer) = &mut self.writers[*slot] else { return Outcome::Nothing };
-                match writer.append(Positions::default(), event.clone()).await {
+                let mut then = events.clone();
+                let first = then.remove(0);
+                match writer.append_all(Positions::default(), first, then).await {
                     Ok(seq) => Outcome::Stored(seq),
                     Err(JournalError::Fenced { last, .. }) => Outcome::Fenced(last),
                     Err(error) => panic!("{error}"),

@@ -27,6 +27,8 @@ pub(crate) struct Agent {
     pub(super) over: bool,
     /// Where its journal ends.
     journal: Option<u64>,
+    /// What is journaled with the next entry.
+    noted: Vec<JournalEvent>,
     /// It never reads its inbox.
     deaf: bool,
     /// The status request that it reads just now.
@@ -48,8 +50,9 @@ impl Agent {
         if deaf {
             reach.tally.note("never reads its mail");
         }
-        let (program, journal, asked) = (None, None, None);
-        let mut agent = Self { own, run, machine, program, over: false, journal, deaf, asked };
+        let (program, journal, noted, asked) = (None, None, Vec::new(), None);
+        let mut agent =
+            Self { own, run, machine, program, over: false, journal, noted, deaf, asked };
         let begin = agent.machine.begin();
         agent.perform(begin, reach);
         (!agent.over).then_some(agent)
@@ -115,7 +118,9 @@ impl Agent {
                     Some(hosted::SessionInput::Claimed(self.own.claim(reach)))
                 }
                 hosted::SessionEffect::Journal(event) => {
-                    if self.append(event, reach) {
+                    self.noted.push(event);
+                    let events = std::mem::take(&mut self.noted);
+                    if self.append(events, reach) {
                         None
                     } else {
                         reach.tally.note("session fenced");
@@ -123,6 +128,10 @@ impl Agent {
                         queue.clear();
                         Some(hosted::SessionInput::Fenced)
                     }
+                }
+                hosted::SessionEffect::Note(event) => {
+                    self.noted.push(event);
+                    None
                 }
                 hosted::SessionEffect::ReadSpawn { json } => {
                     let wanted = Box::new(one_worker(self.run.epic, None));
@@ -163,14 +172,14 @@ impl Agent {
     }
 
     /// Appends to the journal, unless that is another's; in a storm it may seem so for nothing.
-    fn append(&mut self, event: JournalEvent, reach: &mut Reach<'_>) -> bool {
+    fn append(&mut self, events: Vec<JournalEvent>, reach: &mut Reach<'_>) -> bool {
         let spurious = reach.faulty && reach.dice.percent(reach.spurious);
         if spurious && reach.may_fail(self.run.epic, self.run.node) {
             reach.tally.note("session fenced for nothing");
             return false;
         }
         let (writer, seen) = ((self.run.id, self.own.epoch), reach.view().journals);
-        let end = reach.bus.append(writer, event, self.journal, seen);
+        let end = reach.bus.append(writer, events, self.journal, seen);
         self.journal = end.or(self.journal);
         end.is_some()
     }
@@ -190,6 +199,7 @@ impl Agent {
             | hosted::SessionEffect::Operate { .. }
             | hosted::SessionEffect::Claim
             | hosted::SessionEffect::Journal(_)
+            | hosted::SessionEffect::Note(_)
             | hosted::SessionEffect::ReadSpawn { .. }
             | hosted::SessionEffect::Store(_)
             | hosted::SessionEffect::End => {}

@@ -19,9 +19,9 @@ impl World {
             let Record::Decision(decision) = record else { return None };
             Some(decision)
         });
-        for new in decisions {
-            let old = self.watch.decided.insert(new.request, (**new).clone());
-            if old.is_some_and(|old| old != **new) {
+        for new in decisions.flat_map(|decision| (**decision).clone().each()) {
+            let old = self.watch.decided.insert(new.request, new.clone());
+            if old.is_some_and(|old| old != new) {
                 return Some(format!("invariant 3: {} was decided otherwise before", new.request));
             }
         }

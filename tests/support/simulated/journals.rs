@@ -10,8 +10,8 @@ use super::{NOW, Stream, WrongLast};
 pub struct Journaled {
     /// The writer's epoch.
     pub epoch: u64,
-    /// What happened.
-    pub event: JournalEvent,
+    /// What happened, one after the other.
+    pub events: Vec<JournalEvent>,
 }
 
 /// The journals of all runs.
@@ -39,10 +39,10 @@ impl Journals {
         &mut self,
         run: RunId,
         epoch: u64,
-        event: JournalEvent,
+        events: Vec<JournalEvent>,
         expect: u64,
     ) -> Result<u64, WrongLast> {
-        let entry = Journaled { epoch, event };
+        let entry = Journaled { epoch, events };
         self.0.publish(run, entry.clone(), expect).or_else(|refused| {
             let found = self.0.last(&run, NOW).filter(|(_, found)| **found == entry);
             found.map(|(seq, _)| seq).ok_or(refused)
@@ -57,8 +57,8 @@ impl Journals {
             if highest >= epoch {
                 return;
             }
-            let event = JournalEvent::Ended { cause: format!("sealed for epoch {epoch}") };
-            match self.0.publish(run, Journaled { epoch, event }, seq) {
+            let events = vec![JournalEvent::Ended { cause: format!("sealed for epoch {epoch}") }];
+            match self.0.publish(run, Journaled { epoch, events }, seq) {
                 Ok(_) => return,
                 Err(WrongLast(last)) => through = last,
             }
@@ -68,6 +68,6 @@ impl Journals {
     /// What a run's journal tells, the oldest first.
     pub fn events(&self, run: RunId) -> impl Iterator<Item = &JournalEvent> {
         let all = self.0.keys.get(&run).into_iter().flatten();
-        all.map(|(_, entry)| &entry.event)
+        all.flat_map(|(_, entry)| &entry.events)
     }
 }

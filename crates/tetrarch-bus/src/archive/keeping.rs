@@ -136,7 +136,7 @@ async fn read(
 
 fn is_end(message: &RawMessage) -> bool {
     let entry = codec::decode_journal(&message.payload);
-    entry.is_ok_and(|entry| matches!(entry.event, JournalEvent::Ended { .. }))
+    entry.is_ok_and(|entry| matches!(entry.last(), JournalEvent::Ended { .. }))
 }
 
 /// A stretch of a journal that is written.

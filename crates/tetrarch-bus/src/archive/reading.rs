@@ -21,6 +21,8 @@ pub struct Archive {
     current: Option<ArtifactLines>,
     /// The last part, behind its first line.
     head: Option<ArtifactLines>,
+    /// What is read and not given.
+    read: VecDeque<Journaled>,
 }
 
 impl Archive {
@@ -34,10 +36,11 @@ impl Archive {
         let (header, head) = begun(&artifacts, sha256).await?;
         let section = Section::behind(&header, run);
         let (sha256, before) = (sha256.to_owned(), header.before.into());
-        Ok(Self { artifacts, sha256, section, before, current: None, head: Some(head) })
+        let (current, head, read) = (None, Some(head), VecDeque::new());
+        Ok(Self { artifacts, sha256, section, before, current, head, read })
     }
 
-    /// The next entry, with the sequence and the time that it had in `RUNS`; none after the last one, when
+    /// The next thing that happened, with the sequence and the time that it had in `RUNS`; none after the last one, when
     /// all that was read is what the artifact's name says.
     ///
     /// # Errors
@@ -45,12 +48,19 @@ impl Archive {
     pub async fn next(&mut self) -> Result<Option<Journaled>, ArchiveError> {
         let no_journal = |reason| ArchiveError::NoJournal { sha256: self.sha256.clone(), reason };
         loop {
+            if let Some(next) = self.read.pop_front() {
+                return Ok(Some(next));
+            }
             while let Some(lines) = &mut self.current
                 && let Some(line) = lines.next().await?
             {
                 if let Some((place, payload)) = self.section.entry(&line).map_err(no_journal)? {
-                    return Ok(Some(Journaled::read(place.seq, place.stored_unix_ms, &payload)));
+                    self.read.extend(Journaled::read(place.seq, place.stored_unix_ms, &payload));
+                    break;
                 }
+            }
+            if !self.read.is_empty() {
+                continue;
             }
             self.current = match self.before.pop_front() {
                 Some(part) => Some(begun(&self.artifacts, &part).await?.1),

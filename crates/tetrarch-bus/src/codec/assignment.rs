@@ -26,6 +26,7 @@ message!(
         recovery,
         policy: recovery_policy as absent,
         refused: refused_unix_ms,
+        launch,
     }
 );
 

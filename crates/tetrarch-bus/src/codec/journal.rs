@@ -30,7 +30,19 @@ pub fn decode_journal(payload: &[u8]) -> Result<JournalEntry, CodecError> {
     JournalEntry::get(json::read::<pb::JournalEntry>(payload)?)
 }
 
-message!(JournalEntry, JournalEntry { run, agent, session, epoch, index, positions as kept, event });
+message!(JournalEntry, JournalEntry {
+    run, agent, session, epoch, index, positions as kept, event, then
+});
+
+impl Wire<pb::JournalEntry> for JournalEvent {
+    fn put(&self) -> pb::JournalEntry {
+        pb::JournalEntry { event: self.put(), ..pb::JournalEntry::default() }
+    }
+
+    fn get(held: pb::JournalEntry) -> Result<Self, CodecError> {
+        Self::get(held.event)
+    }
+}
 
 impl Wire<Option<E>> for JournalEvent {
     fn put(&self) -> Option<E> {

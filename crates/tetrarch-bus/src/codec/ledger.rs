@@ -1,4 +1,4 @@
-//! The ledger's entries, in protobuf. Mail inside is kept as the JSON that is published.
+//! The ledger's entries, in protobuf, packed. Mail inside is kept as the JSON that is published.
 
 use prost::Message as _;
 use tetrarch_core::audit::Act;
@@ -9,6 +9,7 @@ use tetrarch_core::mail::Mail;
 
 use super::error::{CodecError, within};
 use super::mail::{encode_mail, read_mail};
+use super::packed::{pack, unpack};
 use super::wire::{Wire, field, message, words};
 use super::{plan_event, record};
 use crate::proto::v1 as pb;
@@ -46,7 +47,7 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
         reviews: entry.reviews.put(),
     };
     within("commit", message.encoded_len(), COMMIT_BYTES_MAX)?;
-    Ok(message.encode_to_vec())
+    Ok(pack(message.encode_to_vec()))
 }
 
 /// Reads the body of a commit. A record in it that this version cannot read, and that says which one
@@ -55,8 +56,8 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
 /// # Errors
 /// What is wrong, with the field.
 pub fn decode_entry(payload: &[u8]) -> Result<Entry, CodecError> {
-    within("commit", payload.len(), COMMIT_BYTES_MAX)?;
-    let entry = pb::Entry::decode(payload)
+    let plain = unpack(payload)?;
+    let entry = pb::Entry::decode(&*plain)
         .map_err(|error| CodecError::Protobuf { what: "commit", reason: error.to_string() })?;
     let (mut records, mut held) = (Vec::with_capacity(entry.records.len()), Vec::new());
     for (index, record) in entry.records.into_iter().enumerate() {
@@ -113,12 +114,17 @@ pub(super) fn decision(decision: &Decision) -> Result<pb::Decision, CodecError> 
         answer: decision.answer.as_deref().map(out_mail).transpose()?,
         at_unix_ms: decision.at.put(),
         act: decision.act.put(),
+        also: decision.also.iter().map(self::decision).collect::<Result<_, _>>()?,
     })
 }
 
 /// Reads a decision's record.
 pub(super) fn read_decision(decision: pb::Decision) -> Result<Decision, CodecError> {
     let answer = decision.answer.map(in_mail).transpose().map_err(|error| error.under("answer"))?;
+    let also = decision.also.into_iter().map(|other| match other.also.as_slice() {
+        [] => read_decision(other),
+        [..] => Err(CodecError::field("also", "it is in another's record and keeps others")),
+    });
     Ok(Decision {
         request: field("request", decision.request)?,
         digest: decision.digest,
@@ -126,6 +132,7 @@ pub(super) fn read_decision(decision: pb::Decision) -> Result<Decision, CodecErr
         answer: answer.map(Box::new),
         at: field("at_unix_ms", decision.at_unix_ms)?,
         act: field("act", decision.act)?,
+        also: also.collect::<Result<_, _>>().map_err(|error: CodecError| error.under("also"))?,
     })
 }
 

@@ -1,7 +1,6 @@
 //! Classes 4 and 5: the last after-image of every record, written with the expected revision;
 //! an older one never replaces a newer (spec 02, STATE).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_nats::HeaderMap;
@@ -29,32 +28,30 @@ pub(super) struct StateImage {
     payload: Bytes,
 }
 
-/// The newest image of every key these entries touch; a dropped one leaves a deletion marker.
-pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<StateImage>, OutboxError> {
-    let mut newest: BTreeMap<RecordKey, (u64, Option<&Record>)> = BTreeMap::new();
-    for (ledger, entry) in entries {
-        for record in &entry.records {
-            newest.insert(record.key(), (*ledger, Some(record)));
+/// The image of a key as an entry has it; a dropped one leaves a deletion marker.
+pub(super) fn of(
+    key: RecordKey,
+    ledger: u64,
+    record: Option<&Record>,
+) -> Result<StateImage, OutboxError> {
+    let subject = Subject::State(key);
+    let (headers, payload) = match record {
+        Some(record) => {
+            (stamp::of_entry(ledger).headers(&subject), codec::record_json(record, ledger)?)
         }
-        for key in &entry.dropped {
-            newest.insert(key.clone(), (*ledger, None));
-        }
-    }
-    let known = newest.into_iter().map(|(key, (ledger, record))| {
-        let subject = Subject::State(key);
-        let (headers, payload) = match record {
-            Some(record) => {
-                let headers = stamp::of_entry(ledger).headers(&subject);
-                (headers, codec::record_json(record, ledger)?)
-            }
-            None => (stamp::dropped(&subject, ledger), Vec::new()),
-        };
-        Ok(StateImage { subject: subject.to_string(), ledger, headers, payload: payload.into() })
-    });
-    let held = entries
-        .iter()
-        .flat_map(|(ledger, entry)| entry.held.iter().map(|held| marker(held, *ledger)));
-    known.chain(held).collect()
+        None => (stamp::dropped(&subject, ledger), Vec::new()),
+    };
+    Ok(StateImage { subject: subject.to_string(), ledger, headers, payload: payload.into() })
+}
+
+/// What these entries have that this version cannot write.
+pub(super) fn markers(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<StateImage>, OutboxError> {
+    let held = |(ledger, entry): &(u64, Arc<Entry>)| {
+        let held = entry.held.clone();
+        let ledger = *ledger;
+        held.into_iter().map(move |held| marker(&held, ledger))
+    };
+    entries.iter().flat_map(held).collect()
 }
 
 /// What says that the ledger has a record which this version cannot write.

@@ -84,6 +84,7 @@ pub async fn end_journal(bus: &Bus, next: &Writer, cause: &str) -> Result<Journa
             index: last.as_ref().map_or(0, |last| last.index).saturating_add(1),
             positions,
             event: JournalEvent::Ended { cause: cause.to_owned() },
+            then: Vec::new(),
         };
         let payload = codec::encode_journal(&end)?.into();
         match surely::publish(bus, &subject, &headers, &payload, Some(expect)).await {

@@ -37,10 +37,13 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
     plans(before, entry, found);
     for record in &entry.records {
         if let Record::Decision(decision) = record {
-            let known = before.decisions.get(&decision.request);
-            let first = known
-                .is_none_or(|known| *known == **decision || decision.at - known.at > DECISION_KEPT);
-            found.must(first, 3, &decision.request, "it was decided before, and otherwise");
+            for decision in (**decision).clone().each() {
+                let known = before.decisions.get(&decision.request);
+                let first = known.is_none_or(|known| {
+                    *known == decision || decision.at - known.at > DECISION_KEPT
+                });
+                found.must(first, 3, &decision.request, "it was decided before, and otherwise");
+            }
         }
         if let Record::Agent(agent) = record {
             begin(before, entry, agent, found);

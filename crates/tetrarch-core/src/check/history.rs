@@ -44,7 +44,12 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let same = before.runs.get(&run.id).is_none_or(|old| old == &**run);
                 found.must(same, 10, &run.id, "a run's definition changed");
             }
-            Record::Assignment(new) => assignment(before, new, found),
+            Record::Assignment(new) => {
+                assignment(before, new, found);
+                if let Some(launch) = &new.launch {
+                    dispatch(before, launch, found);
+                }
+            }
             Record::Dispatch(new) => dispatch(before, new, found),
             Record::Question(question) => {
                 let old = before.questions.get(&question.id);

@@ -257,6 +257,7 @@ impl HostedSession {
         if self.log.due().is_some_and(|due| due <= now) {
             self.flush_log(effects);
         }
+        effects.extend(self.noted.over(now).map(SessionEffect::Journal));
         let held = self.updates.due(now);
         self.report_update(held, effects);
         let due: Vec<RequestId> =
@@ -370,6 +371,7 @@ mod tests {
             SessionEffect::Mail(mail) => mail.correlation,
             SessionEffect::Claim
             | SessionEffect::Journal(_)
+            | SessionEffect::Note(_)
             | SessionEffect::Order(_)
             | SessionEffect::Report(_)
             | SessionEffect::Operate { .. }

@@ -11,8 +11,10 @@ use crate::request::{Report, SpawnRequest};
 pub enum SessionEffect {
     /// Claim the cursor for this life of the host.
     Claim,
-    /// Append to the run's journal.
+    /// Append to the run's journal, in one entry with what was noted for it.
     Journal(JournalEvent),
+    /// Append to the run's journal with what is appended next.
+    Note(JournalEvent),
     /// Tell the runner.
     Order(Box<Order>),
     /// Report to the owner, under this id so that a repeat is known.

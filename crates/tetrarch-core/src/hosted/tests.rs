@@ -82,11 +82,18 @@ fn worker() -> HostedSession {
     session(&format!("W:{}", Ulid(1)))
 }
 
-fn running(mut hosted: HostedSession) -> HostedSession {
+fn started(mut hosted: HostedSession) -> HostedSession {
     assert_eq!(hosted.begin(), [SessionEffect::Claim]);
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
     hosted.step(NOW, SessionInput::Runner(started));
+    hosted
+}
+
+/// That it started is journaled.
+fn running(hosted: HostedSession) -> HostedSession {
+    let mut hosted = started(hosted);
+    hosted.step(NOW + LOG_JOURNALED_WITHIN, SessionInput::Tick);
     hosted
 }
 
@@ -131,6 +138,7 @@ fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
     let kind = |effect: &SessionEffect| match effect {
         SessionEffect::Claim => "claim",
         SessionEffect::Journal(_) => "journal",
+        SessionEffect::Note(_) => "note",
         SessionEffect::Order(order) => match **order {
             Order::Start(_) => "start",
             Order::Deliver { .. } => "deliver",
@@ -161,8 +169,45 @@ fn session_is_claimed_journaled_started_and_reported_in_order() {
     assert_eq!(kinds(&effects), ["journal", "start"], "nothing starts before its journal says so");
     let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
     let effects = hosted.step(NOW, SessionInput::Runner(started));
-    assert_eq!(kinds(&effects), ["journal", "report"]);
-    assert!(matches!(&effects[1], SessionEffect::Report(report) if **report == Report::Ready));
+    assert_eq!(kinds(&effects), ["report"], "nobody waits for the journal");
+    assert!(matches!(&effects[0], SessionEffect::Report(report) if **report == Report::Ready));
+}
+
+#[test]
+fn start_is_journaled_with_what_follows_or_when_its_time_is_over() {
+    let is_start = |event: &JournalEvent| matches!(event, JournalEvent::Started { .. });
+    let mut hosted = started(worker());
+    assert_eq!(hosted.next_deadline(), Some(NOW + LOG_JOURNALED_WITHIN));
+    let effects = hosted.step(NOW, SessionInput::Runner(RunnerEvent::Unblocked));
+    assert!(matches!(&effects[0], SessionEffect::Note(event) if is_start(event)), "{effects:?}");
+    assert_eq!(kinds(&effects)[..2], ["note", "journal"]);
+    assert_eq!(hosted.next_deadline(), None);
+
+    let mut hosted = started(worker());
+    let early = BusTime(NOW.0 + LOG_JOURNALED_WITHIN.0 - 1);
+    assert_eq!(hosted.step(early, SessionInput::Tick), []);
+    let effects = hosted.step(NOW + LOG_JOURNALED_WITHIN, SessionInput::Tick);
+    assert!(matches!(&effects[..], [SessionEffect::Journal(event)] if is_start(event)));
+    assert_eq!(hosted.next_deadline(), None);
+
+    let mut hosted = started(worker());
+    let result = RunnerEvent::Result { result: success(), files: Vec::new() };
+    hosted.step(NOW, SessionInput::Runner(result));
+    assert_eq!(kinds(&exited(&mut hosted)), ["note", "note", "journal", "report", "end"]);
+}
+
+#[test]
+fn start_of_what_has_no_effects_waits_for_no_journal() {
+    let mut hosted = worker();
+    hosted.run.brief.runner.kind = RunnerKind::Echo;
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&effects), ["start"]);
+    let started = RunnerEvent::Started { pid: None, isolation: String::new() };
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(started))), ["report"]);
+    let result = RunnerEvent::Result { result: success(), files: Vec::new() };
+    hosted.step(NOW, SessionInput::Runner(result));
+    let effects = exited(&mut hosted);
+    assert_eq!(kinds(&effects), ["note", "note", "note", "journal", "report", "end"], "one entry");
 }
 
 #[test]
@@ -186,7 +231,7 @@ fn result_is_reported_only_when_every_process_is_gone() {
     let told = RunnerEvent::Result { result: success(), files: Vec::new() };
     let effects = hosted.step(NOW, SessionInput::Runner(told));
     assert!(!kinds(&effects).contains(&"report"), "{effects:?}");
-    assert_eq!(kinds(&exited(&mut hosted)), ["journal", "report", "journal", "end"]);
+    assert_eq!(kinds(&exited(&mut hosted)), ["note", "journal", "report", "end"]);
     assert!(hosted.step(NOW, SessionInput::Tick).is_empty(), "it is over");
 }
 
@@ -204,7 +249,7 @@ fn crashed_program_leaves_its_work_to_the_next_session() {
     hosted.step(NOW, SessionInput::Runner(result));
     let died = RunnerEvent::Exited { exit: Exit::Signal(9), result: None };
     let effects = hosted.step(NOW, SessionInput::Runner(died));
-    assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"], "its work was done");
+    assert_eq!(kinds(&effects), ["note", "journal", "report", "end"], "its work was done");
 }
 
 #[test]

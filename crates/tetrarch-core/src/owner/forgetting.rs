@@ -79,10 +79,15 @@ impl Default for Kept {
 pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
     let (records, now) = (draft.base(), draft.now);
     let before = |kept: Millis| records.decided_before(BusTime(now.0.saturating_sub(kept.0)));
-    let beyond = records.decisions.len().saturating_sub(kept.decisions_max);
-    let over = before(kept.decisions).take(DECISIONS_FORGOTTEN_MAX).count();
-    let going = over.max(beyond.min(DECISIONS_FORGOTTEN_MAX));
-    for id in before(kept.decisions_least.min(kept.decisions)).take(going) {
+    let mut beyond = records.decisions.len().saturating_sub(kept.decisions_max);
+    let mut over = before(kept.decisions).take(DECISIONS_FORGOTTEN_MAX).count();
+    let least = before(kept.decisions_least.min(kept.decisions));
+    for id in least.take(DECISIONS_FORGOTTEN_MAX) {
+        if over == 0 && beyond == 0 {
+            break;
+        }
+        over = over.saturating_sub(1);
+        beyond = beyond.saturating_sub(records.decided_with(id));
         draft.forget(RecordKey::Decision(*id));
     }
     let beyond = records.ended().len().saturating_sub(kept.ended_max);
@@ -129,13 +134,14 @@ pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime>
 /// room that is left.
 fn forget_assignment(draft: &mut Draft<'_>, id: AssignmentId, room: usize) -> usize {
     let records = draft.base();
-    let sent = records.dispatched_for(id).count();
-    for dispatch in records.dispatched_for(id).take(room) {
+    let sent = || records.dispatched_for(id).filter(|sent| !records.is_first_launch(*sent));
+    for dispatch in sent().take(room) {
         draft.forget(RecordKey::Dispatch(dispatch));
         if records.plannings.contains_key(&dispatch) {
             draft.forget(RecordKey::Planning(dispatch));
         }
     }
+    let sent = sent().count();
     if sent <= room {
         draft.forget(RecordKey::Assignment(id));
     }

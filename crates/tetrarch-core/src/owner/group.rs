@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::id::{CommitId, EpicId, NodeId};
-use crate::ledger::{Entry, Record, RecordKey};
-use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, STEP_BYTES_MAX};
+use crate::ledger::{Decision, Entry, Record, RecordKey};
+use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, RECORD_BYTES_MAX, STEP_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::plan::proposal::{PlanReview, ReviewAsk};
 use crate::plan::{Plan, PlanEvent, folding, view};
@@ -28,6 +28,9 @@ pub struct Group {
 /// Weight at which a group is full, in bytes: any one step fits beside it, with the nodes that stand in
 /// its plans, and so does the event of each plan.
 const FULL: usize = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
+
+/// Decisions that one record keeps, in bytes.
+const DECISIONS_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
 
 impl Group {
     /// Folds a step into the records and notes it for the entry. `intake_seq`: the sequence of
@@ -107,6 +110,7 @@ impl Group {
                 events.push(event);
             }
         }
+        together(records, &mut step);
         let reviews = reviews(records, std::mem::take(&mut step.reviews), now);
         records.epoch = epoch;
         records.intake_seq = records.intake_seq.max(self.intake_seq);
@@ -124,6 +128,34 @@ impl Group {
             plans: events,
             reviews,
         }
+    }
+}
+
+/// Has one record keep the decisions on requests of agents: they are as many as lives, and nobody but the owner
+/// reads them (spec 02, Few messages).
+fn together(records: &mut Records, step: &mut Step) {
+    let decided = step.records.values().filter_map(|record| {
+        let Record::Decision(decision) = record else { return None };
+        decision.is_kept_with_others().then(|| (**decision).clone())
+    });
+    let decided: Vec<Decision> = decided.collect();
+    let mut kept: Vec<(usize, Decision)> = Vec::new();
+    for decision in decided {
+        let weight = weight::decision(&decision);
+        match kept.last_mut() {
+            Some((all, first)) if *all + weight <= DECISIONS_BYTES_MAX => {
+                step.records.remove(&RecordKey::Decision(decision.request));
+                records.remove(&RecordKey::Decision(decision.request));
+                *all += weight;
+                first.also.push(decision);
+            }
+            Some(_) | None => kept.push((weight, decision)),
+        }
+    }
+    for (_, first) in kept.into_iter().filter(|(_, first)| !first.also.is_empty()) {
+        let record = Record::Decision(Box::new(first));
+        records.put(record.clone());
+        step.records.insert(record.key(), record);
     }
 }
 

@@ -66,8 +66,10 @@ pub(super) fn launched(draft: &mut Draft<'_>, agent: &Agent) {
 /// Keeps a dispatch; the earliest of too many is forgotten.
 fn note(draft: &mut Draft<'_>, dispatch: Dispatch) {
     let of = dispatch.assignment;
-    let over = (draft.base().dispatched_for(of).count() + 1).saturating_sub(LIST_MAX);
-    for earliest in draft.base().dispatched_for(of).take(over) {
+    let base = draft.base();
+    let over = (base.dispatched_for(of).count() + 1).saturating_sub(LIST_MAX);
+    let sent = base.dispatched_for(of).filter(|sent| !base.is_first_launch(*sent));
+    for earliest in sent.take(over) {
         draft.forget(RecordKey::Dispatch(earliest));
     }
     draft.put(Record::Dispatch(Box::new(dispatch)));

@@ -133,6 +133,7 @@ fn decided(draft: &mut Draft<'_>, request: &Request) {
         answer,
         at: draft.now,
         act: audit::act(request).map(Box::new),
+        also: Vec::new(),
     };
     draft.put(Record::Decision(Box::new(decision)));
 }
@@ -148,6 +149,7 @@ pub(super) fn noted(records: &Records, now: BusTime, it: &CredentialAct) -> Step
             answer: None,
             at: now,
             act: Some(Box::new(it.act.clone())),
+            also: Vec::new(),
         };
         draft.put(Record::Decision(Box::new(decision)));
     }

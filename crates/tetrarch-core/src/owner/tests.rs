@@ -29,6 +29,7 @@ mod recovery;
 mod replacing;
 mod schedules;
 mod sessions;
+mod sharing;
 mod silence;
 mod spawning;
 mod stopping;

@@ -7,9 +7,10 @@ use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
+use crate::dispatch::Dispatch;
 use crate::goal::{Goal, Risk};
 use crate::id::{EpicId, NodeId};
-use crate::ledger::{Event, Record, RecordKey};
+use crate::ledger::{Decision, Event, Record, RecordKey};
 use crate::limits::FULL_EVENT_NODES_MAX;
 use crate::mail::receipt::About;
 use crate::mail::{Mail, MailBody, SpawnAnswer};
@@ -153,8 +154,10 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Node(_, it) => node(it),
         Record::NodeState(_, state) => node_state(state),
-        Record::Assignment(assignment) => RECORD + assignment.reason.len(),
-        Record::Dispatch(dispatch) => RECORD + dispatch.text.len() + dispatch.notes.len(),
+        Record::Assignment(assignment) => {
+            RECORD + assignment.reason.len() + assignment.launch.as_deref().map_or(0, dispatch)
+        }
+        Record::Dispatch(it) => dispatch(it),
         Record::Planning(it) => planning(it),
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
@@ -168,12 +171,20 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
         Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Change(it) => change(it),
-        Record::Decision(decision) => {
-            let act = decision.act.as_ref().map_or(0, |act| ITEM + act.about.len());
-            ITEM + decision.answer.as_deref().map_or(0, mail) + act
-        }
+        Record::Decision(it) => decision(it),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
+}
+
+fn dispatch(it: &Dispatch) -> usize {
+    RECORD + it.text.len() + it.notes.len()
+}
+
+/// A decision, with those that are kept in its record.
+pub(super) fn decision(it: &Decision) -> usize {
+    let act = it.act.as_ref().map_or(0, |act| ITEM + act.about.len());
+    let also: usize = it.also.iter().map(decision).sum();
+    ITEM + it.answer.as_deref().map_or(0, mail) + act + also
 }
 
 fn handoff(said: &Handoff) -> usize {

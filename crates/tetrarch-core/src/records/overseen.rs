@@ -25,12 +25,18 @@ impl Records {
                 self.indexes.expected.insert((at, id));
             }
         }
+        if let Some(launch) = &assignment.launch {
+            self.put_dispatch((**launch).clone());
+        }
         *self.indexes.worked.entry(assignment.epic).or_default() += 1;
         self.assignments.insert(id, assignment);
     }
 
     pub(super) fn remove_assignment(&mut self, id: AssignmentId) {
         let Some(assignment) = self.assignments.remove(&id) else { return };
+        if let Some(launch) = &assignment.launch {
+            self.remove_dispatch(launch.id);
+        }
         self.indexes.unwork(assignment.epic);
         self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(id)));
         let since = assignment.recovery.quiet_since();
@@ -58,6 +64,14 @@ impl Records {
                 self.indexes.dispatched.remove(&dispatch.assignment);
             }
         }
+    }
+
+    /// Whether a dispatch is kept in the record of its assignment.
+    #[must_use]
+    pub fn is_first_launch(&self, id: DispatchId) -> bool {
+        let sent = self.dispatches.get(&id).and_then(|it| self.assignments.get(&it.assignment));
+        let launch = sent.and_then(|assignment| assignment.launch.as_ref());
+        launch.is_some_and(|launch| launch.id == id)
     }
 
     /// What was sent for an assignment, the earliest first.

@@ -39,19 +39,25 @@ const LOOKS_PER_SNAPSHOT: u64 = 100;
 pub(super) struct OutboxProgress {
     through: u64,
     snapshot: Option<Arc<Snapshot>>,
+    /// One that is recorded, with its entry; not everything before that is out.
+    coming: Option<(u64, Arc<Snapshot>)>,
 }
 
 impl OutboxProgress {
-    /// Notes entries that are out.
-    pub(super) fn add(&mut self, entries: &[(u64, Arc<Entry>)]) {
+    /// Notes how far everything is out, and what was recorded of these entries.
+    pub(super) fn add(&mut self, entries: &[(u64, Arc<Entry>)], through: Option<u64>) {
+        self.through = self.through.max(through.unwrap_or(0));
         for (seq, entry) in entries {
-            self.through = self.through.max(*seq);
             let taken = entry.records.iter().find_map(|record| {
                 if let Record::Snapshot(snapshot) = record { Some(snapshot) } else { None }
             });
             if let Some(taken) = taken {
-                self.snapshot = Some(Arc::new((**taken).clone()));
+                self.coming = Some((*seq, Arc::new((**taken).clone())));
             }
+        }
+        // The ledger may be trimmed behind it.
+        if self.coming.as_ref().is_some_and(|(seq, _)| *seq <= self.through) {
+            self.snapshot = self.coming.take().map(|(_, snapshot)| snapshot);
         }
     }
 }
@@ -116,7 +122,7 @@ impl SnapshotKeeper {
                 }
                 _ = beat.tick() => true,
             };
-            let OutboxProgress { through, snapshot } = recorded.borrow_and_update().clone();
+            let OutboxProgress { through, snapshot, .. } = recorded.borrow_and_update().clone();
             let news = snapshot
                 .filter(|new| self.kept.as_ref().is_none_or(|kept| kept.through < new.through));
             let fresh = news.is_some();
@@ -234,5 +240,35 @@ impl SnapshotKeeper {
     fn tell(&self, input: Input) {
         // An actor that ended keeps nothing short any more.
         let _ended = self.with.owner.cast(OwnerMsg::Found(Box::new(input)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tetrarch_core::id::{CommitId, Ulid};
+
+    use super::*;
+
+    #[test]
+    fn snapshot_counts_when_everything_before_its_entry_is_out() {
+        let snapshot = Snapshot {
+            through: 4,
+            epoch: 1,
+            intake_seq: 1,
+            at: BusTime(1),
+            records: 1,
+            bytes: 1,
+            parts: Vec::new(),
+            before: Vec::new(),
+        };
+        let mut entry = Entry::empty(CommitId(Ulid(1)), 1, BusTime(1), 1);
+        entry.records.push(Record::Snapshot(Box::new(snapshot)));
+        let mut progress = OutboxProgress::default();
+        progress.add(&[(5, Arc::new(entry))], Some(4));
+        assert!(progress.snapshot.is_none() && progress.through == 4);
+        progress.add(&[], None);
+        assert!(progress.snapshot.is_none());
+        progress.add(&[], Some(5));
+        assert_eq!(progress.snapshot.map(|snapshot| snapshot.through), Some(4));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::ledger::Entry;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::TermEnd;
 use super::keeping::OutboxProgress;
@@ -22,6 +22,8 @@ pub(super) const ENTRIES_FOR_OUTBOX: usize = 256;
 /// The least time between two rounds of images: what changes several times in it is one message (spec 02,
 /// Few messages).
 const RECORD_EVERY: Duration = Duration::from_millis(20);
+/// The same while much goes on.
+const RECORD_EVERY_WHEN_BUSY: Duration = Duration::from_millis(50);
 
 /// A committed entry with its sequence in the ledger.
 pub(super) type Committed = (u64, Arc<Entry>);
@@ -64,18 +66,37 @@ pub(super) fn record(
 ) -> Pump {
     Pump::run(async move {
         let mut batch = Vec::new();
-        while announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
-            let next = Instant::now() + RECORD_EVERY;
-            if let Err(error) = recorder.record(&batch).await {
-                // The term may have ended for another reason already.
-                let _ended = ending.send(Err(error.into())).await;
-                return;
+        while comes(&mut announced, &mut batch, recorder.next_due()).await {
+            let now = Instant::now();
+            let through = match recorder.record(&batch, now).await {
+                Ok(through) => through,
+                Err(error) => {
+                    // The term may have ended for another reason already.
+                    let _ended = ending.send(Err(error.into())).await;
+                    return;
+                }
+            };
+            recorded.send_modify(|recorded| recorded.add(&batch, through));
+            if let Some(through) = through {
+                memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             }
-            recorded.send_modify(|recorded| recorded.add(&batch));
-            let through = batch.last().map_or(0, |(seq, _)| *seq);
-            memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             batch.clear();
-            sleep_until(next).await;
+            let pause = if recorder.is_busy() { RECORD_EVERY_WHEN_BUSY } else { RECORD_EVERY };
+            sleep_until(now + pause).await;
         }
     })
+}
+
+/// Waits for entries, until a moment if there is one; says whether there is anything to do.
+async fn comes(
+    announced: &mut mpsc::Receiver<Committed>,
+    batch: &mut Vec<Committed>,
+    until: Option<Instant>,
+) -> bool {
+    let coming = announced.recv_many(batch, ENTRIES_FOR_OUTBOX);
+    match until {
+        // Nothing came in time: what waits is due.
+        Some(until) => !timeout_at(until, coming).await.is_ok_and(|count| count == 0),
+        None => coming.await > 0,
+    }
 }

@@ -141,6 +141,7 @@ impl Roster {
         reach_if(Failpoint::LaunchRead, || matches!(launch.duty, Duty::Run(_)));
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
         let supervisor = self.tree.supervisor();
+        self.own.shared.correspondents.seat(&launch);
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
         let (tell, pulse) = watch::channel(Pulse::default());
         let actor = match launch.duty.clone() {
@@ -261,6 +262,7 @@ impl Roster {
             return Ok(());
         }
         let Some(entry) = self.sessions.remove(&agent) else { return Ok(()) };
+        self.own.shared.correspondents.unseat(&agent);
         if let SessionActor::Agent(_, run) = &entry.actor {
             self.runs.remove(run);
         }

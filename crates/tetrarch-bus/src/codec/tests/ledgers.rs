@@ -20,6 +20,7 @@ use tetrarch_core::verb::{Stage, Verb};
 
 use super::samples::planning::review;
 use super::samples::{TRACE, id, limits, mail, plan_event, records, result, usage, words};
+use crate::codec::packed::unpack;
 use crate::codec::*;
 use crate::proto::v1 as pb;
 use crate::subject::Subject;
@@ -154,7 +155,8 @@ fn unknown_word_in_a_record_is_named() {
 
 #[test]
 fn newer_entry_version_differs_from_a_broken_entry() {
-    let mut message = pb::Entry::decode(&*encode_entry(&entry(true)).unwrap()).unwrap();
+    let mut message =
+        pb::Entry::decode(&*unpack(&encode_entry(&entry(true)).unwrap()).unwrap()).unwrap();
     message.records[3].key = String::new();
     message.records[3].min_reader_version = 9;
     let got = decode_entry(&message.encode_to_vec());
@@ -168,7 +170,7 @@ fn newer_entry_version_differs_from_a_broken_entry() {
 #[test]
 fn undecodable_record_leaves_its_entry_readable() {
     let whole = entry(true);
-    let sound = pb::Entry::decode(&*encode_entry(&whole).unwrap()).unwrap();
+    let sound = pb::Entry::decode(&*unpack(&encode_entry(&whole).unwrap()).unwrap()).unwrap();
     let spoiled = |spoil: &dyn Fn(&mut pb::Entry)| {
         let mut message = sound.clone();
         spoil(&mut message);
@@ -375,9 +377,17 @@ fn journal_entries_round_trip() {
             index: 5,
             positions: Positions { mail: 1, ctl: 2 },
             event,
+            then: vec![],
         };
         let bytes = encode_journal(&entry).unwrap();
         assert_eq!(decode_journal(&bytes).unwrap(), entry);
+        let all = JournalEntry { then: journal_events(), ..entry.clone() };
+        let read = decode_journal(&encode_journal(&all).unwrap()).unwrap();
+        assert_eq!(read, all);
+        let each: Vec<JournalEntry> = read.each().collect();
+        assert_eq!(each.len(), 1 + journal_events().len());
+        assert_eq!(each[0], entry);
+        assert_eq!(each.last().unwrap().event, *all.last());
     }
     let head = r#"{"run":"run_~","agent":"W:~","session":"~","epoch":2,"index":5"#;
     let head = head.replace('~', super::samples::U);

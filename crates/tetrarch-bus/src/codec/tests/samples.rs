@@ -322,7 +322,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         result: full.then(result),
         archive: full.then(|| "5".repeat(64)),
     };
-    let decision = Decision {
+    let mut decision = Decision {
         request: id("~"),
         digest: "d".to_owned(),
         sender: id("human:ada"),
@@ -332,7 +332,9 @@ pub(super) fn records(full: bool) -> Vec<Record> {
             let (what, about) = ("budget.raise".to_owned(), "W:1".to_owned());
             Box::new(Act { what, about, credential: Some("UABC".to_owned()) })
         }),
+        also: Vec::new(),
     };
+    decision.also.extend(full.then(|| decision.clone()));
     let mut records = vec![
         Record::Agent(Box::new(agent(full))),
         Record::Host(host),

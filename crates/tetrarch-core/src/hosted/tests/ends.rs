@@ -27,7 +27,7 @@ fn stop_before_the_claim_prevents_the_start() {
     assert_eq!(hosted.begin(), [SessionEffect::Claim]);
     assert_eq!(hosted.step(NOW, stop()), [], "nothing is written before the claim");
     let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
-    assert_eq!(kinds(&effects), ["journal", "report", "journal", "report", "journal", "end"]);
+    assert_eq!(kinds(&effects), ["journal", "report", "note", "journal", "report", "end"]);
     let told = reports(&effects);
     assert!(matches!(told[0], Report::Run { event: RunEvent::CancelRequested, .. }));
     let cancelled = matches!(told[1], Report::Result { result, .. }
@@ -48,7 +48,7 @@ fn program_that_cannot_be_started_has_failed() {
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let failed = RunnerEvent::SpawnFailed { error: "no such program".to_owned() };
     let effects = hosted.step(NOW, SessionInput::Runner(failed));
-    assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"]);
+    assert_eq!(kinds(&effects), ["note", "journal", "report", "end"]);
     let said = matches!(reports(&effects)[0], Report::Result { result, .. }
         if result.outcome == Outcome::Failure && result.error == "no such program");
     assert!(said, "{effects:?}");
@@ -86,7 +86,7 @@ fn session_fenced_during_its_end_still_ends() {
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
     hosted.step(NOW, SessionInput::Runner(result));
     let effects = exited(&mut hosted);
-    assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"]);
+    assert_eq!(kinds(&effects), ["note", "journal", "report", "end"]);
     // The shell stopped at the first of them.
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Fenced)), ["end"]);
 }

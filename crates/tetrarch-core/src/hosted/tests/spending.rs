@@ -68,7 +68,7 @@ fn open_reservation_is_part_of_the_result() {
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
     hosted.step(NOW, SessionInput::Runner(result));
     let effects = exited(&mut hosted);
-    let SessionEffect::Report(report) = &effects[1] else { panic!("{effects:?}") };
+    let SessionEffect::Report(report) = &effects[2] else { panic!("{effects:?}") };
     let Report::Result { result, .. } = &**report else { panic!("{report:?}") };
     assert_eq!(result.usage.spend(), Spend { tokens: 25, cost_micro: 0, turns: 1 });
 }
@@ -186,7 +186,7 @@ fn specialist_draws_a_tenth_or_one_worst_case_before_spending() {
     let (mut hosted, effects) = specialist(100);
     assert_eq!(draws(&effects), [10]);
     assert_eq!(kinds(&call(&mut hosted, "a", 10)), [""; 0], "it waits for the ledger's word");
-    assert_eq!(kinds(&drawn(&mut hosted, 10)), ["journal", "deliver"]);
+    assert_eq!(kinds(&drawn(&mut hosted, 10)), ["note", "journal", "deliver"], "it had started");
     let effects = call(&mut hosted, "b", 25);
     assert_eq!((draws(&effects), effects.len()), (vec![35], 1), "one worst case is the larger");
     assert_eq!(kinds(&call(&mut hosted, "c", 1)), [""; 0], "in their order");
@@ -204,7 +204,7 @@ fn refused_draw_is_withheld() {
     let effects = drawn(&mut hosted, 30);
     let Inbound::Withheld { why, .. } = line(&effects[0]) else { panic!("{effects:?}") };
     assert!(why.contains("for its children"), "{why}");
-    assert_eq!(kinds(&call(&mut hosted, "b", 30)), ["journal", "deliver"]);
+    assert_eq!(kinds(&call(&mut hosted, "b", 30)), ["note", "journal", "deliver"]);
 }
 
 #[test]

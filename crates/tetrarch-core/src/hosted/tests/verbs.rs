@@ -203,7 +203,7 @@ fn stop_of_a_paused_run_is_ordered_and_waiting_verbs_dropped() {
     assert_eq!(kinds(&effects), ["journal", "report", "stop"]);
     assert_eq!(told(&effects), [RunEvent::CancelRequested.as_str()]);
     assert_eq!(hosted.run_state(), RunState::Cancelling);
-    assert_eq!(kinds(&exited(&mut hosted)), ["journal", "report", "journal", "end"]);
+    assert_eq!(kinds(&exited(&mut hosted)), ["note", "journal", "report", "end"]);
 }
 
 #[test]

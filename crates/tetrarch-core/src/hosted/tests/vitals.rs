@@ -55,6 +55,7 @@ fn given(effect: &SessionEffect) -> Option<StopWithin> {
         },
         SessionEffect::Claim
         | SessionEffect::Journal(_)
+        | SessionEffect::Note(_)
         | SessionEffect::Report(_)
         | SessionEffect::ReadSpawn { .. }
         | SessionEffect::Operate { .. }

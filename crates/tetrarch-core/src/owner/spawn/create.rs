@@ -168,6 +168,7 @@ fn assign(
         recovery: Recovery::dispatched(None, draft.now),
         policy: target.node.recovery,
         refused: Vec::new(),
+        launch: None,
     })));
     sessions::put_run(
         draft,

@@ -70,7 +70,7 @@ fn ended_record_is_forgotten_after_its_retention() {
     let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0));
     assert_eq!(entry.dropped, []);
     let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 1));
-    assert_eq!(entry.dropped.len(), 5, "{:?}", entry.dropped);
+    assert_eq!(entry.dropped.len(), 4, "{:?}", entry.dropped);
     for key in [RecordKey::Agent(worker), RecordKey::Run(run), RecordKey::RunStatus(run)] {
         assert!(entry.dropped.contains(&key), "{key:?}");
     }
