@@ -5,6 +5,7 @@ use tetrarch_core::overseer::Rung;
 use tetrarch_core::overseer::policy::RecoveryPolicy;
 
 use super::wire::{absent, message, words};
+use crate::proto::v1 as pb;
 
 words!(AssignmentStatus, Purpose, Rung);
 
@@ -26,9 +27,41 @@ message!(
         recovery,
         policy: recovery_policy as absent,
         refused: refused_unix_ms,
-        launch,
-    }
+        launch as launch,
+    },
+    first: launch::complete
 );
+
+/// A first launch in its assignment: it does not say again whose it is, nor to whom it went.
+mod launch {
+    use tetrarch_core::dispatch::Dispatch;
+
+    use super::pb;
+    use crate::codec::error::CodecError;
+    use crate::codec::wire::{Wire, field};
+
+    /// What it does not say is the assignment's.
+    pub(super) fn complete(held: &mut pb::Assignment) -> Result<(), CodecError> {
+        if let Some(launch) = &mut held.launch {
+            launch.assignment.clone_from(&held.id);
+            launch.to.clone_from(&held.agent);
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(launch: &Option<Box<Dispatch>>) -> Option<pb::Dispatch> {
+        let mut written: pb::Dispatch = launch.as_deref()?.put();
+        (written.assignment, written.to) = (String::new(), String::new());
+        Some(written)
+    }
+
+    pub(super) fn get(
+        name: &str,
+        held: Option<pb::Dispatch>,
+    ) -> Result<Option<Box<Dispatch>>, CodecError> {
+        field(name, held)
+    }
+}
 
 message!(
     Recovery,

@@ -20,6 +20,8 @@ use crate::subject::{KeyKind, Subject};
 
 /// Oldest version that reads what this one writes.
 const MIN_READER_VERSION: u32 = 1;
+/// The same where it is said only when there is a version that does not read it.
+const STATED_READER_VERSION: u32 = if MIN_READER_VERSION > 1 { MIN_READER_VERSION } else { 0 };
 
 /// What there is for each kind of record: its message, by the kind's name in the core and in the schema.
 macro_rules! kinds {
@@ -156,7 +158,7 @@ fn stored<P: Serialize>(record: &P, ledger_seq: u64) -> Result<Vec<u8>, CodecErr
     let stamp = pb::StateStamp {
         ledger_seq,
         schema_version: SCHEMA_VERSION,
-        min_reader_version: MIN_READER_VERSION,
+        min_reader_version: STATED_READER_VERSION,
     };
     json::write("record", &StampedRecord { record, stamp })
 }

@@ -42,7 +42,7 @@ pub(super) fn assignment(full: bool) -> Assignment {
         recovery: recovery(full),
         policy: if full { policy() } else { RecoveryPolicy::default() },
         refused: if full { vec![BusTime(3), BusTime(4)] } else { Vec::new() },
-        launch: full.then(|| Box::new(sample(true))),
+        launch: full.then(|| Box::new(Dispatch { to: id("R:api:~"), ..sample(true) })),
     }
 }
 
