@@ -9,6 +9,8 @@ mod bomb;
 mod canaries;
 mod chaos;
 mod claude;
+mod codex;
+mod coding;
 mod credentials;
 mod deadlines;
 mod deaths;

@@ -129,6 +129,8 @@ parsed_words! {
         Llm = "llm",
         /// The coding agent `claude`, driven by its host.
         Claude = "claude",
+        /// The coding agent `codex`, driven by its host.
+        Codex = "codex",
     }
 }
 
@@ -139,6 +141,7 @@ impl RunnerKind {
     pub fn program(self) -> &'static str {
         match self {
             Self::Claude => "claude",
+            Self::Codex => "codex",
             Self::Process | Self::Echo | Self::External | Self::Llm => "",
         }
     }
