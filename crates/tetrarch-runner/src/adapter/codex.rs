@@ -68,8 +68,8 @@ enum Call {
     Resume,
     Message(u128),
     Interrupt(String),
-    /// Words beside a refusal.
-    Reason,
+    /// One whose answer says nothing.
+    Unheard,
 }
 
 /// What is said to `codex`, and what has to be known of what it said.
@@ -164,7 +164,7 @@ impl Codex {
                     // Its answer to the model gives no reason, so that one is there before it.
                     Some(why) => {
                         let words = format!("[Your last use of a tool was refused: {why}]");
-                        self.turn_start(Call::Reason, &words, None).and(answer)
+                        self.turn_start(Call::Unheard, &words, None).and(answer)
                     }
                     None => answer,
                 }
@@ -272,7 +272,7 @@ impl Codex {
             (Call::Interrupt(request), refused) => {
                 Heard::event(AgentEvent::Interrupted { request, refused })
             }
-            (Call::Reason, _) => Heard::default(),
+            (Call::Unheard, _) => Heard::default(),
         }
     }
 
@@ -341,6 +341,9 @@ impl Codex {
         if status == "interrupted" {
             let all = left.into_iter().map(|(number, _)| dropped(number, ABORTED));
             heard = all.fold(heard, Heard::and);
+            // Commands of the turn may go on otherwise.
+            let thread = json!({"threadId": self.thread});
+            heard = heard.and(self.call(Call::Unheard, "thread/backgroundTerminals/clean", thread));
         } else {
             for (number, words) in left {
                 heard = heard.and(self.send(number, &words));
