@@ -106,7 +106,7 @@ pub(crate) enum AgentInput {
 
 /// What becomes of something that a program is told.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum AgentDelivery {
     /// This is written to it.
     Line(Vec<u8>),
     /// It waits for the program's next boundary.

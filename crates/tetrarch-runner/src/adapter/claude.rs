@@ -10,7 +10,7 @@ mod tests;
 use serde_json::{Value, json};
 use tetrarch_core::id::Ulid;
 
-use super::dialect::{Heard, Saying, uuid};
+use super::dialect::{AgentExchange, Saying, uuid};
 use super::event::{AgentEvent, AskedUse, TurnEnd};
 use super::permission::Use;
 use super::{AdapterSheet, Capability, truncated};
@@ -51,14 +51,14 @@ impl Claude {
     }
 
     /// Says something. It queues what it cannot read yet by itself.
-    pub(super) fn say(&mut self, saying: Saying<'_>) -> Heard {
+    pub(super) fn say(&mut self, saying: Saying<'_>) -> AgentExchange {
         match saying {
             // Its arguments have opened it.
-            Saying::Open => Heard::event(AgentEvent::Opened {
+            Saying::Open => AgentExchange::event(AgentEvent::Opened {
                 goes_on: self.goes_on,
                 conversation: self.conversation.clone(),
             }),
-            Saying::Message { number, text } => Heard::line(&json!({
+            Saying::Message { number, text } => AgentExchange::line(&json!({
                 "type": "user",
                 "uuid": uuid(number),
                 "message": {"role": "user", "content": text},
@@ -66,7 +66,7 @@ impl Claude {
                 "session_id": "",
             })),
             // What waits for the turn is dropped with it, and told.
-            Saying::Interrupt { request } => Heard::line(&json!({
+            Saying::Interrupt { request } => AgentExchange::line(&json!({
                 "type": "control_request",
                 "request_id": request,
                 "request": {"subtype": "interrupt", "cancel_queued": true},
@@ -82,31 +82,31 @@ impl Claude {
     }
 
     /// Reads a whole line.
-    pub(super) fn hear(&mut self, line: &[u8]) -> Heard {
+    pub(super) fn hear(&mut self, line: &[u8]) -> AgentExchange {
         match ClaudeEvent::of(line) {
-            None => Heard::event(AgentEvent::Text),
+            None => AgentExchange::event(AgentEvent::Text),
             Some(event) => self.event(event),
         }
     }
 
     /// Reads the start of a line that is too long.
-    pub(super) fn hear_cut(&mut self, start: &[u8]) -> Heard {
+    pub(super) fn hear_cut(&mut self, start: &[u8]) -> AgentExchange {
         let fields = truncated::fields(start);
         let text = |name: &str| fields.get(name).cloned().flatten().unwrap_or_default();
         let request = text("request_id");
         if text("type") == "control_request" && !request.is_empty() {
             let why = truncated::REQUEST;
             let denied = answer(&request, &json!({"behavior": "deny", "message": why}));
-            return Heard::event(AgentEvent::Text).and(denied);
+            return AgentExchange::event(AgentEvent::Text).and(denied);
         }
         if text("type") == "result" || fields.contains_key("total_cost_usd") {
-            return Heard::event(AgentEvent::Ended(TurnEnd::failed(truncated::RESULT)));
+            return AgentExchange::event(AgentEvent::Ended(TurnEnd::failed(truncated::RESULT)));
         }
-        Heard::event(AgentEvent::Text)
+        AgentExchange::event(AgentEvent::Text)
     }
 
-    fn event(&mut self, event: ClaudeEvent) -> Heard {
-        Heard::event(match event {
+    fn event(&mut self, event: ClaudeEvent) -> AgentExchange {
+        AgentExchange::event(match event {
             ClaudeEvent::Ready { version, model } => AgentEvent::Ready { version, model },
             ClaudeEvent::Read { message } => AgentEvent::Read { number: message },
             ClaudeEvent::Dropped { message } => {
@@ -125,17 +125,19 @@ impl Claude {
             ClaudeEvent::AsksElse { request, what } => {
                 let error = format!("`{what}` is not supported by this host");
                 let response = json!({"subtype": "error", "request_id": request, "error": error});
-                return Heard::line(&json!({"type": "control_response", "response": response}));
+                return AgentExchange::line(
+                    &json!({"type": "control_response", "response": response}),
+                );
             }
             ClaudeEvent::Answers { request, error } => {
                 AgentEvent::Interrupted { request, refused: error }
             }
             ClaudeEvent::Ended { end, spent, dollars } => {
                 self.spent.turn_ended(spent, dollars);
-                let used = Heard::event(AgentEvent::Used(self.spent.total()));
-                return used.and(Heard::event(AgentEvent::Ended(end)));
+                let used = AgentExchange::event(AgentEvent::Used(self.spent.total()));
+                return used.and(AgentExchange::event(AgentEvent::Ended(end)));
             }
-            ClaudeEvent::Quiet => return Heard::default(),
+            ClaudeEvent::Quiet => return AgentExchange::default(),
             ClaudeEvent::Unknown { kind } => AgentEvent::Unknown { kind },
         })
     }
@@ -146,7 +148,7 @@ impl Claude {
         texts: Vec<String>,
         uses: Vec<(String, Value)>,
         spent: (u64, u64),
-    ) -> Heard {
+    ) -> AgentExchange {
         let mut events = Vec::new();
         if self.answer != id {
             self.answer.clone_from(&id);
@@ -156,7 +158,7 @@ impl Claude {
         events.push(AgentEvent::Used(self.spent.total()));
         events.extend(texts.into_iter().map(|text| AgentEvent::Says { text }));
         events.extend(uses.into_iter().map(|(tool, input)| AgentEvent::Uses { tool, input }));
-        Heard { events, inputs: Vec::new() }
+        AgentExchange { events, inputs: Vec::new() }
     }
 }
 
@@ -173,9 +175,9 @@ fn use_of(tool: &str, input: &Value) -> Use {
     }
 }
 
-fn answer(request: &str, answer: &Value) -> Heard {
+fn answer(request: &str, answer: &Value) -> AgentExchange {
     let response = json!({"subtype": "success", "request_id": request, "response": answer});
-    Heard::line(&json!({"type": "control_response", "response": response}))
+    AgentExchange::line(&json!({"type": "control_response", "response": response}))
 }
 
 /// The session's UUID of a run: of the first of those that go on from each other.

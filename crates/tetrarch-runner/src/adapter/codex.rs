@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tetrarch_core::brief::Usage;
 
-use super::dialect::{Heard, Saying, number, text};
+use super::dialect::{AgentExchange, Saying, number, text};
 use super::event::{AgentEvent, TurnEnd};
 use super::permission::Use;
 use super::{AdapterSheet, Capability, truncated};
@@ -62,7 +62,7 @@ const QUIET: [&str; 17] = [
 
 /// A call of ours that it has not answered.
 #[derive(Debug)]
-enum Call {
+enum CodexCall {
     Initialize,
     Start,
     Resume,
@@ -82,7 +82,7 @@ pub(crate) struct Codex {
     /// The turn that runs.
     turn: Option<String>,
     calls: u64,
-    open: BTreeMap<u64, Call>,
+    open: BTreeMap<u64, CodexCall>,
     /// Messages that wait for its thread.
     held: Vec<(u128, String)>,
     sent: SentMessages,
@@ -121,20 +121,21 @@ impl Codex {
     }
 
     /// Says something.
-    pub(super) fn say(&mut self, saying: Saying<'_>) -> Heard {
+    pub(super) fn say(&mut self, saying: Saying<'_>) -> AgentExchange {
         match saying {
             Saying::Open => {
-                let hello = self.call(Call::Initialize, "initialize", starting::hello());
-                let ready = Heard::line(&json!({"jsonrpc": "2.0", "method": "initialized"}));
+                let hello = self.call(CodexCall::Initialize, "initialize", starting::hello());
+                let ready =
+                    AgentExchange::line(&json!({"jsonrpc": "2.0", "method": "initialized"}));
                 let open = match self.wanted.resumed() {
-                    Some(resumed) => self.call(Call::Resume, "thread/resume", resumed),
+                    Some(resumed) => self.call(CodexCall::Resume, "thread/resume", resumed),
                     None => self.start(),
                 };
                 hello.and(ready).and(open)
             }
             Saying::Message { number, text } if self.thread.is_empty() => {
                 self.held.push((number, text.to_owned()));
-                Heard::default()
+                AgentExchange::default()
             }
             Saying::Message { number, text } => {
                 let mut heard = self.send(number, text);
@@ -148,12 +149,12 @@ impl Codex {
             Saying::Interrupt { request } => match &self.turn {
                 Some(turn) => {
                     let params = json!({"threadId": self.thread, "turnId": turn});
-                    self.call(Call::Interrupt(request.to_owned()), "turn/interrupt", params)
+                    self.call(CodexCall::Interrupt(request.to_owned()), "turn/interrupt", params)
                 }
                 // It refuses an interrupt of a turn that is about to begin.
                 None if self.begins() => {
                     self.interrupt = Some(request.to_owned());
-                    Heard::default()
+                    AgentExchange::default()
                 }
                 None => aborted(request),
             },
@@ -164,7 +165,7 @@ impl Codex {
                     // Its answer to the model gives no reason, so that one is there before it.
                     Some(why) => {
                         let words = format!("[Your last use of a tool was refused: {why}]");
-                        self.turn_start(Call::Unheard, &words, None).and(answer)
+                        self.turn_start(CodexCall::Unheard, &words, None).and(answer)
                     }
                     None => answer,
                 }
@@ -177,30 +178,30 @@ impl Codex {
         self.thread.is_empty() || !self.sent.is_empty()
     }
 
-    fn start(&mut self) -> Heard {
-        self.call(Call::Start, "thread/start", self.wanted.started())
+    fn start(&mut self) -> AgentExchange {
+        self.call(CodexCall::Start, "thread/start", self.wanted.started())
     }
 
     /// A message joins the turn that runs, at its next boundary; otherwise it begins one.
-    fn send(&mut self, number: u128, text: &str) -> Heard {
+    fn send(&mut self, number: u128, text: &str) -> AgentExchange {
         self.sent.add(number, text);
-        self.turn_start(Call::Message(number), text, Some(number))
+        self.turn_start(CodexCall::Message(number), text, Some(number))
     }
 
-    fn turn_start(&mut self, call: Call, text: &str, number: Option<u128>) -> Heard {
+    fn turn_start(&mut self, call: CodexCall, text: &str, number: Option<u128>) -> AgentExchange {
         let params = self.wanted.turn(&self.thread, text, number);
         self.call(call, "turn/start", params)
     }
 
-    fn call(&mut self, call: Call, method: &str, params: Value) -> Heard {
+    fn call(&mut self, call: CodexCall, method: &str, params: Value) -> AgentExchange {
         self.calls += 1;
         self.open.insert(self.calls, call);
         let call = json!({"jsonrpc": "2.0", "id": self.calls, "method": method, "params": params});
-        Heard::line(&call)
+        AgentExchange::line(&call)
     }
 
     /// Reads a whole line.
-    pub(super) fn hear(&mut self, line: &[u8]) -> Heard {
+    pub(super) fn hear(&mut self, line: &[u8]) -> AgentExchange {
         let said: Value = match line.trim_ascii_start().first() {
             Some(b'{') => serde_json::from_slice(line).unwrap_or_default(),
             Some(_) | None => Value::Null,
@@ -212,80 +213,81 @@ impl Codex {
             (None, Some(method)) => self.told(method, params),
             (Some(id), None) => match id.as_u64().and_then(|id| self.open.remove(&id)) {
                 Some(call) => self.answered(call, &said),
-                None => Heard::event(AgentEvent::Text),
+                None => AgentExchange::event(AgentEvent::Text),
             },
-            (None, None) => Heard::event(AgentEvent::Text),
+            (None, None) => AgentExchange::event(AgentEvent::Text),
         }
     }
 
     /// Reads the start of a line that is too long.
-    pub(super) fn hear_cut(&mut self, start: &[u8]) -> Heard {
+    pub(super) fn hear_cut(&mut self, start: &[u8]) -> AgentExchange {
         let fields = truncated::fields(start);
         let field = |name: &str| fields.get(name).cloned().flatten();
         match (field("method").as_deref(), field("id")) {
             (Some(_), Some(id)) => {
                 let refused = json!({"code": -32600, "message": truncated::REQUEST});
-                Heard::event(AgentEvent::Text).and(asked::answer(&id, "error", refused))
+                AgentExchange::event(AgentEvent::Text).and(asked::answer(&id, "error", refused))
             }
             (Some("turn/completed"), None) => {
                 self.turn = None;
-                Heard::event(AgentEvent::Ended(TurnEnd::failed(truncated::RESULT)))
+                AgentExchange::event(AgentEvent::Ended(TurnEnd::failed(truncated::RESULT)))
             }
-            (Some(_) | None, _) => Heard::event(AgentEvent::Text),
+            (Some(_) | None, _) => AgentExchange::event(AgentEvent::Text),
         }
     }
 
     /// It answers a call of ours.
-    fn answered(&mut self, call: Call, said: &Value) -> Heard {
+    fn answered(&mut self, call: CodexCall, said: &Value) -> AgentExchange {
         let result = said.get("result").unwrap_or(&Value::Null);
         let error = said.get("error").map(|error| text(error, "message"));
         match (call, error) {
-            (Call::Initialize, None) => {
+            (CodexCall::Initialize, None) => {
                 let agent = text(result, "userAgent");
                 let version = agent.split(['/', ' ']).nth(1).unwrap_or_default();
                 version.clone_into(&mut self.version);
-                Heard::default()
+                AgentExchange::default()
             }
-            (Call::Start, None) => self.opened(result, false),
-            (Call::Resume, None) => self.opened(result, true),
+            (CodexCall::Start, None) => self.opened(result, false),
+            (CodexCall::Resume, None) => self.opened(result, true),
             // It knows nothing of it any more.
-            (Call::Resume, Some(_)) => self.start(),
-            (Call::Initialize | Call::Start, Some(error)) => Heard::event(AgentEvent::Ended(
-                TurnEnd::failed(format!("it cannot start: {error}")),
-            )),
-            (Call::Message(number), None) => {
+            (CodexCall::Resume, Some(_)) => self.start(),
+            (CodexCall::Initialize | CodexCall::Start, Some(error)) => AgentExchange::event(
+                AgentEvent::Ended(TurnEnd::failed(format!("it cannot start: {error}"))),
+            ),
+            (CodexCall::Message(number), None) => {
                 let turn = result.get("turn").map(|turn| text(turn, "id")).unwrap_or_default();
                 if self.sent.joined(number, turn) {
-                    Heard::default()
+                    AgentExchange::default()
                 } else {
                     dropped(number, ABORTED)
                 }
             }
-            (Call::Message(number), Some(error)) => {
+            (CodexCall::Message(number), Some(error)) => {
                 self.sent.read(number);
                 let failed = dropped(number, &error);
                 if self.turn.is_some() {
                     return failed;
                 }
-                failed.and(Heard::event(AgentEvent::Ended(TurnEnd::failed(error))))
+                failed.and(AgentExchange::event(AgentEvent::Ended(TurnEnd::failed(error))))
             }
-            (Call::Interrupt(request), refused) => {
-                Heard::event(AgentEvent::Interrupted { request, refused })
+            (CodexCall::Interrupt(request), refused) => {
+                AgentExchange::event(AgentEvent::Interrupted { request, refused })
             }
-            (Call::Unheard, _) => Heard::default(),
+            (CodexCall::Unheard, _) => AgentExchange::default(),
         }
     }
 
-    fn opened(&mut self, result: &Value, goes_on: bool) -> Heard {
+    fn opened(&mut self, result: &Value, goes_on: bool) -> AgentExchange {
         let thread = result.get("thread").map(|thread| text(thread, "id")).unwrap_or_default();
         self.thread.clone_from(&thread);
         let version = self.version.clone();
         let ready = AgentEvent::Ready { version, model: text(result, "model") };
-        Heard::event(ready).and(Heard::event(AgentEvent::Opened { goes_on, conversation: thread }))
+        AgentExchange::event(ready)
+            .and(AgentExchange::event(AgentEvent::Opened { goes_on, conversation: thread }))
     }
 
     /// It tells something.
-    fn told(&mut self, method: &str, params: &Value) -> Heard {
+    fn told(&mut self, method: &str, params: &Value) -> AgentExchange {
         let item = params.get("item").unwrap_or(&Value::Null);
         match method {
             "turn/started" => self.turn_started(params),
@@ -296,17 +298,19 @@ impl Codex {
             "error" => retries(params),
             "serverRequest/resolved" => {
                 let request = params.get("requestId").unwrap_or(&Value::Null).to_string();
-                Heard::event(AgentEvent::Withdraws { request })
+                AgentExchange::event(AgentEvent::Withdraws { request })
             }
             "warning" | "guardianWarning" => {
-                Heard::event(AgentEvent::Note { text: text(params, "message") })
+                AgentExchange::event(AgentEvent::Note { text: text(params, "message") })
             }
-            _ if QUIET.contains(&method) => Heard::default(),
-            _ => Heard::event(AgentEvent::Unknown { kind: method.chars().take(64).collect() }),
+            _ if QUIET.contains(&method) => AgentExchange::default(),
+            _ => AgentExchange::event(AgentEvent::Unknown {
+                kind: method.chars().take(64).collect(),
+            }),
         }
     }
 
-    fn turn_started(&mut self, params: &Value) -> Heard {
+    fn turn_started(&mut self, params: &Value) -> AgentExchange {
         let turn = params.get("turn").map(|turn| text(turn, "id")).unwrap_or_default();
         self.said.clear();
         self.items.clear();
@@ -314,11 +318,11 @@ impl Codex {
         self.turn = Some(turn);
         match self.interrupt.take() {
             Some(request) => self.say(Saying::Interrupt { request: &request }),
-            None => Heard::default(),
+            None => AgentExchange::default(),
         }
     }
 
-    fn turn_completed(&mut self, params: &Value) -> Heard {
+    fn turn_completed(&mut self, params: &Value) -> AgentExchange {
         let turn = params.get("turn").unwrap_or(&Value::Null);
         let id = text(turn, "id");
         self.turn = None;
@@ -336,55 +340,63 @@ impl Codex {
             text: std::mem::take(&mut self.said),
             structured: None,
         };
-        let mut heard = Heard::default();
+        let mut heard = AgentExchange::default();
         let left = self.sent.turn_ended(&id);
         if status == "interrupted" {
             let all = left.into_iter().map(|(number, _)| dropped(number, ABORTED));
-            heard = all.fold(heard, Heard::and);
+            heard = all.fold(heard, AgentExchange::and);
             // Commands of the turn may go on otherwise.
             let thread = json!({"threadId": self.thread});
-            heard = heard.and(self.call(Call::Unheard, "thread/backgroundTerminals/clean", thread));
+            heard = heard.and(self.call(
+                CodexCall::Unheard,
+                "thread/backgroundTerminals/clean",
+                thread,
+            ));
         } else {
             for (number, words) in left {
                 heard = heard.and(self.send(number, &words));
             }
         }
-        heard.and(Heard::event(AgentEvent::Ended(end)))
+        heard.and(AgentExchange::event(AgentEvent::Ended(end)))
     }
 
-    fn item_started(&mut self, item: &Value) -> Heard {
+    fn item_started(&mut self, item: &Value) -> AgentExchange {
         let tool = match text(item, "type").as_str() {
             "userMessage" => {
-                let Some(number) = number(&text(item, "clientId")) else { return Heard::default() };
+                let Some(number) = number(&text(item, "clientId")) else {
+                    return AgentExchange::default();
+                };
                 self.sent.read(number);
-                return Heard::event(AgentEvent::Read { number });
+                return AgentExchange::event(AgentEvent::Read { number });
             }
             // While a tool is at work, its use is part of an answer that is not over.
             "agentMessage" | "reasoning" | "plan" if self.items.is_empty() => {
-                return Heard::event(AgentEvent::Answers);
+                return AgentExchange::event(AgentEvent::Answers);
             }
-            "agentMessage" | "reasoning" | "plan" | "contextCompaction" => return Heard::default(),
+            "agentMessage" | "reasoning" | "plan" | "contextCompaction" => {
+                return AgentExchange::default();
+            }
             "commandExecution" => asked::SHELL.to_owned(),
             "fileChange" => asked::PATCH.to_owned(),
             other => other.to_owned(),
         };
         self.items.insert(text(item, "id"), asked::changes(item));
-        Heard::event(AgentEvent::Uses { tool, input: asked::input_of(item) })
+        AgentExchange::event(AgentEvent::Uses { tool, input: asked::input_of(item) })
     }
 
-    fn item_completed(&mut self, item: &Value) -> Heard {
+    fn item_completed(&mut self, item: &Value) -> AgentExchange {
         self.items.remove(&text(item, "id"));
         if text(item, "type") != "agentMessage" {
-            return Heard::default();
+            return AgentExchange::default();
         }
         self.said = text(item, "text");
-        Heard::event(AgentEvent::Says { text: self.said.clone() })
+        AgentExchange::event(AgentEvent::Says { text: self.said.clone() })
     }
 
     /// Its counters are of the whole thread. Those of a turn of another program are told again when it goes on.
-    fn has_used(&mut self, params: &Value) -> Heard {
+    fn has_used(&mut self, params: &Value) -> AgentExchange {
         if !self.turns.contains(&text(params, "turnId")) {
-            return Heard::default();
+            return AgentExchange::default();
         }
         let tokens = |of: &str| {
             let counts = params.get("tokenUsage").and_then(|usage| usage.get(of));
@@ -401,24 +413,24 @@ impl Codex {
             cost_micro: 0,
             turns: self.used.turns.saturating_add(1),
         };
-        Heard::event(AgentEvent::Used(self.used))
+        AgentExchange::event(AgentEvent::Used(self.used))
     }
 }
 
 /// There was no turn to abort.
-fn aborted(request: &str) -> Heard {
+fn aborted(request: &str) -> AgentExchange {
     let request = request.to_owned();
-    Heard::event(AgentEvent::Interrupted { request, refused: None })
+    AgentExchange::event(AgentEvent::Interrupted { request, refused: None })
 }
 
-fn dropped(number: u128, why: &str) -> Heard {
-    Heard::event(AgentEvent::Dropped { number, why: why.to_owned() })
+fn dropped(number: u128, why: &str) -> AgentExchange {
+    AgentExchange::event(AgentEvent::Dropped { number, why: why.to_owned() })
 }
 
 /// It had an error. The last one comes once more with the end of its turn.
-fn retries(params: &Value) -> Heard {
+fn retries(params: &Value) -> AgentExchange {
     if params.get("willRetry").and_then(Value::as_bool) != Some(true) {
-        return Heard::default();
+        return AgentExchange::default();
     }
     let error = params.get("error").unwrap_or(&Value::Null);
     let kinds = error.get("codexErrorInfo").and_then(Value::as_object);
@@ -426,5 +438,5 @@ fn retries(params: &Value) -> Heard {
     let status = kinds.and_then(|kinds| kinds.values().find_map(status));
     let details = text(error, "additionalDetails");
     let why = if details.is_empty() { text(error, "message") } else { details };
-    Heard::event(AgentEvent::Retries { status, why })
+    AgentExchange::event(AgentEvent::Retries { status, why })
 }

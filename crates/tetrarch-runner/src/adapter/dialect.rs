@@ -23,14 +23,14 @@ pub(crate) enum Saying<'a> {
 
 /// What something that was said, or a line that was read, comes to.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct AgentExchange {
     /// What happened, in order.
     pub(crate) events: Vec<AgentEvent>,
     /// What is done to its input.
     pub(crate) inputs: Vec<AgentInput>,
 }
 
-impl Heard {
+impl AgentExchange {
     /// One event.
     pub(crate) fn event(event: AgentEvent) -> Self {
         Self { events: vec![event], inputs: Vec::new() }
@@ -60,7 +60,7 @@ pub(crate) enum Dialect {
 
 impl Dialect {
     /// Says something. No line means that it waits: `Written` comes when it is said.
-    pub(crate) fn say(&mut self, saying: Saying<'_>) -> Heard {
+    pub(crate) fn say(&mut self, saying: Saying<'_>) -> AgentExchange {
         match self {
             Self::Claude(claude) => claude.say(saying),
             Self::Codex(codex) => codex.say(saying),
@@ -68,7 +68,7 @@ impl Dialect {
     }
 
     /// Reads a whole line. Total: any bytes are events, known, unknown or of no concern.
-    pub(crate) fn hear(&mut self, line: &[u8]) -> Heard {
+    pub(crate) fn hear(&mut self, line: &[u8]) -> AgentExchange {
         match self {
             Self::Claude(claude) => claude.hear(line),
             Self::Codex(codex) => codex.hear(line),
@@ -76,7 +76,7 @@ impl Dialect {
     }
 
     /// Reads the start of a line that is too long. What waits for an answer gets one.
-    pub(crate) fn hear_cut(&mut self, start: &[u8]) -> Heard {
+    pub(crate) fn hear_cut(&mut self, start: &[u8]) -> AgentExchange {
         match self {
             Self::Claude(claude) => claude.hear_cut(start),
             Self::Codex(codex) => codex.hear_cut(start),

@@ -285,7 +285,7 @@ mod tests {
         std::os::unix::fs::symlink(&kept, dir.path().join("link")).unwrap();
         keep_only(dir.path(), "sessions").unwrap();
         let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().path()).collect();
-        assert_eq!(left, [kept.clone()]);
+        assert_eq!(left.as_slice(), std::slice::from_ref(&kept));
         assert!(kept.join("2026/a.jsonl").exists(), "a link is not followed");
     }
 

@@ -9,10 +9,10 @@ use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
-use super::dialect::{Dialect, Heard, Saying};
+use super::dialect::{AgentExchange, Dialect, Saying};
 use super::ending::told;
 use super::event::{AgentEvent, AskedUse};
-use super::{AdapterSheet, AgentInput, AgentOutput, Told};
+use super::{AdapterSheet, AgentDelivery, AgentInput, AgentOutput};
 use crate::lines::start_of;
 use crate::protocol::{ProgramEvent, SchemaViolation};
 
@@ -134,15 +134,15 @@ impl AgentSession {
     }
 
     /// A message, which it reads at its next boundary or as its next turn; `place` is its place in the inbox.
-    pub(crate) fn message(&mut self, text: &str, place: u64) -> Told {
+    pub(crate) fn message(&mut self, text: &str, place: u64) -> AgentDelivery {
         if self.unread.len() >= UNREAD_MAX {
-            return Told::Refused("too many messages wait for it".to_owned());
+            return AgentDelivery::Refused("too many messages wait for it".to_owned());
         }
         self.messages += 1;
         let number = self.brief.base.wrapping_add(u128::from(self.messages));
         let heard = self.say(number, text, None);
         let told = told_of(heard);
-        if told == Told::Held
+        if told == AgentDelivery::Held
             && let Some(unread) = self.unread.get_mut(&number)
         {
             unread.place = place;
@@ -151,7 +151,7 @@ impl AgentSession {
     }
 
     /// What its result did not satisfy.
-    pub(crate) fn invalid(&mut self, faults: &[SchemaViolation]) -> Told {
+    pub(crate) fn invalid(&mut self, faults: &[SchemaViolation]) -> AgentDelivery {
         let list: Vec<String> =
             faults.iter().map(|fault| format!("- {}: {}", fault.path, fault.message)).collect();
         let text = format!(
@@ -162,11 +162,11 @@ impl AgentSession {
     }
 
     /// A verb.
-    pub(crate) fn verb(&mut self, command: &Command) -> Told {
+    pub(crate) fn verb(&mut self, command: &Command) -> AgentDelivery {
         match &command.wanted {
-            Wanted::Steer { .. } if self.unread.len() >= UNREAD_MAX => {
-                Told::Refused("too many messages wait for it; send it again later".to_owned())
-            }
+            Wanted::Steer { .. } if self.unread.len() >= UNREAD_MAX => AgentDelivery::Refused(
+                "too many messages wait for it; send it again later".to_owned(),
+            ),
             Wanted::Steer { text } => {
                 let text = format!("[steer from {}]\n{text}", command.by);
                 let heard = self.say(u128::from(command.id.0), &text, Some(command.id));
@@ -177,19 +177,20 @@ impl AgentSession {
                 let heard =
                     self.dialect.say(Saying::Interrupt { request: &command.id.to_string() });
                 if !heard.events.is_empty() {
-                    return Told::Done;
+                    return AgentDelivery::Done;
                 }
                 let told = told_of(heard);
-                self.held = (told == Told::Held).then_some(command.id);
+                self.held = (told == AgentDelivery::Held).then_some(command.id);
                 told
             }
-            Wanted::Pause | Wanted::Resume => {
-                Told::Refused(format!("its program has no {}", command.wanted.verb().as_str()))
-            }
+            Wanted::Pause | Wanted::Resume => AgentDelivery::Refused(format!(
+                "its program has no {}",
+                command.wanted.verb().as_str()
+            )),
         }
     }
 
-    fn say(&mut self, number: u128, text: &str, verb: Option<RequestId>) -> Heard {
+    fn say(&mut self, number: u128, text: &str, verb: Option<RequestId>) -> AgentExchange {
         let mut whole = std::mem::take(&mut self.again);
         whole.push(text.to_owned());
         let text = whole.join("\n\n");
@@ -263,7 +264,7 @@ impl AgentSession {
         self.take(heard)
     }
 
-    fn take(&mut self, heard: Heard) -> AgentOutput {
+    fn take(&mut self, heard: AgentExchange) -> AgentOutput {
         let mut output = AgentOutput { inputs: heard.inputs, ..AgentOutput::default() };
         for event in heard.events {
             output = output.and(self.hear(event));
@@ -461,6 +462,6 @@ fn lines(inputs: Vec<AgentInput>) -> Option<Vec<u8>> {
     (!all.is_empty()).then_some(all)
 }
 
-fn told_of(heard: Heard) -> Told {
-    lines(heard.inputs).map_or(Told::Held, Told::Line)
+fn told_of(heard: AgentExchange) -> AgentDelivery {
+    lines(heard.inputs).map_or(AgentDelivery::Held, AgentDelivery::Line)
 }

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::adapter::{AgentInput, Told};
+use crate::adapter::{AgentDelivery, AgentInput};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
@@ -361,11 +361,15 @@ impl ProgramRun {
         let Telling { told, events } = self.speech.telling(line);
         events.into_iter().for_each(|event| self.relay.tell(event));
         let given = match told {
-            Told::Line(text) => feed.post(place, text).map_err(|refused| refused.to_string()),
+            AgentDelivery::Line(text) => {
+                feed.post(place, text).map_err(|refused| refused.to_string())
+            }
             // It was answered here.
-            Told::Done if place > 0 => return self.relay.tell(RunnerEvent::Taken { place }),
-            Told::Done | Told::Held => return,
-            Told::Refused(why) => Err(why),
+            AgentDelivery::Done if place > 0 => {
+                return self.relay.tell(RunnerEvent::Taken { place });
+            }
+            AgentDelivery::Done | AgentDelivery::Held => return,
+            AgentDelivery::Refused(why) => Err(why),
         };
         match given {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),

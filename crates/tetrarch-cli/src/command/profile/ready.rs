@@ -17,6 +17,8 @@ pub(crate) enum Ready {
     Node,
     /// The coding agent claude.
     Claude,
+    /// The coding agent codex.
+    Codex,
 }
 
 impl Ready {
@@ -28,6 +30,7 @@ impl Ready {
             Self::Rust => include_str!("rust.yaml"),
             Self::Node => include_str!("node.yaml"),
             Self::Claude => include_str!("claude.yaml"),
+            Self::Codex => include_str!("codex.yaml"),
         };
         text.replace("{workspace}", &json!(workspace.to_string_lossy()).to_string())
     }

@@ -10,7 +10,7 @@ use tetrarch_core::verb::{Command, Stage, Wanted};
 use super::*;
 use crate::adapter::dialect::Dialect;
 use crate::adapter::session::{AgentSession, SessionBrief, UNKNOWN_MAX};
-use crate::adapter::{AgentInput, AgentOutput, Told};
+use crate::adapter::{AgentDelivery, AgentInput, AgentOutput};
 use crate::protocol::ProgramEvent;
 
 /// The number of a steer and of an interrupt.
@@ -34,8 +34,8 @@ fn session(list: &[&str]) -> AgentSession {
     session
 }
 
-fn line_of(told: Told) -> Vec<u8> {
-    let Told::Line(line) = told else { panic!("{told:?}") };
+fn line_of(told: AgentDelivery) -> Vec<u8> {
+    let AgentDelivery::Line(line) = told else { panic!("{told:?}") };
     line
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::adapter::dialect::{Heard, text};
+use crate::adapter::dialect::{AgentExchange, text};
 use crate::adapter::event::{AgentEvent, AskedUse};
 use crate::adapter::permission::{Use, plain_words};
 
@@ -30,7 +30,7 @@ pub(super) fn heard(
     method: &str,
     params: &Value,
     items: &BTreeMap<String, Vec<Use>>,
-) -> Heard {
+) -> AgentExchange {
     let (tool, uses) = match method {
         "item/commandExecution/requestApproval" => (SHELL, vec![command_use(params)]),
         "item/fileChange/requestApproval" => (PATCH, change_uses(params, items)),
@@ -45,13 +45,13 @@ pub(super) fn heard(
         _ => json!({"changes": text(params, "itemId")}),
     };
     let asked = AskedUse { request: request.to_owned(), tool: tool.to_owned(), uses, input };
-    Heard::event(AgentEvent::Asks(asked))
+    AgentExchange::event(AgentEvent::Asks(asked))
 }
 
 /// The answer to a request: its `result` or its `error`.
-pub(super) fn answer(request: &str, field: &str, value: Value) -> Heard {
+pub(super) fn answer(request: &str, field: &str, value: Value) -> AgentExchange {
     let id: Value = serde_json::from_str(request).unwrap_or_default();
-    Heard::line(&json!({"jsonrpc": "2.0", "id": id, field: value}))
+    AgentExchange::line(&json!({"jsonrpc": "2.0", "id": id, field: value}))
 }
 
 fn command_use(params: &Value) -> Use {

@@ -144,7 +144,7 @@ fn arguments(start: &Start) -> Vec<String> {
         ("allow_login_shell".to_owned(), json!(false)),
         ("shell_environment_policy.exclude".to_owned(), json!([KEY])),
         ("skills.include_instructions".to_owned(), json!(false)),
-        ("skills.bundled.enabled".to_owned(), json!(false)),
+        (["skills", "bundled", "enabled"].join("."), json!(false)),
         ("check_for_update_on_startup".to_owned(), json!(false)),
         ("analytics.enabled".to_owned(), json!(false)),
         ("features.shell_tool".to_owned(), json!(shell)),
@@ -173,7 +173,7 @@ fn provider(runner: &Runner) -> Vec<(String, Value)> {
         provider.push(("env_key", json!(KEY)));
     }
     let named = provider.into_iter();
-    named.map(|(key, value)| (format!("model_providers.tetrarch.{key}"), value)).collect()
+    named.map(|(key, value)| (["model_providers", "tetrarch", key].join("."), value)).collect()
 }
 
 /// Whether its model's server takes a schema: each object has all its properties and no others. Other schemas are in

@@ -1,5 +1,7 @@
 //! What `codex` is written and what its calls come to, with lines as version 0.169.0 wrote them.
 
+mod asking;
+
 use tetrarch_core::brief::{Outcome, Tools};
 use tetrarch_core::id::{RequestId, Ulid};
 use tetrarch_core::order::RunnerEvent;
@@ -8,7 +10,7 @@ use tetrarch_core::verb::{Command, Stage, Wanted};
 use super::*;
 use crate::adapter::dialect::{Dialect, uuid};
 use crate::adapter::session::{AgentSession, SessionBrief};
-use crate::adapter::{AgentInput, AgentOutput, Told};
+use crate::adapter::{AgentDelivery, AgentInput, AgentOutput};
 use crate::protocol::ProgramEvent;
 
 const STEER: u128 = 0x019a_bcde_0001_0002_0003_0000_0000_0007;
@@ -64,8 +66,8 @@ fn said(output: &AgentOutput) -> Vec<Value> {
     output.inputs.iter().flat_map(of).collect()
 }
 
-fn line_of(told: Told) -> Vec<Value> {
-    let Told::Line(line) = told else { panic!("{told:?}") };
+fn line_of(told: AgentDelivery) -> Vec<Value> {
+    let AgentDelivery::Line(line) = told else { panic!("{told:?}") };
     calls(&line)
 }
 
@@ -221,8 +223,8 @@ fn steer_is_taken_when_it_is_read_and_one_that_was_not_begins_a_turn() {
 fn steer_before_the_thread_is_open_waits_behind_the_brief() {
     let mut it = session(&[], None);
     it.first_line();
-    assert_eq!(it.verb(&steer()), Told::Held);
-    assert_eq!(it.message("news", 5), Told::Held);
+    assert_eq!(it.verb(&steer()), AgentDelivery::Held);
+    assert_eq!(it.message("news", 5), AgentDelivery::Held);
     let output = hear(&mut it, &opened(2));
     let texts: Vec<String> =
         said(&output).iter().map(|call| call["params"]["input"][0]["text"].to_string()).collect();
@@ -232,7 +234,7 @@ fn steer_before_the_thread_is_open_waits_behind_the_brief() {
     for _ in 0..40 {
         it.message("more", 0);
     }
-    assert!(matches!(it.verb(&steer()), Told::Refused(_)), "there is a bound");
+    assert!(matches!(it.verb(&steer()), AgentDelivery::Refused(_)), "there is a bound");
 }
 
 #[test]
@@ -253,7 +255,7 @@ fn interrupted_turn_waits_and_what_it_had_not_read_is_refused() {
         "commands may go on"
     );
     // Nothing runs that could be interrupted.
-    assert_eq!(it.verb(&interrupt()), Told::Done);
+    assert_eq!(it.verb(&interrupt()), AgentDelivery::Done);
     line_of(it.verb(&steer()));
     hear(&mut it, &joins(7, "t2"));
     hear(&mut it, &begins("t2"));
@@ -285,7 +287,7 @@ fn interrupt_before_a_turn_begins_waits_for_it() {
     it.first_line();
     hear(&mut it, &opened(2));
     hear(&mut it, &joins(3, "t1"));
-    assert_eq!(it.verb(&interrupt()), Told::Held);
+    assert_eq!(it.verb(&interrupt()), AgentDelivery::Held);
     let call = said(&hear(&mut it, &begins("t1")));
     assert_eq!(call[0]["method"], "turn/interrupt");
     let output = hear(&mut it, &json!({"id": 4, "result": {}}));
@@ -318,139 +320,6 @@ fn stop_aborts_the_turn_and_closes_the_input() {
     assert!(matches!(rotated.rotate(), Some(AgentInput::Line(_))));
     let output = hear(&mut rotated, &ends("t1", "interrupted", ""));
     assert_eq!((result(&output), said(&output).last()), (None, Some(&json!("close"))));
-}
-
-#[test]
-fn command_is_answered_by_the_list_of_the_brief() {
-    for (list, command, allowed) in [
-        (&["run"][..], "/bin/bash -c 'a | b'", true),
-        (&["run:git"], "/bin/bash -c 'git log'", true),
-        (&["run:git"], "/bin/bash -lc 'git log'", true),
-        (&["run:git"], "/bin/bash -c 'git log | sh'", false),
-        (&["run:git"], "git log", true),
-        (&["run:bash"], "/bin/python3 -c 'x'", false),
-        (&["read"], "/bin/bash -c 'cat notes.txt'", true),
-        (&["read"], "/bin/bash -c 'cat a > b'", false),
-        (&["list"], "/bin/bash -c 'cat notes.txt'", false),
-        (&["list"], "/usr/bin/zsh -c 'ls -l'", true),
-        (&["run:cat"], "/bin/bash -c 'cat notes.txt'", true),
-        (&["read"], "/bin/bash -c 'sed -i s/a/b/ x'", false),
-        (&[], "/bin/bash -c 'ls'", false),
-        (&["run"], "/bin/bash -c 'open", true),
-        (&["run:git"], "", false),
-    ] {
-        let output = hear(&mut working(list), &asks(command));
-        let answers = said(&output);
-        let [.., answer] = &answers[..] else { panic!("{output:?}") };
-        assert_eq!((&answer["id"], answers.len()), (&json!(0), if allowed { 1 } else { 2 }));
-        let decision = &answer["result"]["decision"];
-        assert_eq!(decision, if allowed { "accept" } else { "decline" }, "{list:?} {command}");
-        if !allowed {
-            // Its own answer to the model has no reason, so that one is there before it.
-            let words = answers[0]["params"]["input"][0]["text"].as_str().unwrap();
-            assert!(words.contains("was refused"), "{words}");
-            assert!(output.note.unwrap().contains("refused exec_command"), "{list:?} {command}");
-        }
-    }
-}
-
-#[test]
-fn patch_is_answered_by_what_it_does_to_files() {
-    let add = json!({"path": "/w/a", "kind": {"type": "add"}, "diff": "x"});
-    let update =
-        json!({"path": "/w/b", "kind": {"type": "update", "move_path": null}, "diff": "x"});
-    let asks = |root: Value| {
-        let params = json!({"itemId": "c1", "grantRoot": root});
-        json!({"id": 7, "method": "item/fileChange/requestApproval", "params": params})
-    };
-    for (list, changes, root, allowed) in [
-        (&["write"][..], json!([add]), Value::Null, true),
-        (&["edit"], json!([update]), Value::Null, true),
-        (&["write"], json!([add, update]), Value::Null, false),
-        (&["write", "edit"], json!([add, update]), Value::Null, true),
-        (&["write"], json!([]), Value::Null, false),
-        (&["*"], json!([add]), json!("/"), false),
-        (&["run"], json!([add]), Value::Null, false),
-    ] {
-        let mut it = working(list);
-        let begun = hear(
-            &mut it,
-            &item("started", json!({"type": "fileChange", "id": "c1", "changes": changes})),
-        );
-        assert_eq!(begun.events.len(), 1, "{begun:?}");
-        let answers = said(&hear(&mut it, &asks(root)));
-        let decision = &answers.last().unwrap()["result"]["decision"];
-        assert_eq!(decision, if allowed { "accept" } else { "decline" }, "{list:?} {changes}");
-    }
-}
-
-#[test]
-fn other_requests_are_refused_in_words() {
-    for method in [
-        "item/permissions/requestApproval",
-        "item/tool/requestUserInput",
-        "mcpServer/elicitation/request",
-        "execCommandApproval",
-        "brand/new",
-    ] {
-        let request = json!({"id": "x9", "method": method, "params": {}});
-        let answers = said(&hear(&mut working(&["*"]), &request));
-        assert_eq!(answers[0]["id"], "x9");
-        assert!(answers[0]["error"]["message"].as_str().unwrap().contains(method), "{answers:?}");
-    }
-    let typed = json!({"kind": "writeStdin", "command": "/bin/bash -c 'git log'"});
-    let request =
-        json!({"id": 3, "method": "item/commandExecution/requestApproval", "params": typed});
-    let answers = said(&hear(&mut working(&["run:git"]), &request));
-    assert_eq!(answers[1]["result"]["decision"], "decline");
-}
-
-#[test]
-fn uncovered_command_is_put_to_people_unless_it_is_withdrawn() {
-    let question = |output: &AgentOutput| {
-        output
-            .events
-            .iter()
-            .any(|event| matches!(event, ProgramEvent::Plain(RunnerEvent::Ask { .. })))
-    };
-    let mut it = working(&["ask_human"]);
-    let output = hear(&mut it, &asks("/bin/bash -c 'rm a'"));
-    assert!(question(&output) && output.inputs.is_empty(), "{output:?}");
-    let answered = it.answered(Ok("allow".to_owned())).unwrap();
-    assert_eq!(said(&answered)[0]["result"]["decision"], "accept");
-    hear(&mut it, &asks("/bin/bash -c 'rm b'"));
-    hear(&mut it, &json!({"method": "serverRequest/resolved", "params": {"requestId": 0}}));
-    assert_eq!(it.answered(Ok("allow".to_owned())), None, "nobody waits for it");
-}
-
-#[test]
-fn allowed_uses_are_in_the_checkpoint_until_the_model_has_their_results() {
-    let using = |output: &AgentOutput| {
-        output.events.iter().find_map(|event| {
-            let ProgramEvent::Plain(RunnerEvent::Checkpoint { state, .. }) = event else {
-                return None;
-            };
-            let state: Value = serde_json::from_str(state).unwrap();
-            assert_eq!(
-                (&state["conversation"], &state["adapter"]),
-                (&json!("th"), &json!("codex"))
-            );
-            Some(state["using"].as_array().unwrap().len())
-        })
-    };
-    let mut it = working(&["run"]);
-    let command = |what: &str, id: &str| {
-        item(what, json!({"type": "commandExecution", "id": id, "command": "a"}))
-    };
-    hear(&mut it, &command("started", "c1"));
-    assert_eq!(using(&hear(&mut it, &asks("/bin/sh -c a"))), Some(1));
-    hear(&mut it, &item("started", json!({"type": "reasoning", "id": "r"})));
-    hear(&mut it, &command("started", "c2"));
-    assert_eq!(using(&hear(&mut it, &asks("/bin/sh -c b"))), Some(2), "the first is at work");
-    hear(&mut it, &command("completed", "c1"));
-    hear(&mut it, &command("completed", "c2"));
-    hear(&mut it, &item("started", json!({"type": "reasoning", "id": "r"})));
-    assert_eq!(using(&hear(&mut it, &asks("/bin/sh -c c"))), Some(1));
 }
 
 #[test]

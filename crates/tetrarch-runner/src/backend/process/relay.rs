@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::feed::LineDelivery;
 use super::takes::{Takes, VerbAction};
 use super::{ProgramRun, at};
-use crate::adapter::Told;
+use crate::adapter::AgentDelivery;
 use crate::fence::Fence;
 use crate::sweep::Traces;
 
@@ -225,13 +225,13 @@ impl ProgramRun {
             return self.relay.receipt(id, Stage::Refused, "it has no stdin");
         };
         let told = match self.speech.verb(command) {
-            Told::Line(line) => feed.urge(id, line).map_err(|refused| refused.to_string()),
-            Told::Held => Ok(()),
-            Told::Done => {
+            AgentDelivery::Line(line) => feed.urge(id, line).map_err(|refused| refused.to_string()),
+            AgentDelivery::Held => Ok(()),
+            AgentDelivery::Done => {
                 self.relay.receipt(id, Stage::Delivered, "");
                 return self.relay.receipt(id, Stage::Effective, "");
             }
-            Told::Refused(why) => Err(why),
+            AgentDelivery::Refused(why) => Err(why),
         };
         match told {
             Ok(()) => {

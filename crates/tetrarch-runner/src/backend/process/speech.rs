@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
-    Adapter, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent, Told, VERBS,
-    forget, prepare,
+    Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
+    VERBS, forget, prepare,
 };
 use crate::backend::llm::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use crate::lines::OutputLine;
@@ -45,13 +45,13 @@ pub(super) struct AgentTalk {
 #[derive(Debug)]
 pub(super) struct Telling {
     /// What it is told, if there is a word for it.
-    pub(super) told: Told,
+    pub(super) told: AgentDelivery,
     /// What is told whoever listens: the program's state, or its next question.
     pub(super) events: Vec<RunnerEvent>,
 }
 
-impl From<Told> for Telling {
-    fn from(told: Told) -> Self {
+impl From<AgentDelivery> for Telling {
+    fn from(told: AgentDelivery) -> Self {
         Self { told, events: Vec::new() }
     }
 }
@@ -115,10 +115,12 @@ impl Speech {
     /// A line for it.
     pub(super) fn telling(&self, line: &Inbound) -> Telling {
         match self {
-            Self::Lines => protocol_line(line).map_or(Told::Done, Told::Line).into(),
+            Self::Lines => {
+                protocol_line(line).map_or(AgentDelivery::Done, AgentDelivery::Line).into()
+            }
             Self::Agent(talk) => match line {
                 Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
-                    Telling { told: Told::Done, events: vec![talk.session().status()] }
+                    Telling { told: AgentDelivery::Done, events: vec![talk.session().status()] }
                 }
                 Inbound::Mail { topic, from, body, place, .. } => {
                     talk.letter(topic, from, body, *place)
@@ -129,15 +131,15 @@ impl Speech {
                 | Inbound::Granted { .. }
                 | Inbound::Withheld { .. }
                 | Inbound::BudgetWarning { .. }
-                | Inbound::BudgetRaised { .. } => Told::Done.into(),
+                | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
             },
         }
     }
 
     /// What becomes of a verb.
-    pub(super) fn verb(&self, command: &Command) -> Told {
+    pub(super) fn verb(&self, command: &Command) -> AgentDelivery {
         match self {
-            Self::Lines => Told::Line(verb_line(command)),
+            Self::Lines => AgentDelivery::Line(verb_line(command)),
             Self::Agent(talk) => talk.session().verb(command),
         }
     }
@@ -159,9 +161,9 @@ impl Speech {
     }
 
     /// What hands a result back.
-    pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> Told {
+    pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> AgentDelivery {
         match self {
-            Self::Lines => Told::Line(invalid_line(faults)),
+            Self::Lines => AgentDelivery::Line(invalid_line(faults)),
             Self::Agent(talk) => talk.session().invalid(faults),
         }
     }
@@ -198,7 +200,7 @@ fn telling_of(output: AgentOutput) -> Telling {
         AgentInput::Line(line) => Some(line),
         AgentInput::Close => None,
     });
-    let told = Told::Line(lines.collect::<Vec<Vec<u8>>>().concat());
+    let told = AgentDelivery::Line(lines.collect::<Vec<Vec<u8>>>().concat());
     let note = output.note.map(|text| RunnerEvent::Log { text });
     let events = output.events.into_iter().filter_map(|event| match event {
         ProgramEvent::Plain(event) => Some(event),
