@@ -131,6 +131,8 @@ parsed_words! {
         Claude = "claude",
         /// The coding agent `codex`, driven by its host.
         Codex = "codex",
+        /// A coding agent that speaks the Agent Client Protocol, driven by its host.
+        Acp = "acp",
     }
 }
 
@@ -142,7 +144,16 @@ impl RunnerKind {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
-            Self::Process | Self::Echo | Self::External | Self::Llm => "",
+            Self::Process | Self::Echo | Self::External | Self::Llm | Self::Acp => "",
+        }
+    }
+
+    /// Whether a profile has to name the command.
+    #[must_use]
+    pub fn needs_command(self) -> bool {
+        match self {
+            Self::Process | Self::Acp => true,
+            Self::Echo | Self::External | Self::Llm | Self::Claude | Self::Codex => false,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! pure machine that says how the program is started and told things, and what it says (docs/agents.md). Starts no
 //! program and writes to none; that is `backend::process`.
 
+mod acp;
 mod asking;
 mod claude;
 mod codex;
@@ -37,6 +38,8 @@ pub(crate) enum Adapter {
     Claude,
     /// `codex app-server`: calls both ways.
     Codex,
+    /// Whatever speaks the Agent Client Protocol.
+    Acp,
 }
 
 /// How well an adapter does one thing.
@@ -74,7 +77,7 @@ pub struct AdapterSheet {
 }
 
 /// Every adapter there is.
-pub const ADAPTERS: [AdapterSheet; 2] = [claude::SHEET, codex::SHEET];
+pub const ADAPTERS: [AdapterSheet; 3] = [claude::SHEET, codex::SHEET, acp::SHEET];
 
 impl Adapter {
     /// The adapter of a runner; none for those that are no coding agent.
@@ -82,15 +85,17 @@ impl Adapter {
         match kind {
             RunnerKind::Claude => Some(Self::Claude),
             RunnerKind::Codex => Some(Self::Codex),
+            RunnerKind::Acp => Some(Self::Acp),
             RunnerKind::Process | RunnerKind::Echo | RunnerKind::External | RunnerKind::Llm => None,
         }
     }
 
-    /// Where its model is served when a profile does not say.
+    /// Where its model is served when a profile does not say; empty when only the program knows.
     fn base_url(self) -> &'static str {
         match self {
             Self::Claude => claude::starting::BASE_URL,
             Self::Codex => codex::starting::BASE_URL,
+            Self::Acp => "",
         }
     }
 }

@@ -254,7 +254,7 @@ mod tests {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
         for part in
-            ["coder.toml:2:1: runner: ", "allowed: process, echo, llm, claude, codex", "args"]
+            ["coder.toml:2:1: runner: ", "allowed: process, echo, llm, claude, codex, acp", "args"]
         {
             assert!(error.what.contains(part), "{part}: {}", error.what);
         }

@@ -54,7 +54,7 @@ impl Claude {
     pub(super) fn say(&mut self, saying: Saying<'_>) -> AgentExchange {
         match saying {
             // Its arguments have opened it.
-            Saying::Open => AgentExchange::event(AgentEvent::Opened {
+            Saying::Open { .. } => AgentExchange::event(AgentEvent::Opened {
                 goes_on: self.goes_on,
                 conversation: self.conversation.clone(),
             }),

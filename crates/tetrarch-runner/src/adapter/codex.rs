@@ -123,7 +123,7 @@ impl Codex {
     /// Says something.
     pub(super) fn say(&mut self, saying: Saying<'_>) -> AgentExchange {
         match saying {
-            Saying::Open => {
+            Saying::Open { .. } => {
                 let hello = self.call(CodexCall::Initialize, "initialize", starting::hello());
                 let ready =
                     AgentExchange::line(&json!({"jsonrpc": "2.0", "method": "initialized"}));

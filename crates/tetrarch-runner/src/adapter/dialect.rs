@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::AgentInput;
+use super::acp::Acp;
 use super::claude::Claude;
 use super::codex::Codex;
 use super::event::AgentEvent;
@@ -11,8 +12,8 @@ use super::event::AgentEvent;
 /// Something for a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Saying<'a> {
-    /// It is to open its conversation.
-    Open,
+    /// It is to open its conversation, for work in this directory.
+    Open { directory: &'a str },
     /// A message. It is read at the program's next boundary, or as its next turn.
     Message { number: u128, text: &'a str },
     /// It is to abort its turn; its answer names the request.
@@ -56,6 +57,8 @@ pub(crate) enum Dialect {
     Claude(Box<Claude>),
     /// Calls of `codex app-server`.
     Codex(Box<Codex>),
+    /// Calls of the Agent Client Protocol.
+    Acp(Box<Acp>),
 }
 
 impl Dialect {
@@ -64,6 +67,7 @@ impl Dialect {
         match self {
             Self::Claude(claude) => claude.say(saying),
             Self::Codex(codex) => codex.say(saying),
+            Self::Acp(acp) => acp.say(saying),
         }
     }
 
@@ -72,6 +76,7 @@ impl Dialect {
         match self {
             Self::Claude(claude) => claude.hear(line),
             Self::Codex(codex) => codex.hear(line),
+            Self::Acp(acp) => acp.hear(line),
         }
     }
 
@@ -80,6 +85,7 @@ impl Dialect {
         match self {
             Self::Claude(claude) => claude.hear_cut(start),
             Self::Codex(codex) => codex.hear_cut(start),
+            Self::Acp(acp) => acp.hear_cut(start),
         }
     }
 }

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::session::AgentSession;
 use super::starting::{AgentStart, session_brief};
-use super::{Adapter, claude, codex};
+use super::{Adapter, acp, claude, codex};
 
 /// Where agents keep their conversations, below the directory of runs.
 pub(crate) const CONVERSATIONS: &str = ".conversations";
@@ -94,9 +94,10 @@ pub(crate) fn prepare(
             keep_only(&path, codex::starting::TRANSCRIPTS).map_err(failed)?;
             (codex::SHEET, codex::starting::prepared(start, &directory))
         }
+        Adapter::Acp => (acp::SHEET, acp::starting::prepared(start, &directory)),
     };
     let AgentStart { arguments, environment, key_variable, dialect } = prepared;
-    let session = AgentSession::new(sheet, dialect, session_brief(start));
+    let session = AgentSession::new(sheet, dialect, session_brief(adapter, start));
     command(&mut start.brief.runner, arguments, environment, (key_variable, key));
     Ok(PreparedAgent { session, conversation: path })
 }
@@ -106,14 +107,14 @@ fn command(
     runner: &mut Runner,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    (variable, key): (&str, Option<ApiKey>),
+    (variable, key): (String, Option<ApiKey>),
 ) {
     if runner.argv.is_empty() {
         runner.argv.push(runner.kind.program().to_owned());
     }
     runner.argv.extend(arguments);
     runner.env.extend(environment);
-    runner.env.extend(key.map(|key| (variable.to_owned(), key.plain().to_owned())));
+    runner.env.extend(key.map(|key| (variable, key.plain().to_owned())));
 }
 
 /// Whether its tools let it reach its model.
@@ -125,6 +126,9 @@ fn reaches(adapter: Adapter, start: &Start, is_open: bool) -> Result<(), NotPrep
     } else {
         &runner.served.base_url
     };
+    if url.is_empty() {
+        return Ok(());
+    }
     let Some((host, port)) = destination(url) else {
         return Err(NotPrepared::Address { profile, url: url.to_owned() });
     };

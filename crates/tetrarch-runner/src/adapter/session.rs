@@ -125,10 +125,11 @@ impl AgentSession {
     }
 
     /// What is written to it first: what it is to do, or that it is to go on, or what has to be said before that.
-    pub(crate) fn first_line(&mut self) -> Vec<u8> {
+    /// It works in `directory`.
+    pub(crate) fn first_line(&mut self, directory: &str) -> Vec<u8> {
         // It has something to do from the beginning on.
         self.works = true;
-        let heard = self.dialect.say(Saying::Open);
+        let heard = self.dialect.say(Saying::Open { directory });
         let output = self.take(heard);
         lines(output.inputs).unwrap_or_default()
     }
@@ -174,6 +175,7 @@ impl AgentSession {
             }
             Wanted::Interrupt { .. } => {
                 self.aborting = self.works;
+                self.asked.clear();
                 let heard =
                     self.dialect.say(Saying::Interrupt { request: &command.id.to_string() });
                 if !heard.events.is_empty() {
@@ -221,6 +223,7 @@ impl AgentSession {
 
     /// Aborts its turn for good; none when that waits for the turn to begin.
     fn abort(&mut self) -> Option<AgentInput> {
+        self.asked.clear();
         let heard = self.dialect.say(Saying::Interrupt { request: ENDING });
         match heard.events.is_empty() {
             true => lines(heard.inputs).map(AgentInput::Line),

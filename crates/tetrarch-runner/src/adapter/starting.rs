@@ -8,6 +8,7 @@ use tetrarch_core::role::Role;
 
 use super::dialect::Dialect;
 use super::session::{CONVERSATION, SessionBrief, USING};
+use super::{Adapter, acp};
 use crate::backend::llm::verdict_form;
 
 /// How a program is started, and how it is spoken to.
@@ -18,19 +19,22 @@ pub(super) struct AgentStart {
     /// Variables besides those of the profile.
     pub(super) environment: Vec<(String, String)>,
     /// The variable that it takes its key from.
-    pub(super) key_variable: &'static str,
+    pub(super) key_variable: String,
     /// Its language.
     pub(super) dialect: Dialect,
 }
 
 /// What its session is about.
-pub(super) fn session_brief(start: &Start) -> SessionBrief {
+pub(super) fn session_brief(adapter: Adapter, start: &Start) -> SessionBrief {
     let state = checkpoint(start);
     let using = state.as_ref().and_then(|state| state.get(USING)?.as_array());
     let using = using.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
     SessionBrief {
         tools: start.brief.tools.clone(),
-        first: opening::brief(&start.brief),
+        first: match adapter {
+            Adapter::Claude | Adapter::Codex => opening::brief(&start.brief),
+            Adapter::Acp => acp::starting::instructions(start) + &opening::brief(&start.brief),
+        },
         using: using.collect(),
         reviews: reviews(start),
         base: u128::from(start.run.0),

@@ -48,7 +48,7 @@ pub(in crate::adapter) fn prepared(start: &Start, goes_on: bool, directory: &str
     AgentStart {
         arguments: arguments(start, goes_on),
         environment: environment(&start.brief, directory),
-        key_variable: KEY,
+        key_variable: KEY.to_owned(),
         dialect: Dialect::Claude(Box::new(claude)),
     }
 }

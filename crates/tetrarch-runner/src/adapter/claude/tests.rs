@@ -30,7 +30,7 @@ fn new(list: &[&str], reviews: bool) -> AgentSession {
 
 fn session(list: &[&str]) -> AgentSession {
     let mut session = new(list, false);
-    session.first_line();
+    session.first_line("/w");
     session
 }
 
@@ -137,7 +137,7 @@ fn number_is_the_uuid_with_its_bits() {
 #[test]
 fn messages_are_numbered_and_read_once() {
     let mut session = new(&[], false);
-    let first = json_of(&session.first_line());
+    let first = json_of(&session.first_line("/w"));
     assert_eq!((&first["type"], &first["message"]["content"]), (&json!("user"), &json!("go")));
     assert_eq!(first["uuid"], uuid(1));
     assert_eq!(json_of(&line_of(session.message("more", 0)))["uuid"], uuid(2));
@@ -296,7 +296,7 @@ fn result_is_what_its_last_event_says() {
 fn reviewer_ends_by_its_verdict() {
     let judge = |structured: Value| {
         let mut session = new(&[], true);
-        session.first_line();
+        session.first_line("/w");
         hear(&mut session, &replay(1));
         let mut line = ends("looked at it");
         line["structured_output"] = structured;

@@ -128,7 +128,7 @@ pub(in crate::adapter) fn prepared(start: &Start, directory: &str) -> AgentStart
     AgentStart {
         arguments: arguments(start),
         environment: PLACES.map(|name| (name.to_owned(), directory.to_owned())).to_vec(),
-        key_variable: KEY,
+        key_variable: KEY.to_owned(),
         dialect: Dialect::Codex(Box::new(Codex::new(thread))),
     }
 }

@@ -44,7 +44,7 @@ fn session(list: &[&str], resumes: Option<&str>) -> AgentSession {
 /// One whose thread is open and whose first turn `t1` runs.
 fn working(list: &[&str]) -> AgentSession {
     let mut it = session(list, None);
-    it.first_line();
+    it.first_line("/w");
     hear(&mut it, &opened(2));
     hear(&mut it, &joins(3, "t1"));
     hear(&mut it, &begins("t1"));
@@ -129,7 +129,7 @@ fn receipt(number: u128, stage: Stage, why: &str) -> ProgramEvent {
 #[test]
 fn thread_is_opened_and_told_the_brief_once() {
     let mut it = session(&[], None);
-    let first = calls(&it.first_line());
+    let first = calls(&it.first_line("/w"));
     let methods: Vec<&str> = first.iter().map(|call| call["method"].as_str().unwrap()).collect();
     assert_eq!(methods, ["initialize", "initialized", "thread/start"]);
     let wanted = &first[2]["params"];
@@ -161,7 +161,7 @@ fn thread_is_opened_and_told_the_brief_once() {
 #[test]
 fn thread_is_gone_on_with_or_begun_anew_when_it_is_not_known() {
     let mut it = session(&[], Some("old"));
-    let first = calls(&it.first_line());
+    let first = calls(&it.first_line("/w"));
     let params = &first[2]["params"];
     assert_eq!(
         (&first[2]["method"], &params["threadId"]),
@@ -174,7 +174,7 @@ fn thread_is_gone_on_with_or_begun_anew_when_it_is_not_known() {
     );
 
     let mut lost = session(&[], Some("old"));
-    lost.first_line();
+    lost.first_line("/w");
     let error = json!({"id": 2, "error": {"code": -32600, "message": "no rollout found"}});
     let again = said(&hear(&mut lost, &error));
     assert_eq!(again[0]["method"], "thread/start");
@@ -182,7 +182,7 @@ fn thread_is_gone_on_with_or_begun_anew_when_it_is_not_known() {
     assert_eq!(told[0]["params"]["input"][0]["text"], "go");
 
     let mut failed = session(&[], None);
-    failed.first_line();
+    failed.first_line("/w");
     let (outcome, _, error) = result(&hear(&mut failed, &error)).unwrap();
     assert!(outcome == Outcome::Failure && error.contains("no rollout found"), "{error}");
 }
@@ -222,7 +222,7 @@ fn steer_is_taken_when_it_is_read_and_one_that_was_not_begins_a_turn() {
 #[test]
 fn steer_before_the_thread_is_open_waits_behind_the_brief() {
     let mut it = session(&[], None);
-    it.first_line();
+    it.first_line("/w");
     assert_eq!(it.verb(&steer()), AgentDelivery::Held);
     assert_eq!(it.message("news", 5), AgentDelivery::Held);
     let output = hear(&mut it, &opened(2));
@@ -284,7 +284,7 @@ fn message_that_joins_a_turn_which_is_over_is_refused() {
 #[test]
 fn interrupt_before_a_turn_begins_waits_for_it() {
     let mut it = session(&[], None);
-    it.first_line();
+    it.first_line("/w");
     hear(&mut it, &opened(2));
     hear(&mut it, &joins(3, "t1"));
     assert_eq!(it.verb(&interrupt()), AgentDelivery::Held);
@@ -305,7 +305,7 @@ fn stop_aborts_the_turn_and_closes_the_input() {
     assert_eq!(last, Some((Outcome::Cancelled, Value::Null, "stopped: enough".to_owned())));
 
     let mut starting = session(&[], None);
-    starting.first_line();
+    starting.first_line("/w");
     assert_eq!(starting.stop("enough"), None, "it waits for the turn");
     hear(&mut starting, &opened(2));
     hear(&mut starting, &joins(3, "t1"));

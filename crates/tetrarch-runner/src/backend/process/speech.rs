@@ -100,7 +100,7 @@ impl Speech {
     pub(super) fn first_line(&self, start: &Start, dir: &str) -> Vec<u8> {
         match self {
             Self::Lines => brief_line(start, dir),
-            Self::Agent(talk) => talk.session().first_line(),
+            Self::Agent(talk) => talk.session().first_line(dir),
         }
     }
 
