@@ -7,9 +7,14 @@ use crate::coding::outcomes::{Endings, outcomes};
 use crate::coding::{self, Coder};
 
 const CLAUDE: Coder = Coder {
+    program: "claude",
     runner: "claude",
+    arguments: &[],
     mark: "--input-format",
     profile,
+    needs_network: false,
+    goes_on: "Go on where you were",
+    steers: "delivered",
     shell: ("Bash", |command| json!({"command": command, "description": "works"})),
 };
 
@@ -53,6 +58,7 @@ async fn claude_results_and_errors_become_outcomes_and_usage_is_charged() {
         typed,
         too_many: Ok("let in"),
         default_host: "api.anthropic.com",
+        skipped: &[],
         has_cost: true,
     };
     outcomes(&CLAUDE, endings).await;

@@ -7,9 +7,14 @@ use crate::coding::outcomes::{Endings, outcomes};
 use crate::coding::{self, Coder};
 
 const CODEX: Coder = Coder {
+    program: "codex",
     runner: "codex",
+    arguments: &[],
     mark: "app-server",
     profile,
+    needs_network: false,
+    goes_on: "Go on where you were",
+    steers: "delivered",
     shell: ("exec_command", |command| json!({"cmd": command, "yield_time_ms": 30_000})),
 };
 
@@ -51,6 +56,7 @@ async fn codex_results_and_errors_become_outcomes_and_usage_is_charged() {
         typed: coding::says("by schema", "{\"n\":4}"),
         too_many: Ok("let in"),
         default_host: "api.openai.com",
+        skipped: &[],
         has_cost: false,
     };
     outcomes(&CODEX, endings).await;

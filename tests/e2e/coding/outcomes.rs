@@ -22,6 +22,8 @@ pub(in super::super) struct Endings {
     pub(in super::super) too_many: Ending,
     /// Where its model is served by default.
     pub(in super::super) default_host: &'static str,
+    /// Tasks that are not for it.
+    pub(in super::super) skipped: &'static [&'static str],
     /// Whether it tells what a run costs.
     pub(in super::super) has_cost: bool,
 }
@@ -80,7 +82,8 @@ pub(in super::super) async fn outcomes(coder: &Coder, endings: Endings) {
     let (server, fleet) = (ModelServer::start(&scripts(coder, &endings)), fleet());
     let work = fleet.cwd().join("work");
     let repository = Repository::new(&fleet);
-    let rows = rows(&repository.0, &endings);
+    let mut rows = rows(&repository.0, &endings);
+    rows.retain(|(words, ..)| !endings.skipped.contains(words));
     let start = |(words, more, task, _): &(&str, Value, Value, Ending)| -> Program {
         let profile = profile_of(coder, &program, &server, &work, more);
         let name = words.replace(' ', "-");

@@ -21,7 +21,7 @@ use starting::AcpSession;
 /// What people are told of it.
 pub(super) const SHEET: AdapterSheet = AdapterSheet {
     program: "acp",
-    tested: &["opencode 1.18.33", "gemini 0.61.0"],
+    tested: &["opencode 1.18.33", "gemini-cli 0.61.0"],
     install: "npm install -g opencode-ai@1.18.33, or @google/gemini-cli@0.61.0",
     capabilities: &[
         ("start", Capability::Native),
@@ -236,7 +236,8 @@ impl Acp {
     }
 
     fn asks(&mut self, request: &str, params: &Value) -> AgentExchange {
-        let told = self.tell();
+        // Some tell nothing of a tool before it is over.
+        let told = self.read().and(self.tell());
         self.asked.insert(request.to_owned(), PermissionOptions::of(params));
         told.and(AgentExchange::event(AgentEvent::Asks(permitted::asked(request, params))))
     }

@@ -19,6 +19,10 @@ pub(crate) enum Ready {
     Claude,
     /// The coding agent codex.
     Codex,
+    /// The coding agent gemini, by the Agent Client Protocol.
+    Gemini,
+    /// The coding agent opencode, by the Agent Client Protocol.
+    Opencode,
 }
 
 impl Ready {
@@ -31,6 +35,8 @@ impl Ready {
             Self::Node => include_str!("node.yaml"),
             Self::Claude => include_str!("claude.yaml"),
             Self::Codex => include_str!("codex.yaml"),
+            Self::Gemini => include_str!("gemini.yaml"),
+            Self::Opencode => include_str!("opencode.yaml"),
         };
         text.replace("{workspace}", &json!(workspace.to_string_lossy()).to_string())
     }
