@@ -56,8 +56,7 @@ fn gemini(server: &ModelServer) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_is_refused_what_the_brief_does_not_allow() {
-    let Some((told, _)) = coding::refuses(&OPENCODE, "execute") else { return };
-    assert!(told.contains("`cat` is not allowed; allowed: git"), "{told}");
+    coding::refuses(&OPENCODE, "execute", None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

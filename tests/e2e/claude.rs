@@ -25,10 +25,8 @@ fn profile(server: &ModelServer) -> Value {
 /// Also what the program would do without asking; agents of its own are none of its tools.
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_is_refused_what_the_brief_does_not_allow() {
-    let Some((told, tools)) = coding::refuses(&CLAUDE, "Bash") else { return };
-    assert!(told.contains("`cat` is not allowed; allowed: git"), "{told}");
     // One of them stands for those that it would load later.
-    assert_eq!(tools, ["Bash", "DeferredToolPlaceholder", "Write"]);
+    coding::refuses(&CLAUDE, "Bash", Some(&["Bash", "DeferredToolPlaceholder", "Write"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,9 +25,8 @@ fn profile(server: &ModelServer) -> Value {
 /// Also what rules in the repository allow; agents of its own are none of its tools.
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_is_refused_what_the_brief_does_not_allow() {
-    let Some((told, tools)) = coding::refuses(&CODEX, "exec_command") else { return };
-    assert!(told.contains("`cat` is not allowed; allowed: git"), "{told}");
-    assert_eq!(tools, ["exec_command", "write_stdin", "request_user_input"]);
+    let tools = ["exec_command", "write_stdin", "request_user_input"];
+    coding::refuses(&CODEX, "exec_command", Some(&tools));
 }
 
 #[tokio::test(flavor = "multi_thread")]

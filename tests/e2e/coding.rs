@@ -186,14 +186,23 @@ impl Task {
         tools: &[&str],
         objective: &str,
     ) -> Option<Self> {
-        let program = coder.installed()?;
+        coder.installed().map(|program| Self::of(coder, &program, scripts, tools, objective))
+    }
+
+    fn of(
+        coder: &Coder,
+        program: &Path,
+        scripts: &[Value],
+        tools: &[&str],
+        objective: &str,
+    ) -> Self {
         let (server, fleet) = (ModelServer::start(scripts), fleet());
         let work = fleet.cwd().join("work");
-        let profile = profile_of(coder, &program, &server, &work, &json!({"tools": tools}));
+        let profile = profile_of(coder, program, &server, &work, &json!({"tools": tools}));
         let plan = plan_of("owned", objective, profile, &json!({}));
         let file = fleet.file("plan.json", &plan.to_string());
         let running = fleet.spawn(["run", file.to_str().unwrap()]);
-        Some(Self { fleet, server, running, work })
+        Self { fleet, server, running, work }
     }
 
     /// Its one worker, once it is at work.
@@ -263,26 +272,29 @@ pub(super) fn state(records: &Records) -> Option<RunState> {
     Some(records.run_status.get(&run)?.state)
 }
 
-/// It is refused in words, also what a repository's own settings allow; returns what the model was told last and the
-/// tools that it was offered.
-pub(super) fn refuses(coder: &Coder, tool: &str) -> Option<(String, Vec<String>)> {
+/// A use of `tool` is refused in words, also where a repository's own settings allow it. The model was offered these
+/// `tools`, where that is known.
+pub(super) fn refuses(coder: &Coder, tool: &str, tools: Option<&[&str]>) {
     let scripts = [
         says("was refused", "it is refused"),
         then("c1", "it is refused"),
         coder.runs("a file", "c1", "cat notes.txt"),
     ];
-    let it = Task::start(coder, &scripts, &["run:git", "write"], "Look at a file")?;
+    let task = "Look at a file";
+    let Some(it) = Task::start(coder, &scripts, &["run:git", "write"], task) else { return };
     let got = wait::until("its last words", || {
         let got = it.server.got();
         got.last().is_some_and(|last| last.to_string().contains("is not allowed")).then_some(got)
     });
     let told = got.last().unwrap()["messages"].to_string();
+    assert!(told.contains("`cat` is not allowed; allowed: git"), "{told}");
     assert!(!told.contains(NOTES), "it was not run: {told}");
-    let tools = tools_of(&got[0]).into_iter().map(str::to_owned).collect();
+    if let Some(tools) = tools {
+        assert_eq!(tools_of(&got[0]), tools);
+    }
     let described = it.described();
     assert!(described.contains(&format!("refused {tool}")), "{described}");
     assert_eq!(it.ended(0).0, "it is refused");
-    Some((told, tools))
 }
 
 /// People are asked for what the list does not cover, one use at a time.

@@ -66,8 +66,10 @@ impl fmt::Display for Capability {
 /// What people are told of an adapter (`tetrarch doctor agents`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdapterSheet {
-    /// The program, as `runner` of a profile names it.
+    /// The program.
     pub program: &'static str,
+    /// What `runner` of its profile is.
+    pub runner: &'static str,
     /// The versions that it was tested with.
     pub tested: &'static [&'static str],
     /// How to install one of them.
@@ -76,8 +78,8 @@ pub struct AdapterSheet {
     pub capabilities: &'static [(&'static str, Capability)],
 }
 
-/// Every adapter there is.
-pub const ADAPTERS: [AdapterSheet; 3] = [claude::SHEET, codex::SHEET, acp::SHEET];
+/// Every program that an adapter was tested with.
+pub const ADAPTERS: [AdapterSheet; 4] = [claude::SHEET, codex::SHEET, acp::GEMINI, acp::OPENCODE];
 
 impl Adapter {
     /// The adapter of a runner; none for those that are no coding agent.

@@ -18,22 +18,39 @@ use super::{AdapterSheet, Capability, truncated};
 use permitted::PermissionOptions;
 use starting::AcpSession;
 
-/// What people are told of it.
+/// What its session is told of it: which of many programs it is, only that itself knows.
 pub(super) const SHEET: AdapterSheet = AdapterSheet {
     program: "acp",
+    runner: "acp",
     tested: &["opencode 1.18.33", "gemini-cli 0.61.0"],
-    install: "npm install -g opencode-ai@1.18.33, or @google/gemini-cli@0.61.0",
-    capabilities: &[
-        ("start", Capability::Native),
-        ("resume", Capability::Native),
-        ("steer", Capability::Queued),
-        ("interrupt", Capability::Native),
-        ("stop", Capability::Native),
-        ("usage", Capability::Native),
-        ("permissions", Capability::Native),
-        ("typed result", Capability::None),
-    ],
+    install: "",
+    capabilities: &CAPABILITIES,
 };
+
+/// What people are told of two of its programs.
+pub(super) const OPENCODE: AdapterSheet = AdapterSheet {
+    program: "opencode",
+    tested: &["1.18.33"],
+    install: "npm install -g opencode-ai@1.18.33",
+    ..SHEET
+};
+pub(super) const GEMINI: AdapterSheet = AdapterSheet {
+    program: "gemini",
+    tested: &["0.61.0"],
+    install: "npm install -g @google/gemini-cli@0.61.0",
+    ..SHEET
+};
+
+const CAPABILITIES: [(&str, Capability); 8] = [
+    ("start", Capability::Native),
+    ("resume", Capability::Native),
+    ("steer", Capability::Queued),
+    ("interrupt", Capability::Native),
+    ("stop", Capability::Native),
+    ("usage", Capability::Queued),
+    ("permissions", Capability::Native),
+    ("typed result", Capability::None),
+];
 
 /// Why a message is dropped with the turn that it waited for.
 const ABORTED: &str = "an interrupt came before it was read; send it again";

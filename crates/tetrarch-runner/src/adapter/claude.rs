@@ -20,6 +20,7 @@ use spent::Spent;
 /// What people are told of it.
 pub(super) const SHEET: AdapterSheet = AdapterSheet {
     program: "claude",
+    runner: "claude",
     tested: &["2.1.330"],
     install: "npm install -g @anthropic-ai/claude-code@2.1.330",
     capabilities: &[

@@ -22,6 +22,7 @@ use starting::CodexThread;
 /// What people are told of it.
 pub(super) const SHEET: AdapterSheet = AdapterSheet {
     program: "codex",
+    runner: "codex",
     tested: &["0.169.0"],
     install: "npm install -g @openai/codex@0.169.0",
     capabilities: &[
