@@ -349,10 +349,16 @@ pub(super) fn goes_on(coder: &Coder) {
 
 /// It is steered between two tools, interrupted in one, and steered again.
 pub(super) async fn is_steered_and_interrupted(coder: &Coder) {
+    let long = "touch long; sleep 61";
+    // A steer is beside the tool's result, or is the next turn.
+    let after = match coder.steers {
+        "delivered" => coder.then_runs("c1", "c2", long),
+        _ => then("c1", "that was all"),
+    };
     let scripts = [
         says("to the right", "right it is"),
-        coder.runs("to the left", "c2", "touch long; sleep 61"),
-        then("c1", "that was all"),
+        coder.runs("to the left", "c2", long),
+        after,
         coder.runs("a walk", "c1", "touch begun; while [ ! -e go ]; do sleep 0.1; done"),
     ];
     let task = "Take a walk";
