@@ -2,6 +2,7 @@
 //! programs that do not. What `Done when` of the first issue promises, point by point.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+mod acp;
 mod amnesia;
 mod assistant;
 mod audit;
@@ -9,6 +10,8 @@ mod bomb;
 mod canaries;
 mod chaos;
 mod claude;
+mod codex;
+mod coding;
 mod credentials;
 mod deadlines;
 mod deaths;

@@ -129,6 +129,10 @@ parsed_words! {
         Llm = "llm",
         /// The coding agent `claude`, driven by its host.
         Claude = "claude",
+        /// The coding agent `codex`, driven by its host.
+        Codex = "codex",
+        /// A coding agent that speaks the Agent Client Protocol, driven by its host.
+        Acp = "acp",
     }
 }
 
@@ -148,7 +152,17 @@ impl RunnerKind {
     pub fn program(self) -> &'static str {
         match self {
             Self::Claude => "claude",
-            Self::Process | Self::Echo | Self::External | Self::Llm => "",
+            Self::Codex => "codex",
+            Self::Process | Self::Echo | Self::External | Self::Llm | Self::Acp => "",
+        }
+    }
+
+    /// Whether a profile has to name the command.
+    #[must_use]
+    pub fn needs_command(self) -> bool {
+        match self {
+            Self::Process | Self::Acp => true,
+            Self::Echo | Self::External | Self::Llm | Self::Claude | Self::Codex => false,
         }
     }
 }

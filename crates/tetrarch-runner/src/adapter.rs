@@ -2,29 +2,44 @@
 //! pure machine that says how the program is started and told things, and what it says (docs/agents.md). Starts no
 //! program and writes to none; that is `backend::process`.
 
-pub(crate) mod claude;
+mod acp;
+mod asking;
+mod claude;
+mod codex;
+mod dialect;
+mod ending;
+mod event;
 mod permission;
 mod preparation;
+mod session;
+mod starting;
 mod truncated;
 
 use std::fmt;
 
 use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::order::RunnerEvent;
-use tetrarch_core::verb::Command;
+use tetrarch_core::verb::Verb;
 
-use crate::protocol::{ProgramEvent, SchemaViolation};
+use crate::protocol::ProgramEvent;
 
-pub(crate) use claude::ClaudeSession;
 pub(crate) use preparation::{
     CONVERSATIONS, NotPrepared, PreparedAgent, clear_old, directory_of, forget, prepare,
 };
+pub(crate) use session::AgentSession;
+
+/// Verbs that each of them takes. A pause freezes its processes, as of any program.
+pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];
 
 /// The programs that there is an adapter for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adapter {
     /// `claude`: lines of JSON both ways.
     Claude,
+    /// `codex app-server`: calls both ways.
+    Codex,
+    /// Whatever speaks the Agent Client Protocol.
+    Acp,
 }
 
 /// How well an adapter does one thing.
@@ -51,8 +66,10 @@ impl fmt::Display for Capability {
 /// What people are told of an adapter (`tetrarch doctor agents`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdapterSheet {
-    /// The program, as `runner` of a profile names it.
+    /// The program.
     pub program: &'static str,
+    /// What `runner` of its profile is.
+    pub runner: &'static str,
     /// The versions that it was tested with.
     pub tested: &'static [&'static str],
     /// How to install one of them.
@@ -61,15 +78,26 @@ pub struct AdapterSheet {
     pub capabilities: &'static [(&'static str, Capability)],
 }
 
-/// Every adapter there is.
-pub const ADAPTERS: [AdapterSheet; 1] = [claude::SHEET];
+/// Every program that an adapter was tested with.
+pub const ADAPTERS: [AdapterSheet; 4] = [claude::SHEET, codex::SHEET, acp::GEMINI, acp::OPENCODE];
 
 impl Adapter {
     /// The adapter of a runner; none for those that are no coding agent.
     pub(crate) fn of(kind: RunnerKind) -> Option<Self> {
         match kind {
             RunnerKind::Claude => Some(Self::Claude),
+            RunnerKind::Codex => Some(Self::Codex),
+            RunnerKind::Acp => Some(Self::Acp),
             RunnerKind::Process | RunnerKind::Echo | RunnerKind::External | RunnerKind::Llm => None,
+        }
+    }
+
+    /// Where its model is served when a profile does not say; empty when only the program knows.
+    fn base_url(self) -> &'static str {
+        match self {
+            Self::Claude => claude::starting::BASE_URL,
+            Self::Codex => codex::starting::BASE_URL,
+            Self::Acp => "",
         }
     }
 }
@@ -81,6 +109,19 @@ pub(crate) enum AgentInput {
     Line(Vec<u8>),
     /// It is closed: the program has nothing more to do.
     Close,
+}
+
+/// What becomes of something that a program is told.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AgentDelivery {
+    /// This is written to it.
+    Line(Vec<u8>),
+    /// It waits for the program's next boundary.
+    Held,
+    /// There was nothing to do for it.
+    Done,
+    /// Why it is not told.
+    Refused(String),
 }
 
 /// What one line of a program comes to.
@@ -111,94 +152,16 @@ impl AgentOutput {
     pub(crate) fn plain(event: RunnerEvent) -> Self {
         Self::event(ProgramEvent::Plain(event))
     }
-}
 
-/// A conversation with one program, by its adapter.
-#[derive(Debug)]
-pub(crate) enum AdapterSession {
-    /// With `claude`.
-    Claude(ClaudeSession),
-}
-
-impl AdapterSession {
-    /// The first line: what it is to do, or that it is to go on.
-    pub(crate) fn first_line(&mut self) -> Vec<u8> {
-        match self {
-            Self::Claude(session) => session.first_line(),
-        }
-    }
-
-    /// The line of a verb; none for one that it does not take.
-    pub(crate) fn verb(&mut self, command: &Command) -> Option<Vec<u8>> {
-        match self {
-            Self::Claude(session) => session.verb(command),
-        }
-    }
-
-    /// The answer of people to what it asked them last, or why they were not asked; none when it asked nothing.
-    pub(crate) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
-        match self {
-            Self::Claude(session) => session.answered(answer),
-        }
-    }
-
-    /// A text between two steps of its own.
-    pub(crate) fn message(&mut self, text: &str) -> Vec<u8> {
-        match self {
-            Self::Claude(session) => session.message(text),
-        }
-    }
-
-    /// What its result did not satisfy.
-    pub(crate) fn invalid(&mut self, faults: &[SchemaViolation]) -> Vec<u8> {
-        let list: Vec<String> =
-            faults.iter().map(|fault| format!("- {}: {}", fault.path, fault.message)).collect();
-        let text = format!(
-            "[Your result does not satisfy the schema of the brief. Correct it and give it again, once.]\n{}",
-            list.join("\n")
-        );
-        self.message(&text)
-    }
-
-    /// It is asked to end, for `reason`.
-    pub(crate) fn stop(&mut self, reason: &str) -> AgentInput {
-        match self {
-            Self::Claude(session) => session.stop(reason),
-        }
-    }
-
-    /// It is asked to end, so that its next session goes on.
-    pub(crate) fn rotate(&mut self) -> AgentInput {
-        match self {
-            Self::Claude(session) => session.rotate(),
-        }
-    }
-
-    /// Reads a whole line of its output.
-    pub(crate) fn read(&mut self, line: &[u8]) -> AgentOutput {
-        match self {
-            Self::Claude(session) => session.read(line),
-        }
-    }
-
-    /// Reads the start of a line that is too long to be kept.
-    pub(crate) fn read_cut(&mut self, start: &[u8]) -> AgentOutput {
-        match self {
-            Self::Claude(session) => session.read_cut(start),
-        }
-    }
-
-    /// How its work stands, in its last words.
-    pub(crate) fn status(&self) -> RunnerEvent {
-        match self {
-            Self::Claude(session) => session.status(),
-        }
-    }
-
-    /// What it said that nobody here knows, in words; none when there was nothing.
-    pub(crate) fn unknown(&self) -> Option<String> {
-        match self {
-            Self::Claude(session) => session.unknown(),
-        }
+    /// This, and then that.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.events.extend(other.events);
+        self.inputs.extend(other.inputs);
+        self.is_text |= other.is_text;
+        self.note = match (self.note, other.note) {
+            (Some(one), Some(other)) => Some(format!("{one}\n{other}")),
+            (one, other) => one.or(other),
+        };
+        self
     }
 }

@@ -313,7 +313,7 @@ impl RunTable {
             return;
         }
         match start.brief.runner.kind {
-            RunnerKind::Process | RunnerKind::Claude => {
+            RunnerKind::Process | RunnerKind::Claude | RunnerKind::Codex | RunnerKind::Acp => {
                 self.launch(Arc::clone(&self.process), start)
             }
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),

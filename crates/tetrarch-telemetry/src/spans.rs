@@ -69,7 +69,11 @@ pub fn invoke_agent(whose: &Whose, runner: &Runner, node: NodeId) -> Span {
     // What runs inside of the host is no other system that is called.
     let kind = match runner.kind {
         RunnerKind::Llm | RunnerKind::Echo => "internal",
-        RunnerKind::Process | RunnerKind::External | RunnerKind::Claude => "client",
+        RunnerKind::Process
+        | RunnerKind::External
+        | RunnerKind::Claude
+        | RunnerKind::Codex
+        | RunnerKind::Acp => "client",
     };
     let span = info_span!(
         "invoke_agent",

@@ -118,7 +118,7 @@ impl<'a> Examination<'a> {
     pub fn missing_programs(&self, is_there: impl Fn(&str) -> bool) -> Vec<PlanProblem> {
         let mut problems = Vec::new();
         for profile in &self.plan.profiles {
-            let starts = profile.kind == RunnerKind::Process || !profile.kind.program().is_empty();
+            let starts = profile.kind.needs_command() || !profile.kind.program().is_empty();
             let program = profile.argv.first().map_or(profile.kind.program(), String::as_str);
             if !starts || program.is_empty() {
                 continue;

@@ -6,12 +6,14 @@ use tetrarch_core::brief::{EVERY_TOOL, Tools};
 use crate::tools::{Allowed, BadEntry, ProgramRefused};
 
 /// What a tool of a program does, in the words of our lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Use {
     /// One entry of the list allows it.
     Entry(&'static str),
     /// It runs this text as a command of a shell.
-    Shell(&'a str),
+    Shell(String),
+    /// The same, and the command does no more than this entry allows.
+    Reading(&'static str, String),
     /// It gives the run's own result: always allowed.
     Result,
     /// Nobody here knows what it does.
@@ -68,17 +70,25 @@ pub(crate) fn decided(answer: Result<String, String>) -> Result<(), ToolRefused>
 ///
 /// # Errors
 /// Why not, for the model.
-pub(crate) fn permit(tools: &Tools, tool: &str, what: Use<'_>) -> Result<(), ToolRefused> {
+pub(crate) fn permit(tools: &Tools, tool: &str, what: &Use) -> Result<(), ToolRefused> {
     let every = tools.names().any(|name| name == EVERY_TOOL);
     let has = |entry: &str| every || tools.names().any(|name| name == entry);
     match what {
         Use::Result => Ok(()),
-        Use::Entry(entry) if has(entry) => Ok(()),
+        Use::Entry(entry) | Use::Reading(entry, _) if has(entry) => Ok(()),
         // A shell does not do more than all programs may.
-        Use::Shell(_) if has("run") => Ok(()),
-        Use::Shell(text) => shell(tools, tool, text),
+        Use::Shell(_) | Use::Reading(..) if has("run") => Ok(()),
+        Use::Shell(text) | Use::Reading(_, text) => shell(tools, tool, text),
         Use::Entry(_) | Use::Unknown => Err(not_listed(tools, tool)),
     }
+}
+
+/// Whether the list, or people, may allow some use of this entry.
+pub(crate) fn may_ever(tools: &Tools, entry: &str) -> bool {
+    tools.names().any(|name| {
+        let some = entry == "run" && name.starts_with("run:");
+        name == EVERY_TOOL || name == entry || name == ASKS || some
+    })
 }
 
 /// A command where the list names programs: allowed as what it is without a shell.
@@ -101,7 +111,7 @@ fn not_listed(tools: &Tools, tool: &str) -> ToolRefused {
 
 /// The words of a command that means the same to a shell as to no shell: words of harmless characters, or within
 /// single quotes. Builtins that run another text are no programs.
-fn plain_words(text: &str) -> Option<Vec<String>> {
+pub(crate) fn plain_words(text: &str) -> Option<Vec<String>> {
     const BUILTINS: [&str; 7] = [".", "source", "eval", "exec", "command", "builtin", "trap"];
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     for letter in text.trim().chars() {
@@ -129,7 +139,7 @@ fn plain_words(text: &str) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn may(list: &[&str], what: Use<'_>) -> bool {
+    fn may(list: &[&str], what: &Use) -> bool {
         permit(&list.iter().copied().collect(), "T", what).is_ok()
     }
 
@@ -144,10 +154,14 @@ mod tests {
             (&[], Use::Result, true),
             (&["read", "run"], Use::Unknown, false),
             (&["*"], Use::Unknown, false),
+            (&["read"], Use::Reading("read", "cat a".to_owned()), true),
+            (&["run:cat"], Use::Reading("read", "cat a".to_owned()), true),
+            (&["run"], Use::Reading("read", "cat a".to_owned()), true),
+            (&["list", "run:git"], Use::Reading("read", "cat a".to_owned()), false),
         ] {
-            assert_eq!(may(list, what), allowed, "{list:?} {what:?}");
+            assert_eq!(may(list, &what), allowed, "{list:?} {what:?}");
         }
-        let refused = permit(&Tools::default(), "Bash", Use::Shell("ls")).unwrap_err();
+        let refused = permit(&Tools::default(), "Bash", &Use::Shell("ls".to_owned())).unwrap_err();
         assert!(refused.to_string().contains("allowed: nothing"), "{refused}");
     }
 
@@ -187,7 +201,7 @@ mod tests {
             (&["run:["], "git status", false),
             (&["read"], "git status", false),
         ] {
-            assert_eq!(may(list, Use::Shell(text)), allowed, "{list:?} {text:?}");
+            assert_eq!(may(list, &Use::Shell(text.to_owned())), allowed, "{list:?} {text:?}");
         }
     }
 }

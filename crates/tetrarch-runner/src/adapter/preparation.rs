@@ -15,15 +15,14 @@ use tetrarch_model::{Address, ApiKey, BadAddress};
 use tokio::task::JoinError;
 use url::Url;
 
-use super::claude::{self, starting};
-use super::{Adapter, AdapterSession};
+use super::session::AgentSession;
+use super::starting::{AgentStart, session_brief};
+use super::{Adapter, acp, claude, codex};
 
 /// Where agents keep their conversations, below the directory of runs.
 pub(crate) const CONVERSATIONS: &str = ".conversations";
 /// How long a conversation is kept that nobody goes on with. An agent that waits for people may wait long.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The variable that `claude` takes a key from.
-const CLAUDE_KEY: &str = "ANTHROPIC_API_KEY";
 
 /// Why a coding agent cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +58,7 @@ pub(crate) enum NotPrepared {
 #[derive(Debug)]
 pub(crate) struct PreparedAgent {
     /// What is said to it and by it.
-    pub(crate) session: AdapterSession,
+    pub(crate) session: AgentSession,
     /// Where it keeps its conversation: to be removed when nobody goes on with it.
     pub(crate) conversation: PathBuf,
 }
@@ -76,7 +75,7 @@ pub(crate) fn prepare(
     is_open: bool,
 ) -> Result<PreparedAgent, NotPrepared> {
     let profile = start.brief.runner.profile.to_string();
-    reaches(start, is_open)?;
+    reaches(adapter, start, is_open)?;
     let key = Address::of(&start.brief.runner.served, &start.brief.runner.model)
         .map_err(|cause| NotPrepared::Key { profile, cause })?
         .key;
@@ -84,18 +83,22 @@ pub(crate) fn prepare(
     let failed = |cause| NotPrepared::Directory { path: path.clone(), cause };
     fs::create_dir_all(&path).map_err(failed)?;
     let directory = path.to_string_lossy().into_owned();
-    let session = match adapter {
+    let (sheet, prepared) = match adapter {
         Adapter::Claude => {
             let conversation = claude::conversation(start.first.0);
-            let goes_on =
-                has_begun(&path.join(starting::TRANSCRIPTS), &conversation).map_err(failed)?;
-            let arguments = starting::arguments(start, goes_on);
-            let environment = starting::environment(&start.brief, &directory);
-            let session = starting::session(start, goes_on);
-            command(&mut start.brief.runner, arguments, environment, (CLAUDE_KEY, key));
-            AdapterSession::Claude(session)
+            let transcripts = path.join(claude::starting::TRANSCRIPTS);
+            let goes_on = has_begun(&transcripts, &conversation).map_err(failed)?;
+            (claude::SHEET, claude::starting::prepared(start, goes_on, &directory))
         }
+        Adapter::Codex => {
+            keep_only(&path, codex::starting::TRANSCRIPTS).map_err(failed)?;
+            (codex::SHEET, codex::starting::prepared(start, &directory))
+        }
+        Adapter::Acp => (acp::SHEET, acp::starting::prepared(start, &directory)),
     };
+    let AgentStart { arguments, environment, key_variable, dialect } = prepared;
+    let session = AgentSession::new(sheet, dialect, session_brief(adapter, start));
+    command(&mut start.brief.runner, arguments, environment, (key_variable, key));
     Ok(PreparedAgent { session, conversation: path })
 }
 
@@ -104,25 +107,28 @@ fn command(
     runner: &mut Runner,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    (variable, key): (&str, Option<ApiKey>),
+    (variable, key): (String, Option<ApiKey>),
 ) {
     if runner.argv.is_empty() {
         runner.argv.push(runner.kind.program().to_owned());
     }
     runner.argv.extend(arguments);
     runner.env.extend(environment);
-    runner.env.extend(key.map(|key| (variable.to_owned(), key.plain().to_owned())));
+    runner.env.extend(key.map(|key| (variable, key.plain().to_owned())));
 }
 
 /// Whether its tools let it reach its model.
-fn reaches(start: &Start, is_open: bool) -> Result<(), NotPrepared> {
+fn reaches(adapter: Adapter, start: &Start, is_open: bool) -> Result<(), NotPrepared> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
     let url = if runner.served.base_url.is_empty() {
-        starting::BASE_URL
+        adapter.base_url()
     } else {
         &runner.served.base_url
     };
+    if url.is_empty() {
+        return Ok(());
+    }
     let Some((host, port)) = destination(url) else {
         return Err(NotPrepared::Address { profile, url: url.to_owned() });
     };
@@ -166,6 +172,23 @@ fn has_begun(transcripts: &Path, name: &str) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Removes what a program kept besides its transcripts. Whoever wrote in its directory would otherwise say how the next
+/// session is to be.
+fn keep_only(directory: &Path, transcripts: &str) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name() == transcripts {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Directories of transcripts that are looked at: there is one for each place that the agent worked in.
@@ -251,6 +274,23 @@ mod tests {
         for name in ["link", "zero", "pipe", "long"] {
             assert!(!has_begun(dir.path(), name).unwrap(), "{name}");
         }
+    }
+
+    #[test]
+    fn directory_of_a_conversation_loses_all_but_its_transcripts() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("sessions");
+        for name in ["sessions/2026", "rules"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        for name in ["sessions/2026/a.jsonl", "rules/default.rules", "config.toml"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(&kept, dir.path().join("link")).unwrap();
+        keep_only(dir.path(), "sessions").unwrap();
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().path()).collect();
+        assert_eq!(left.as_slice(), std::slice::from_ref(&kept));
+        assert!(kept.join("2026/a.jsonl").exists(), "a link is not followed");
     }
 
     #[test]

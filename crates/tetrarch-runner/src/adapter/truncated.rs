@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
+/// What a request is answered of which only the start was kept.
+pub(crate) const REQUEST: &str = "the request is too long to be judged; write large files in parts";
+/// Why a result of which only the start was kept is none.
+pub(crate) const RESULT: &str = "its result is too long; put large results in a file and name it";
 /// Longest name or value that is told, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// The fields of the object that the line begins, with their value where it is a short text; what is nested, and the
-/// field in which the line was cut, is left out.
+/// The fields of the object that the line begins, with their value where it is a short text, number or word; what is
+/// nested, and the field in which the line was cut, is left out.
 pub(crate) fn fields(start: &[u8]) -> BTreeMap<String, Option<String>> {
     let (mut fields, mut name) = (BTreeMap::new(), None::<String>);
-    let (mut depth, mut at) = (0_u32, 0);
+    let (mut depth, mut at, mut value) = (0_u32, 0, 0);
     while let Some(byte) = start.get(at) {
         match byte {
             b'"' => {
@@ -27,10 +31,11 @@ pub(crate) fn fields(start: &[u8]) -> BTreeMap<String, Option<String>> {
             }
             b'{' | b'[' => depth = depth.saturating_add(1),
             b'}' | b']' => depth = depth.saturating_sub(1),
+            b':' if depth == 1 => value = at + 1,
             // A value that is no text, or one that was nested.
             b',' if depth == 1 => {
                 if let Some(name) = name.take() {
-                    fields.insert(name, None);
+                    fields.insert(name, word(start.get(value..at).unwrap_or_default()));
                 }
             }
             _ => {}
@@ -52,6 +57,15 @@ fn end_of_text(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
+/// A number, or a word of JSON.
+fn word(value: &[u8]) -> Option<String> {
+    let value = str::from_utf8(value.trim_ascii()).ok()?;
+    let is_short = value.len() <= TEXT_BYTES_MAX;
+    let is_word =
+        value.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+    (is_short && is_word).then(|| value.to_owned())
+}
+
 fn text(quoted: &[u8]) -> Option<String> {
     if quoted.len() > TEXT_BYTES_MAX {
         return None;
@@ -67,7 +81,11 @@ mod tests {
     fn own_fields_of_a_cut_object_are_found() {
         for (start, expected) in [
             (r#"{"a":"b","c":"#, vec![("a", Some("b"))]),
-            (r#"{"a":1,"c":"d","e":"f"#, vec![("a", None), ("c", Some("d"))]),
+            (r#"{"a":1,"c":"d","e":"f"#, vec![("a", Some("1")), ("c", Some("d"))]),
+            (
+                r#"{"a": -2e3 ,"b":true,"c":null,"d":5"#,
+                vec![("a", Some("-2e3")), ("b", Some("true")), ("c", Some("null"))],
+            ),
             (r#"{"a":{"type":"result"},"c":["x","y"],"d":"#, vec![("a", None), ("c", None)]),
             (r#"{"a":"\"type\":\"result\"","b":"#, vec![("a", Some("\"type\":\"result\""))]),
             (r#"{"a":"cut"#, vec![]),

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::adapter::AgentInput;
+use crate::adapter::{AgentDelivery, AgentInput};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
@@ -335,14 +335,16 @@ impl ProgramRun {
                 let unread = self.feed.as_ref().is_some_and(Feed::is_unread);
                 let drain = if unread { Millis(0) } else { drain };
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
-                let input = self.speech.stop(&reason, drain);
-                self.put_in("stop", input);
+                if let Some(input) = self.speech.stop(&reason, drain) {
+                    self.put_in("stop", input);
+                }
             }
             StopRequest::Rotate { drain, kill_grace, reason } => {
                 self.let_go().await;
                 self.ladder.rotate(Instant::now(), drain, kill_grace);
-                let input = self.speech.rotate(&reason, drain);
-                self.put_in("rotation", input);
+                if let Some(input) = self.speech.rotate(&reason, drain) {
+                    self.put_in("rotation", input);
+                }
             }
             StopRequest::Kill => {
                 let push = self.ladder.kill();
@@ -356,16 +358,20 @@ impl ProgramRun {
             return;
         };
         let place = if let Inbound::Mail { place, .. } = line { *place } else { 0 };
-        let Telling { line: text, events } = self.speech.telling(line);
+        let Telling { told, events } = self.speech.telling(line);
         events.into_iter().for_each(|event| self.relay.tell(event));
-        let Some(text) = text else {
-            // It was answered here.
-            if place > 0 {
-                self.relay.tell(RunnerEvent::Taken { place });
+        let given = match told {
+            AgentDelivery::Line(text) => {
+                feed.post(place, text).map_err(|refused| refused.to_string())
             }
-            return;
+            // It was answered here.
+            AgentDelivery::Done if place > 0 => {
+                return self.relay.tell(RunnerEvent::Taken { place });
+            }
+            AgentDelivery::Done | AgentDelivery::Held => return,
+            AgentDelivery::Refused(why) => Err(why),
         };
-        match feed.post(place, text) {
+        match given {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),
             Err(refused) => {
                 note_down(&self.notes, format!("{} was dropped: {refused}", speech::what(line)));

@@ -21,9 +21,8 @@ struct AgentFound {
 impl AgentFound {
     /// Whether the version is one that the adapter was tested with.
     fn is_tested(&self) -> bool {
-        let first = |text: &String| text.split_whitespace().next().map(str::to_owned);
-        let version = self.version.as_ref().ok().and_then(first).unwrap_or_default();
-        self.sheet.tested.contains(&version.as_str())
+        let mut words = self.version.iter().flat_map(|text| text.split_whitespace());
+        words.any(|word| self.sheet.tested.contains(&word))
     }
 
     fn json(&self) -> Value {
@@ -33,6 +32,7 @@ impl AgentFound {
         let capabilities: Map<String, Value> = self.sheet.capabilities.iter().map(named).collect();
         json!({
             "program": self.sheet.program,
+            "runner": self.sheet.runner,
             "version": self.version.as_ref().ok(),
             "problem": self.version.as_ref().err(),
             "tested": self.sheet.tested,
@@ -94,11 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_is_tested_when_its_first_word_is_listed() {
+    fn version_is_tested_when_one_of_its_words_is_listed() {
         let sheet = ADAPTERS[0];
-        let tested = format!("{} (Claude Code)", sheet.tested[0]);
+        let tested = |text: &str| Ok(text.replace("{}", sheet.tested[0]));
         for (version, expected) in [
-            (Ok(tested), true),
+            (tested("{} (Claude Code)"), true),
+            (tested("codex-cli {}"), true),
+            (tested("{}"), true),
+            (tested("{}0"), false),
             (Ok("9.9.9".to_owned()), false),
             (Ok(String::new()), false),
             (Err("it was not found".to_owned()), false),

@@ -17,6 +17,12 @@ pub(crate) enum Ready {
     Node,
     /// The coding agent claude.
     Claude,
+    /// The coding agent codex.
+    Codex,
+    /// The coding agent gemini, by the Agent Client Protocol.
+    Gemini,
+    /// The coding agent opencode, by the Agent Client Protocol.
+    Opencode,
 }
 
 impl Ready {
@@ -28,6 +34,9 @@ impl Ready {
             Self::Rust => include_str!("rust.yaml"),
             Self::Node => include_str!("node.yaml"),
             Self::Claude => include_str!("claude.yaml"),
+            Self::Codex => include_str!("codex.yaml"),
+            Self::Gemini => include_str!("gemini.yaml"),
+            Self::Opencode => include_str!("opencode.yaml"),
         };
         text.replace("{workspace}", &json!(workspace.to_string_lossy()).to_string())
     }

@@ -71,8 +71,9 @@ pub(super) fn apply_profile(
     profile: &Profile,
 ) -> Result<(), Refusal> {
     known_project(draft, project)?;
-    if profile.kind == RunnerKind::Process && profile.argv.is_empty() {
-        let detail = format!("profile {}: argv: the process runner needs a command", profile.name);
+    if profile.kind.needs_command() && profile.argv.is_empty() {
+        let (name, kind) = (&profile.name, profile.kind.as_str());
+        let detail = format!("profile {name}: argv: the {kind} runner needs a command");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     if profile.kind == RunnerKind::Llm

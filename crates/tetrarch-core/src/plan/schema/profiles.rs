@@ -57,12 +57,12 @@ pub(super) fn read_named(entry: &Entry<'_>) -> Option<Profile> {
 
 fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile> {
     fields.check_size(&[], DEFINITION_BYTES_MAX);
-    let kind = fields.word("runner", "process, echo, llm, claude", |text| {
+    let kind = fields.word("runner", "process, echo, llm, claude, codex, acp", |text| {
         RunnerKind::parse(text).filter(|kind| *kind != RunnerKind::External)
     });
     let argv = fields.texts("argv");
-    if kind.unwrap_or_default() == RunnerKind::Process && argv.is_empty() {
-        fields.missing("argv", "a command and its arguments, which the process runner needs");
+    if kind.unwrap_or_default().needs_command() && argv.is_empty() {
+        fields.missing("argv", "a command and its arguments, which this runner needs");
     }
     let served = read_served(fields);
     let model = fields.text("model", TEXT_BYTES_MAX).unwrap_or_default();

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use tetrarch_core::brief::Usage;
 
-use super::event::TurnEnd;
-
 /// Answers of one turn that are counted one by one; more are counted when the turn ends.
 const ANSWERS_MAX: usize = 10_000;
 
@@ -29,13 +27,13 @@ impl Spent {
     }
 
     /// A turn is over: what it says of itself counts, unless less than its answers came to.
-    pub(super) fn turn_ended(&mut self, end: &TurnEnd) {
+    pub(super) fn turn_ended(&mut self, spent: Option<(u64, u64)>, dollars: Option<f64>) {
         let so_far = self.total();
-        let (read, written) = end.spent.unwrap_or_default();
+        let (read, written) = spent.unwrap_or_default();
         let turn = Usage {
             tokens_in: self.past.tokens_in.saturating_add(read),
             tokens_out: self.past.tokens_out.saturating_add(written),
-            cost_micro: end.dollars.map_or(0, micro),
+            cost_micro: dollars.map_or(0, micro),
             turns: so_far.turns,
         };
         self.past = so_far.max(turn);
@@ -65,10 +63,6 @@ fn micro(dollars: f64) -> u64 {
 mod tests {
     use super::*;
 
-    fn end(spent: (u64, u64), dollars: f64) -> TurnEnd {
-        TurnEnd { spent: Some(spent), dollars: Some(dollars), ..TurnEnd::default() }
-    }
-
     #[test]
     fn parts_of_an_answer_count_once_and_the_turn_corrects_them() {
         let mut spent = Spent::default();
@@ -77,12 +71,12 @@ mod tests {
         spent.calls("b".to_owned(), (20, 2));
         let so_far = Usage { tokens_in: 30, tokens_out: 3, cost_micro: 0, turns: 2 };
         assert_eq!(spent.total(), so_far);
-        spent.turn_ended(&end((30, 50), 0.0005));
+        spent.turn_ended(Some((30, 50)), Some(0.0005));
         let first = Usage { tokens_in: 30, tokens_out: 50, cost_micro: 500, turns: 2 };
         assert_eq!(spent.total(), first);
         spent.calls("c".to_owned(), (5, 5));
         // Its cost is of the whole program, its tokens of the turn.
-        spent.turn_ended(&end((5, 5), 0.000_6));
+        spent.turn_ended(Some((5, 5)), Some(0.000_6));
         let both = Usage { tokens_in: 35, tokens_out: 55, cost_micro: 600, turns: 3 };
         assert_eq!(spent.total(), both);
     }
@@ -91,14 +85,14 @@ mod tests {
     fn counters_never_shrink_whatever_is_claimed() {
         let mut spent = Spent::default();
         spent.calls("a".to_owned(), (10, 10));
-        spent.turn_ended(&end((0, 0), f64::NAN));
+        spent.turn_ended(Some((0, 0)), Some(f64::NAN));
         let kept = Usage { tokens_in: 10, tokens_out: 10, cost_micro: 0, turns: 1 };
         assert_eq!(spent.total(), kept);
         for dollars in [-1.0, f64::NEG_INFINITY, 0.0] {
-            spent.turn_ended(&TurnEnd { dollars: Some(dollars), ..TurnEnd::default() });
+            spent.turn_ended(None, Some(dollars));
             assert_eq!(spent.total(), kept, "{dollars}");
         }
-        spent.turn_ended(&end((u64::MAX, u64::MAX), f64::INFINITY));
+        spent.turn_ended(Some((u64::MAX, u64::MAX)), Some(f64::INFINITY));
         spent.calls("b".to_owned(), (u64::MAX, 1));
         let most =
             Usage { tokens_in: u64::MAX, tokens_out: u64::MAX, cost_micro: u64::MAX, turns: 2 };

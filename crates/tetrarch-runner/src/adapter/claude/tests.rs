@@ -2,10 +2,16 @@
 
 mod asking;
 
-use tetrarch_core::brief::Usage;
-use tetrarch_core::verb::Command;
+use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
+use tetrarch_core::id::RequestId;
+use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::*;
+use crate::adapter::dialect::Dialect;
+use crate::adapter::session::{AgentSession, SessionBrief, UNKNOWN_MAX};
+use crate::adapter::{AgentDelivery, AgentInput, AgentOutput};
+use crate::protocol::ProgramEvent;
 
 /// The number of a steer and of an interrupt.
 const STEER: u128 = 0x019a_bcde_0001_0002_0003_0000_0000_0007;
@@ -15,10 +21,22 @@ fn id(number: u128) -> RequestId {
     RequestId(Ulid::from(number))
 }
 
-fn session(list: &[&str]) -> ClaudeSession {
-    let mut session = ClaudeSession::new(list.iter().copied().collect(), "go".to_owned(), false, 0);
-    session.first_line();
+fn new(list: &[&str], reviews: bool) -> AgentSession {
+    let (tools, first) = (list.iter().copied().collect::<Tools>(), "go".to_owned());
+    let brief = SessionBrief { tools, first, using: Vec::new(), reviews, base: 0 };
+    let claude = Claude::new(String::new(), false);
+    AgentSession::new(SHEET, Dialect::Claude(Box::new(claude)), brief)
+}
+
+fn session(list: &[&str]) -> AgentSession {
+    let mut session = new(list, false);
+    session.first_line("/w");
     session
+}
+
+fn line_of(told: AgentDelivery) -> Vec<u8> {
+    let AgentDelivery::Line(line) = told else { panic!("{told:?}") };
+    line
 }
 
 fn json_of(line: &[u8]) -> Value {
@@ -34,7 +52,7 @@ fn lines(output: &AgentOutput) -> Vec<Value> {
     output.inputs.iter().map(line).collect()
 }
 
-fn hear(session: &mut ClaudeSession, line: &Value) -> AgentOutput {
+fn hear(session: &mut AgentSession, line: &Value) -> AgentOutput {
     session.read(line.to_string().as_bytes())
 }
 
@@ -62,14 +80,14 @@ fn aborted() -> Value {
     })
 }
 
-fn steer(session: &mut ClaudeSession) -> Vec<u8> {
+fn steer(session: &mut AgentSession) -> Vec<u8> {
     let wanted = Wanted::Steer { text: "left".to_owned() };
-    session.verb(&Command { id: id(STEER), by: "human:ada".parse().unwrap(), wanted }).unwrap()
+    line_of(session.verb(&Command { id: id(STEER), by: "human:ada".parse().unwrap(), wanted }))
 }
 
-fn interrupts(session: &mut ClaudeSession) -> Vec<u8> {
+fn interrupts(session: &mut AgentSession) -> Vec<u8> {
     let wanted = Wanted::Interrupt { reason: "wrong".to_owned() };
-    session.verb(&Command { id: id(INTERRUPT), by: "human:ada".parse().unwrap(), wanted }).unwrap()
+    line_of(session.verb(&Command { id: id(INTERRUPT), by: "human:ada".parse().unwrap(), wanted }))
 }
 
 /// The outcome of the result that an output tells, with its deliverable and error.
@@ -118,11 +136,11 @@ fn number_is_the_uuid_with_its_bits() {
 
 #[test]
 fn messages_are_numbered_and_read_once() {
-    let mut session = ClaudeSession::new(Tools::default(), "go".to_owned(), false, 0);
-    let first = json_of(&session.first_line());
+    let mut session = new(&[], false);
+    let first = json_of(&session.first_line("/w"));
     assert_eq!((&first["type"], &first["message"]["content"]), (&json!("user"), &json!("go")));
     assert_eq!(first["uuid"], uuid(1));
-    assert_eq!(json_of(&session.message("more"))["uuid"], uuid(2));
+    assert_eq!(json_of(&line_of(session.message("more", 0)))["uuid"], uuid(2));
     let output = hear(&mut session, &replay(1));
     assert_eq!(output.events.first(), Some(&ProgramEvent::Turn { begins: true }));
     assert_eq!(hear(&mut session, &replay(1)), AgentOutput::default(), "again");
@@ -197,7 +215,7 @@ fn message_that_an_interrupt_dropped_is_refused_or_said_again() {
 fn stop_aborts_what_it_does_and_closes_what_waits() {
     let mut it = session(&[]);
     hear(&mut it, &replay(1));
-    let AgentInput::Line(line) = it.stop("enough") else { panic!("it works") };
+    let Some(AgentInput::Line(line)) = it.stop("enough") else { panic!("it works") };
     let request = json_of(&line)["request_id"].clone();
     let response = json!({"subtype": "success", "request_id": request, "response": {}});
     let output = hear(&mut it, &json!({"type": "control_response", "response": response}));
@@ -214,14 +232,14 @@ fn stop_aborts_what_it_does_and_closes_what_waits() {
     hear(&mut waits, &replay(1));
     interrupts(&mut waits);
     hear(&mut waits, &aborted());
-    assert_eq!(waits.stop("enough"), AgentInput::Close);
+    assert_eq!(waits.stop("enough"), Some(AgentInput::Close));
 }
 
 #[test]
 fn rotated_program_gives_no_result_unless_it_is_done() {
     let mut it = session(&[]);
     hear(&mut it, &replay(1));
-    assert!(matches!(it.rotate(), AgentInput::Line(_)));
+    assert!(matches!(it.rotate(), Some(AgentInput::Line(_))));
     let output = hear(&mut it, &aborted());
     assert_eq!((result(&output), lines(&output)), (None, vec![json!("close")]));
 
@@ -277,8 +295,8 @@ fn result_is_what_its_last_event_says() {
 #[test]
 fn reviewer_ends_by_its_verdict() {
     let judge = |structured: Value| {
-        let mut session = ClaudeSession::new(Tools::default(), "go".to_owned(), true, 0);
-        session.first_line();
+        let mut session = new(&[], true);
+        session.first_line("/w");
         hear(&mut session, &replay(1));
         let mut line = ends("looked at it");
         line["structured_output"] = structured;

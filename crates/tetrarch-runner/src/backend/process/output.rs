@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::judges_by_exit;
 use super::speech::Speech;
-use crate::adapter::AgentInput;
+use crate::adapter::{AgentDelivery, AgentInput};
 use crate::backend::expected::Expected;
 use crate::channels::Teller;
 use crate::files::Gate;
@@ -341,10 +341,12 @@ impl OutputReader {
             && let Err(faults) = self.expected.check(deliverable).await
         {
             result = Box::new(faults.fail(*result));
-            if std::mem::take(&mut self.may_return) {
+            if std::mem::take(&mut self.may_return)
+                && let AgentDelivery::Line(line) = self.speech.invalid(faults.list())
+            {
                 let errors = start_of(&faults.to_string(), LOG_BYTES_MAX).to_owned();
                 self.events.push(RunnerEvent::Returned { errors });
-                self.returned = Some(self.speech.invalid(faults.list()));
+                self.returned = Some(line);
                 self.heard.handed_back = Some(result);
                 return;
             }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::feed::LineDelivery;
 use super::takes::{Takes, VerbAction};
 use super::{ProgramRun, at};
+use crate::adapter::AgentDelivery;
 use crate::fence::Fence;
 use crate::sweep::Traces;
 
@@ -220,10 +221,17 @@ impl ProgramRun {
 
     fn tell_verb(&mut self, command: &Command) {
         let (id, verb) = (command.id, command.wanted.verb());
-        let told = match (&self.feed, self.speech.verb(command)) {
-            (Some(feed), Some(line)) => feed.urge(id, line).map_err(|refused| refused.to_string()),
-            (None, _) => Err("it has no stdin".to_owned()),
-            (Some(_), None) => Err(format!("its program has no {}", verb.as_str())),
+        let Some(feed) = &self.feed else {
+            return self.relay.receipt(id, Stage::Refused, "it has no stdin");
+        };
+        let told = match self.speech.verb(command) {
+            AgentDelivery::Line(line) => feed.urge(id, line).map_err(|refused| refused.to_string()),
+            AgentDelivery::Held => Ok(()),
+            AgentDelivery::Done => {
+                self.relay.receipt(id, Stage::Delivered, "");
+                return self.relay.receipt(id, Stage::Effective, "");
+            }
+            AgentDelivery::Refused(why) => Err(why),
         };
         match told {
             Ok(()) => {

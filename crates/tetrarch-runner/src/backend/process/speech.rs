@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
-    Adapter, AdapterSession, AgentInput, AgentOutput, NotPrepared, PreparedAgent, claude, forget,
-    prepare,
+    Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
+    VERBS, forget, prepare,
 };
 use crate::backend::llm::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use crate::lines::OutputLine;
@@ -36,40 +36,40 @@ pub(super) enum Speech {
 /// The conversation with a coding agent.
 #[derive(Debug)]
 pub(super) struct AgentTalk {
-    session: Mutex<AdapterSession>,
+    session: Mutex<AgentSession>,
     /// Where the agent keeps it.
     directory: PathBuf,
 }
 
 /// What becomes of a line for a program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Telling {
-    /// What is written, if there is a word for it.
-    pub(super) line: Option<Vec<u8>>,
+    /// What it is told, if there is a word for it.
+    pub(super) told: AgentDelivery,
     /// What is told whoever listens: the program's state, or its next question.
     pub(super) events: Vec<RunnerEvent>,
 }
 
-impl From<Vec<u8>> for Telling {
-    fn from(line: Vec<u8>) -> Self {
-        Self { line: Some(line), events: Vec::new() }
+impl From<AgentDelivery> for Telling {
+    fn from(told: AgentDelivery) -> Self {
+        Self { told, events: Vec::new() }
     }
 }
 
 impl AgentTalk {
-    fn session(&self) -> MutexGuard<'_, AdapterSession> {
+    fn session(&self) -> MutexGuard<'_, AgentSession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A letter is a message between two steps, unless it answers what the program waits for.
-    fn letter(&self, topic: &str, from: &str, body: &str) -> Telling {
+    fn letter(&self, topic: &str, from: &str, body: &str, place: u64) -> Telling {
         let mut session = self.session();
         if (topic == ANSWER || topic == ASK_REFUSED)
             && let Some(output) = session.answered(answer_words(topic, body))
         {
             return telling_of(output);
         }
-        session.message(&mail_words(topic, from, body)).into()
+        session.message(&mail_words(topic, from, body), place).into()
     }
 }
 
@@ -100,7 +100,7 @@ impl Speech {
     pub(super) fn first_line(&self, start: &Start, dir: &str) -> Vec<u8> {
         match self {
             Self::Lines => brief_line(start, dir),
-            Self::Agent(talk) => talk.session().first_line(),
+            Self::Agent(talk) => talk.session().first_line(dir),
         }
     }
 
@@ -108,60 +108,62 @@ impl Speech {
     pub(super) fn takes(&self) -> Option<BTreeSet<Verb>> {
         match self {
             Self::Lines => None,
-            Self::Agent(talk) => match &*talk.session() {
-                AdapterSession::Claude(_) => Some(BTreeSet::from(claude::VERBS)),
-            },
+            Self::Agent(_) => Some(BTreeSet::from(VERBS)),
         }
     }
 
     /// A line for it.
     pub(super) fn telling(&self, line: &Inbound) -> Telling {
         match self {
-            Self::Lines => protocol_line(line).map(Telling::from).unwrap_or_default(),
+            Self::Lines => {
+                protocol_line(line).map_or(AgentDelivery::Done, AgentDelivery::Line).into()
+            }
             Self::Agent(talk) => match line {
                 Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
-                    Telling { line: None, events: vec![talk.session().status()] }
+                    Telling { told: AgentDelivery::Done, events: vec![talk.session().status()] }
                 }
-                Inbound::Mail { topic, from, body, .. } => talk.letter(topic, from, body),
+                Inbound::Mail { topic, from, body, place, .. } => {
+                    talk.letter(topic, from, body, *place)
+                }
                 // What follows from its budget, its host does.
                 Inbound::Saved
                 | Inbound::Noted(_)
                 | Inbound::Granted { .. }
                 | Inbound::Withheld { .. }
                 | Inbound::BudgetWarning { .. }
-                | Inbound::BudgetRaised { .. } => Telling::default(),
+                | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
             },
         }
     }
 
-    /// The line of a verb, if there is one.
-    pub(super) fn verb(&self, command: &Command) -> Option<Vec<u8>> {
+    /// What becomes of a verb.
+    pub(super) fn verb(&self, command: &Command) -> AgentDelivery {
         match self {
-            Self::Lines => Some(verb_line(command)),
+            Self::Lines => AgentDelivery::Line(verb_line(command)),
             Self::Agent(talk) => talk.session().verb(command),
         }
     }
 
-    /// The request to end.
-    pub(super) fn stop(&self, reason: &str, drain: Millis) -> AgentInput {
+    /// The request to end; none when it waits until it can be said.
+    pub(super) fn stop(&self, reason: &str, drain: Millis) -> Option<AgentInput> {
         match self {
-            Self::Lines => AgentInput::Line(stop_line(reason, drain)),
+            Self::Lines => Some(AgentInput::Line(stop_line(reason, drain))),
             Self::Agent(talk) => talk.session().stop(reason),
         }
     }
 
-    /// The request to end for the next session.
-    pub(super) fn rotate(&self, reason: &str, drain: Millis) -> AgentInput {
+    /// The request to end for the next session; none when it waits until it can be said.
+    pub(super) fn rotate(&self, reason: &str, drain: Millis) -> Option<AgentInput> {
         match self {
-            Self::Lines => AgentInput::Line(rotate_line(reason, drain)),
+            Self::Lines => Some(AgentInput::Line(rotate_line(reason, drain))),
             Self::Agent(talk) => talk.session().rotate(),
         }
     }
 
-    /// The line that hands a result back.
-    pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> Vec<u8> {
+    /// What hands a result back.
+    pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> AgentDelivery {
         match self {
-            Self::Lines => invalid_line(faults),
+            Self::Lines => AgentDelivery::Line(invalid_line(faults)),
             Self::Agent(talk) => talk.session().invalid(faults),
         }
     }
@@ -192,12 +194,13 @@ impl Speech {
     }
 }
 
-/// The one line of an output that answers, and what follows from it.
+/// The lines of an output that answers, and what follows from it.
 fn telling_of(output: AgentOutput) -> Telling {
-    let line = output.inputs.into_iter().find_map(|input| match input {
+    let lines = output.inputs.into_iter().filter_map(|input| match input {
         AgentInput::Line(line) => Some(line),
         AgentInput::Close => None,
     });
+    let told = AgentDelivery::Line(lines.collect::<Vec<Vec<u8>>>().concat());
     let note = output.note.map(|text| RunnerEvent::Log { text });
     let events = output.events.into_iter().filter_map(|event| match event {
         ProgramEvent::Plain(event) => Some(event),
@@ -208,7 +211,7 @@ fn telling_of(output: AgentOutput) -> Telling {
         | ProgramEvent::Turn { .. }
         | ProgramEvent::Result { .. } => None,
     });
-    Telling { line, events: note.into_iter().chain(events).collect() }
+    Telling { told, events: note.into_iter().chain(events).collect() }
 }
 
 /// A line of our protocol.

@@ -1,25 +1,21 @@
-//! What the end of a turn of `claude` comes to: a result, a wait, or nothing, by what was asked of it.
+//! What the end of a turn comes to: a result, a wait, or nothing, by what was asked of the program.
 
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::limits::TEXT_BYTES_MAX;
 
 use super::event::TurnEnd;
-use super::{ClaudeSession, LastTurn};
-use crate::adapter::{AgentInput, AgentOutput};
+use super::session::{AgentSession, LastTurn};
+use super::{AgentInput, AgentOutput};
 use crate::lines::start_of;
 use crate::protocol::{ProgramEvent, read_result};
 
-impl ClaudeSession {
+impl AgentSession {
     /// Its turn is over. Whether its run is follows from what was asked of it.
     pub(super) fn turn_ended(&mut self, end: TurnEnd) -> AgentOutput {
-        self.spent.turn_ended(&end);
-        // A turn is of the first message at least, also where it failed before that was read.
-        self.unread.remove(&self.base.wrapping_add(1));
-        self.works = !self.unread.is_empty();
+        self.works = self.has_unread();
         let aborted = std::mem::take(&mut self.aborting) && end.failed.is_some();
-        let mut output = AgentOutput::event(ProgramEvent::Usage(self.spent.total()));
-        output.events.push(ProgramEvent::Turn { begins: false });
+        let mut output = AgentOutput::event(ProgramEvent::Turn { begins: false });
         let result = match (&end.failed, &self.ending) {
             (Some(_), Some(LastTurn::Rotation)) => {
                 output.inputs.push(AgentInput::Close);
@@ -40,9 +36,7 @@ impl ClaudeSession {
             ),
             (None, _) => RunResult::ended(Outcome::Success, ""),
         };
-        let given = self.given(result, end);
-        output.events.extend(given.events);
-        output
+        output.and(self.given(result, end))
     }
 
     /// A result with what it gave.
@@ -51,7 +45,7 @@ impl ClaudeSession {
             result.partial = if end.text.is_empty() { self.words.clone() } else { end.text };
             return told(result, Value::Null);
         }
-        if !self.reviews {
+        if !self.brief.reviews {
             let deliverable = end.structured.unwrap_or(Value::String(end.text));
             return told(result, deliverable);
         }
@@ -69,7 +63,8 @@ impl ClaudeSession {
 
 /// A reviewer's result; what is wrong with it otherwise.
 fn verdict_of(end: TurnEnd) -> Result<ProgramEvent, String> {
-    let verdict = end.structured.ok_or("there is no structured output")?;
+    let of_words = || serde_json::from_str(&end.text).ok();
+    let verdict = end.structured.or_else(of_words).ok_or("there is no structured output")?;
     let fields = [
         ("outcome", json!(Outcome::Success.as_str())),
         ("deliverable", json!(end.text)),

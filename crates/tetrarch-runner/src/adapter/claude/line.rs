@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use crate::adapter::dialect::number;
+use crate::adapter::event::TurnEnd;
+
 /// What a line says.
 #[derive(Debug, PartialEq)]
 pub(super) enum ClaudeEvent {
@@ -23,29 +26,12 @@ pub(super) enum ClaudeEvent {
     AsksElse { request: String, what: String },
     /// It answers a request of ours; the error if it refuses.
     Answers { request: String, error: Option<String> },
-    /// Its turn is over.
-    Ended(Box<TurnEnd>),
+    /// Its turn is over: how, its tokens in and out, and the dollars of all turns of the program.
+    Ended { end: TurnEnd, spent: Option<(u64, u64)>, dollars: Option<f64> },
     /// Nothing of concern.
     Quiet,
     /// Something that is not known.
     Unknown { kind: String },
-}
-
-/// How a turn ended.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct TurnEnd {
-    /// Why it failed, if it did.
-    pub(super) failed: Option<String>,
-    /// Whether a cap that it was given ended it.
-    pub(super) is_capped: bool,
-    /// Its last words.
-    pub(super) text: String,
-    /// The typed result.
-    pub(super) structured: Option<Value>,
-    /// Tokens in and out, of this turn.
-    pub(super) spent: Option<(u64, u64)>,
-    /// Dollars, of all turns of the program.
-    pub(super) dollars: Option<f64>,
 }
 
 /// Kinds of events that concern nobody here.
@@ -75,7 +61,7 @@ impl ClaudeEvent {
             "control_request" => request(&fields),
             "control_cancel_request" => Self::Withdraws { request: text(&fields, "request_id") },
             "control_response" => response(&fields),
-            "result" => Self::Ended(Box::new(ended(&fields))),
+            "result" => ended(&fields),
             _ if QUIET.contains(&kind) => Self::Quiet,
             _ => Self::Unknown { kind: kind.chars().take(64).collect() },
         })
@@ -88,8 +74,7 @@ fn text(fields: &Map<String, Value>, key: &str) -> String {
 
 /// The number of a message of ours.
 fn message(fields: &Map<String, Value>, key: &str) -> Option<u128> {
-    let hex = fields.get(key)?.as_str()?.replace('-', "");
-    u128::from_str_radix(&hex, 16).ok()
+    number(fields.get(key)?.as_str()?)
 }
 
 fn system(fields: &Map<String, Value>) -> ClaudeEvent {
@@ -156,7 +141,7 @@ fn response(fields: &Map<String, Value>) -> ClaudeEvent {
     ClaudeEvent::Answers { request: text(answer, "request_id"), error }
 }
 
-fn ended(fields: &Map<String, Value>) -> TurnEnd {
+fn ended(fields: &Map<String, Value>) -> ClaudeEvent {
     let subtype = text(fields, "subtype");
     let said = text(fields, "result");
     let is_error = fields.get("is_error").and_then(Value::as_bool).unwrap_or_default();
@@ -166,14 +151,14 @@ fn ended(fields: &Map<String, Value>) -> TurnEnd {
         let what = if errors.is_empty() { said.clone() } else { errors.join("; ") };
         if what.is_empty() { subtype.clone() } else { format!("{subtype}: {what}") }
     });
-    TurnEnd {
+    let end = TurnEnd {
         failed,
         is_capped: matches!(subtype.as_str(), "error_max_turns" | "error_max_budget_usd"),
         text: said,
         structured: fields.get("structured_output").filter(|output| !output.is_null()).cloned(),
-        spent: fields.get("usage").and_then(tokens),
-        dollars: fields.get("total_cost_usd").and_then(Value::as_f64),
-    }
+    };
+    let dollars = fields.get("total_cost_usd").and_then(Value::as_f64);
+    ClaudeEvent::Ended { end, spent: fields.get("usage").and_then(tokens), dollars }
 }
 
 /// Tokens in and out; what was read from a cache or written to it counts as read.

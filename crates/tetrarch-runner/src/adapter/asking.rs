@@ -1,0 +1,71 @@
+//! What a program asks before it uses a tool, and who answers: the list of the brief, or people where the list says so.
+
+use tetrarch_core::order::RunnerEvent;
+
+use super::AgentOutput;
+use super::event::AskedUse;
+use super::permission::{ALLOW, ASKS, DENY, ToolRefused, Use, decided, permit};
+use super::session::{AgentSession, used};
+use crate::lines::start_of;
+
+/// Longest text of what people are asked about, in bytes.
+const ASKED_BYTES: usize = 4 * 1024;
+
+impl AgentSession {
+    /// It asks whether it may use a tool: the list answers, or people.
+    pub(super) fn asks(&mut self, asked: AskedUse) -> AgentOutput {
+        let tools = &self.brief.tools;
+        let permitted = asked.uses.iter().try_for_each(|what| permit(tools, &asked.tool, what));
+        let is_known = !asked.uses.contains(&Use::Unknown);
+        if permitted.is_err() && is_known && tools.names().any(|name| name == ASKS) {
+            self.asked.push_back(asked);
+            // One at a time, so that an answer is of one use.
+            return if self.asked.len() == 1 { self.question() } else { AgentOutput::default() };
+        }
+        self.granted(&asked, permitted)
+    }
+
+    /// The answer to one that was decided.
+    fn granted(&mut self, asked: &AskedUse, decided: Result<(), ToolRefused>) -> AgentOutput {
+        let mut output = AgentOutput::default();
+        match decided {
+            Ok(()) => {
+                self.using.push(used(&asked.tool, &asked.input));
+                output.events.push(self.checkpoint());
+                output.and(self.decide(asked, None))
+            }
+            Err(refused) => {
+                let why = refused.to_string();
+                output.note = Some(format!("refused {}: {why}", asked.tool));
+                output.and(self.decide(asked, Some(&why)))
+            }
+        }
+    }
+
+    /// The question about the first of those that people are to decide.
+    fn question(&self) -> AgentOutput {
+        let Some(AskedUse { request, tool, input, .. }) = self.asked.front() else {
+            return AgentOutput::default();
+        };
+        let input = input.to_string();
+        // An answer to the same words of another request is no answer to these.
+        let question =
+            format!("May it use {tool}? {}\n[request {request}]", start_of(&input, ASKED_BYTES));
+        let options = [ALLOW, DENY].map(str::to_owned).to_vec();
+        AgentOutput::plain(RunnerEvent::Ask { question, options })
+    }
+
+    /// The answer of people to what it asked them last, or why they were not asked; none when nobody waits for that.
+    pub(crate) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
+        let asked = self.asked.pop_front()?;
+        let output = self.granted(&asked, decided(answer));
+        Some(output.and(self.question()))
+    }
+
+    /// It does not wait for an answer any more.
+    pub(super) fn withdraws(&mut self, request: &str) -> AgentOutput {
+        let was_first = self.asked.front().is_some_and(|asked| asked.request == request);
+        self.asked.retain(|asked| asked.request != request);
+        if was_first { self.question() } else { AgentOutput::default() }
+    }
+}

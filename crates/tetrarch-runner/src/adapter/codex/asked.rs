@@ -1,0 +1,131 @@
+//! What `codex` asks its host for, and the answers: uses of its shell and of its patches are decided, the rest is not
+//! offered.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::adapter::dialect::{AgentExchange, text};
+use crate::adapter::event::{AgentEvent, AskedUse};
+use crate::adapter::permission::{Use, plain_words};
+
+/// Its tools.
+pub(super) const SHELL: &str = "exec_command";
+pub(super) const PATCH: &str = "apply_patch";
+
+/// Programs that do no more than an entry of our lists, with any plain arguments.
+const READERS: [(&str, &str); 7] = [
+    ("cat", "read"),
+    ("head", "read"),
+    ("tail", "read"),
+    ("nl", "read"),
+    ("wc", "read"),
+    ("ls", "list"),
+    ("grep", "search"),
+];
+
+/// It asks for something; `items` is what is known of its uses of tools.
+pub(super) fn heard(
+    request: &str,
+    method: &str,
+    params: &Value,
+    items: &BTreeMap<String, Vec<Use>>,
+) -> AgentExchange {
+    let (tool, uses) = match method {
+        "item/commandExecution/requestApproval" => (SHELL, vec![command_use(params)]),
+        "item/fileChange/requestApproval" => (PATCH, change_uses(params, items)),
+        _ => {
+            let message = format!("`{method}` is not supported by this host");
+            let refused = json!({"code": -32601, "message": message});
+            return answer(request, "error", refused);
+        }
+    };
+    let input = match tool {
+        SHELL => json!({"command": shell_text(&text(params, "command"))}),
+        _ => json!({"changes": text(params, "itemId")}),
+    };
+    let asked = AskedUse { request: request.to_owned(), tool: tool.to_owned(), uses, input };
+    AgentExchange::event(AgentEvent::Asks(asked))
+}
+
+/// The answer to a request: its `result` or its `error`.
+pub(super) fn answer(request: &str, field: &str, value: Value) -> AgentExchange {
+    let id: Value = serde_json::from_str(request).unwrap_or_default();
+    AgentExchange::line(&json!({"jsonrpc": "2.0", "id": id, field: value}))
+}
+
+fn command_use(params: &Value) -> Use {
+    if params.get("networkApprovalContext").is_some_and(|context| !context.is_null()) {
+        return Use::Entry("network");
+    }
+    match text(params, "kind").as_str() {
+        "command" | "" => shell_use(shell_text(&text(params, "command"))),
+        // What is typed into a program can be anything that it understands.
+        "writeStdin" => Use::Entry("run"),
+        _ => Use::Unknown,
+    }
+}
+
+fn shell_use(text: String) -> Use {
+    let program = plain_words(&text).and_then(|words| words.into_iter().next());
+    let reader = READERS.iter().find(|(reader, _)| Some(*reader) == program.as_deref());
+    match reader {
+        Some((_, entry)) => Use::Reading(entry, text),
+        None => Use::Shell(text),
+    }
+}
+
+/// The text that a shell is to run, of a command that is one of a shell.
+fn shell_text(command: &str) -> String {
+    const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
+    let words = shlex::split(command).unwrap_or_default();
+    match words.as_slice() {
+        [shell, flag, text] if matches!(flag.as_str(), "-c" | "-lc") => {
+            let name = shell.rsplit('/').next().unwrap_or_default();
+            if SHELLS.contains(&name) { text.clone() } else { command.to_owned() }
+        }
+        _ => command.to_owned(),
+    }
+}
+
+fn change_uses(params: &Value, items: &BTreeMap<String, Vec<Use>>) -> Vec<Use> {
+    if params.get("grantRoot").is_some_and(|root| !root.is_null()) {
+        return vec![Use::Unknown];
+    }
+    match items.get(&text(params, "itemId")) {
+        Some(uses) if !uses.is_empty() => uses.clone(),
+        Some(_) | None => vec![Use::Entry("write"), Use::Entry("edit")],
+    }
+}
+
+/// What an item that changes files does to them; nothing for others.
+pub(super) fn changes(item: &Value) -> Vec<Use> {
+    let changes = item.get("changes").and_then(Value::as_array);
+    let kinds = changes.into_iter().flatten().map(|change| change.get("kind"));
+    let mut uses: Vec<Use> = Vec::new();
+    for kind in kinds {
+        let adds = kind.is_some_and(|kind| text(kind, "type") == "add");
+        let what = Use::Entry(if adds { "write" } else { "edit" });
+        if !uses.contains(&what) {
+            uses.push(what);
+        }
+    }
+    uses
+}
+
+/// What a tool is used with, for people.
+pub(super) fn input_of(item: &Value) -> Value {
+    if let Some(command) = item.get("command").and_then(Value::as_str) {
+        return json!({"command": shell_text(command)});
+    }
+    let changes = item.get("changes").and_then(Value::as_array);
+    let paths = changes.into_iter().flatten().filter_map(|change| change.get("path").cloned());
+    let named = ["query", "tool", "path"];
+    let mut input: serde_json::Map<String, Value> =
+        named.iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone()))).collect();
+    let paths: Vec<Value> = paths.collect();
+    if !paths.is_empty() {
+        input.insert("paths".to_owned(), Value::Array(paths));
+    }
+    Value::Object(input)
+}

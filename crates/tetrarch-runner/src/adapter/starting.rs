@@ -1,0 +1,70 @@
+//! What a coding agent's program and its session are told of a run before it starts, whichever program it is. Pure.
+
+use serde_json::Value;
+use tetrarch_core::brief::ExpectedOutput;
+use tetrarch_core::converse::opening;
+use tetrarch_core::order::Start;
+use tetrarch_core::role::Role;
+
+use super::dialect::Dialect;
+use super::session::{CONVERSATION, SessionBrief, USING};
+use super::{Adapter, acp};
+use crate::backend::llm::verdict_form;
+
+/// How a program is started, and how it is spoken to.
+#[derive(Debug)]
+pub(super) struct AgentStart {
+    /// Its arguments after those of the profile.
+    pub(super) arguments: Vec<String>,
+    /// Variables besides those of the profile.
+    pub(super) environment: Vec<(String, String)>,
+    /// The variable that it takes its key from.
+    pub(super) key_variable: String,
+    /// Its language.
+    pub(super) dialect: Dialect,
+}
+
+/// What its session is about.
+pub(super) fn session_brief(adapter: Adapter, start: &Start) -> SessionBrief {
+    let state = checkpoint(start);
+    let using = state.as_ref().and_then(|state| state.get(USING)?.as_array());
+    let using = using.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    SessionBrief {
+        tools: start.brief.tools.clone(),
+        first: match adapter {
+            Adapter::Claude | Adapter::Codex => opening::brief(&start.brief),
+            Adapter::Acp => acp::starting::instructions(start) + &opening::brief(&start.brief),
+        },
+        using: using.collect(),
+        reviews: reviews(start),
+        base: u128::from(start.run.0),
+    }
+}
+
+/// The program's own name of the conversation that the last checkpoint was written in; none when that was of another
+/// program.
+pub(super) fn conversation_of(start: &Start, program: &str) -> Option<String> {
+    let state = checkpoint(start)?;
+    let is_its = state.get("adapter").and_then(Value::as_str) == Some(program);
+    let name = state.get(CONVERSATION)?.as_str()?;
+    (is_its && !name.is_empty()).then(|| name.to_owned())
+}
+
+fn checkpoint(start: &Start) -> Option<Value> {
+    serde_json::from_str(start.checkpoint.as_deref()?).ok()
+}
+
+/// The schema of its result; none for text.
+pub(super) fn expected_schema(start: &Start) -> Option<Value> {
+    let expected = match &start.brief.expected_output {
+        ExpectedOutput::Text if reviews(start) => verdict_form(),
+        expected @ (ExpectedOutput::Text | ExpectedOutput::Schema(_)) => expected.clone(),
+    };
+    let ExpectedOutput::Schema(schema) = expected else { return None };
+    serde_json::from_str(&schema).ok()
+}
+
+/// Whether it ends by a verdict.
+fn reviews(start: &Start) -> bool {
+    Role::of(&start.agent) == Role::Reviewer && start.brief.expected_output == ExpectedOutput::Text
+}
