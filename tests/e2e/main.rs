@@ -51,6 +51,7 @@ mod racing;
 mod raising;
 mod renewal;
 mod resume;
+mod roster;
 mod secrets;
 mod sizes;
 mod soak;

@@ -32,6 +32,7 @@ use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWith
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
+use crate::vitals::Activity;
 
 use log::{RunLog, beginning};
 use operating::RecentMail;
@@ -124,6 +125,7 @@ pub struct HostedSession {
     ordered: Option<String>,
     stopped: Option<String>,
     log: RunLog,
+    activity: Activity,
     spending: Spending,
     result: Option<RunResult>,
     exit: Option<Exit>,
@@ -181,6 +183,7 @@ impl HostedSession {
             ordered: None,
             stopped: None,
             log: RunLog::default(),
+            activity: Activity::default(),
             spending: Spending::default(),
             result: None,
             exit: None,
@@ -202,6 +205,12 @@ impl HostedSession {
     #[must_use]
     pub fn run(&self) -> RunId {
         self.run.id
+    }
+
+    /// What its program is doing.
+    #[must_use]
+    pub fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Where the run stands, as far as is known here.
@@ -338,8 +347,11 @@ impl HostedSession {
             }
             RunnerEvent::Log { text } => self.log_line(&text, effects),
             RunnerEvent::Progress { text, done, total } => {
-                effects.push(SessionEffect::Stream(text.clone()));
-                effects.push(SessionEffect::Journal(JournalEvent::Progress { text, done, total }));
+                self.activity.says(&text);
+                effects.extend([
+                    SessionEffect::Stream(text.clone()),
+                    SessionEffect::Journal(JournalEvent::Progress { text, done, total }),
+                ]);
             }
             RunnerEvent::Usage(usage) => self.used(usage, effects),
             RunnerEvent::SetAside { call, worst } => self.set_aside(call, worst, effects),
@@ -367,6 +379,7 @@ impl HostedSession {
                 self.block(false, String::new(), effects);
             }
             RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
+            RunnerEvent::Using { tool } => self.activity.uses(&tool),
             RunnerEvent::Text { text } => effects.push(SessionEffect::Stream(text)),
             RunnerEvent::Conversed { recorded, confirm } => {
                 self.conversed(recorded, confirm, effects);

@@ -29,11 +29,12 @@ impl HostedSession {
 
     /// Journals a change of the conversation; whoever waits for that is told afterwards.
     pub(super) fn conversed(
-        &self,
+        &mut self,
         recorded: Box<Recorded>,
         confirm: Option<u64>,
         effects: &mut Vec<SessionEffect>,
     ) {
+        self.activity.hears(&recorded);
         effects.push(SessionEffect::Journal(JournalEvent::Conversed(recorded)));
         if let Some(number) = confirm {
             let (run, line) = (self.run.id, Inbound::Noted(number));

@@ -326,6 +326,9 @@ impl ClaudeSession {
             self.words.clone_from(&text);
             output.events.push(ProgramEvent::Plain(RunnerEvent::Text { text }));
         }
+        // Its next message comes when they have answered.
+        let tool = uses.first().map(|(tool, _)| tool.clone()).unwrap_or_default();
+        output.events.push(ProgramEvent::Plain(RunnerEvent::Using { tool }));
         for (tool, input) in uses {
             let text = used(&tool, &input);
             let progress = RunnerEvent::Progress { text, done: None, total: None };

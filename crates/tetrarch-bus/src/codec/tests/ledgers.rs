@@ -17,6 +17,7 @@ use tetrarch_core::run::RunState;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::verb::{Stage, Verb};
+use tetrarch_core::vitals::Vitals;
 
 use super::samples::planning::review;
 use super::samples::{TRACE, id, limits, mail, plan_event, records, result, usage, words};
@@ -398,7 +399,10 @@ fn leases_and_heartbeats_round_trip() {
         positions: Positions { mail: 1, ctl: 2 },
         progress: 3,
         tokens: 4,
+        tokens_out: 1,
         cost_micro: 5,
+        tool: "read".to_owned(),
+        words: "looks for it".to_owned(),
         burn: Burn::noted(
             9,
             [3, 0, 1].map(|tokens| Spend { tokens, cost_micro: tokens / 3, turns: 0 }),
