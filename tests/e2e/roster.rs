@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tetrarch_tests::{Fleet, Program, python, wait};
 
+use crate::gate::{Repository, change, id, work};
 use crate::{acting, script};
 
 /// Begins a command on a terminal of so many columns and lines, which takes each step when its texts are shown.
@@ -37,23 +38,32 @@ fn fleet_is_seen_steered_and_answered_on_the_terminal() {
     let fleet = Fleet::up();
     let witness = fleet.cwd().join("witness");
     let task = |id: &str, name: &str, profile: &str| json!({"id": id, "name": name, "profile": profile, "acceptance": ["x"], "maxAttempts": 1});
+    let awake = fleet.cwd().join("awake");
+    let result =
+        r#"{"type":"result","outcome":"success","deliverable":"9","evidence":{"tests":["x"]}}"#;
+    let counting = format!(
+        r#"echo '{{"type":"progress","text":"counting sheep"}}'; until test -e {}; do sleep 0.05; done; echo '{result}'"#,
+        awake.display()
+    );
     let plan = json!({
         "project": "steered",
         "output": "T1.2",
         "goal": {"title": "Be told where to go"},
         "phases": [{"id": "P1", "name": "Go", "tasks": [
             task("T1.1", "drive", "helm"), task("T1.2", "wonder", "wondering"),
+            task("T1.3", "sleep", "counting"),
         ]}],
         "profiles": {
             "helm": {"argv": acting(&["helm", witness.to_str().unwrap()])},
             "wondering": {"argv": acting(&["wonder"]), "wall": "60s"},
+            "counting": {"argv": ["sh", "-c", counting]},
         },
     });
     let plan = fleet.file("plan.json", &plan.to_string());
     let running = fleet.spawn(["run", plan.to_str().unwrap()]);
     wait::until("its program is up", || witness.exists().then_some(()));
     let steps = json!([
-        {"see": ["live", "awaiting-input", "input", "running", "PO-steered"], "type": "/drive\r"},
+        {"see": ["live", "awaiting-input", "input", "running", "PO-steered", "counting sheep"], "type": "/drive\r"},
         {"see": ["/drive", "running"], "gone": "awaiting-input", "type": "sgo left\r"},
         {"see": ["queued", "delivered", "effective"], "type": "\r"},
         {"see": ["transcript", "go left", "effective by"], "type": "2"},
@@ -66,7 +76,7 @@ fn fleet_is_seen_steered_and_answered_on_the_terminal() {
         {"see": "Nothing waits for you", "type": "P"},
         {"see": ["Be told where to go", "critical path", "T1.2", "done"], "type": "?"},
         {"see": ["Keys", "steer: a text before the next step"], "type": "\u{1b}"},
-        {"see": "critical path", "type": "q"},
+        {"see": "critical path", "make": awake, "type": "q"},
     ]);
     let told = told(on_screen(&fleet, "120x40", &steps, &["roster"]));
     assert_eq!((&told["code"], &told["restored"]), (&json!(0), &json!(true)), "{told}");
@@ -79,6 +89,28 @@ fn fleet_is_seen_steered_and_answered_on_the_terminal() {
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let result: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!((&result["which"], &result["when"]), (&json!("B"), &json!("now")));
+}
+
+#[test]
+fn change_is_read_approved_and_merged_on_the_terminal() {
+    let fleet = Fleet::up();
+    let repository = Repository::new(&fleet);
+    work(&fleet, &repository.0, &[("printf '4\\033[2J\n' >> a", json!({}))]);
+    let made = change(&fleet, "T1.1");
+    let (id, digest) = (id(&made), made["digest"].as_str().unwrap().to_owned());
+    let start = format!("{}…", &digest[..12]);
+    let steps = json!([
+        {"see": ["live", "1 for you"], "type": "a"},
+        {"see": [id, digest, "+4\\u{1b}[2J"], "type": "y"},
+        {"see": [format!("Approve {id} with digest {start}?"), "Y yes"], "type": "Y"},
+        {"see": [format!("approve {id}:"), "state      approved"], "type": "m"},
+        {"see": format!("Merge {id}"), "type": "Y"},
+        {"see": "Nothing waits for you", "type": "q"},
+    ]);
+    let told = told(on_screen(&fleet, "120x40", &steps, &["roster"]));
+    assert_eq!((&told["code"], &told["restored"]), (&json!(0), &json!(true)), "{told}");
+    assert_eq!(repository.read("a"), "one\ntwo\nthree\n4\u{1b}[2J\n");
+    assert_eq!(change(&fleet, "T1.1")["status"], "applied");
 }
 
 #[test]

@@ -347,11 +347,7 @@ impl HostedSession {
             }
             RunnerEvent::Log { text } => self.log_line(&text, effects),
             RunnerEvent::Progress { text, done, total } => {
-                self.activity.says(&text);
-                effects.extend([
-                    SessionEffect::Stream(text.clone()),
-                    SessionEffect::Journal(JournalEvent::Progress { text, done, total }),
-                ]);
+                self.progresses(text, (done, total), effects);
             }
             RunnerEvent::Usage(usage) => self.used(usage, effects),
             RunnerEvent::SetAside { call, worst } => self.set_aside(call, worst, effects),

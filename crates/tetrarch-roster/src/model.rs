@@ -418,7 +418,7 @@ impl RosterModel {
         }
     }
 
-    /// Forgets a run's journal unless it is the one that is read along.
+    /// Whether a run's journal is the one that is read along.
     pub(crate) fn is_watched(&self, run: RunId) -> bool {
         self.focus.watched.as_ref().is_some_and(|watched| watched.run == run)
     }

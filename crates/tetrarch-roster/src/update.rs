@@ -14,11 +14,13 @@ pub(crate) use typing::confirmed_by;
 use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
+use tetrarch_core::id::RunId;
+use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::text::diff_for_people;
 
 use crate::input::{LinkState, RosterEffect, RosterInput};
-use crate::model::{ENTRIES_MAX, Pane, RosterModel, STREAMED_MAX};
+use crate::model::{AskedAct, ENTRIES_MAX, Pane, RosterModel, STREAMED_MAX};
 
 /// Milliseconds after which the time that somebody works is shown anew.
 const TIME_SHOWN_EVERY: u64 = 1_000;
@@ -68,19 +70,8 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             model.changed |= model.link != link;
             model.link = link;
         }
-        RosterInput::Journal { run, entries } if model.is_watched(run) => {
-            model.focus.streamed.clear();
-            model.focus.entries.extend(entries);
-            let over = model.focus.entries.len().saturating_sub(ENTRIES_MAX);
-            model.focus.entries.drain(..over);
-            model.changed = true;
-        }
-        RosterInput::Text { run, text } if model.is_watched(run) => {
-            model.focus.streamed.push_str(&text);
-            keep_end(&mut model.focus.streamed, STREAMED_MAX);
-            model.changed = true;
-        }
-        RosterInput::Journal { .. } | RosterInput::Text { .. } => {}
+        RosterInput::Journal { run, entries } => journaled(&mut model, run, entries),
+        RosterInput::Text { run, text } => said(&mut model, run, &text),
         RosterInput::Diff { change, digest, diff } => {
             let shown = model.diff.as_mut();
             let wanted = shown.filter(|shown| shown.change == change && shown.digest == digest);
@@ -89,18 +80,39 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
                 model.changed = true;
             }
         }
-        RosterInput::Sent { ticket, id } => {
-            let act = model.acts.iter_mut().find(|act| act.ticket == ticket);
-            act.into_iter().for_each(|act| act.id = Some(id));
-            model.changed = true;
-        }
+        RosterInput::Sent { ticket, id } => on_act(&mut model, ticket, |act| act.id = Some(id)),
         RosterInput::Answered { ticket, outcome } => {
-            let act = model.acts.iter_mut().find(|act| act.ticket == ticket);
-            act.into_iter().for_each(|act| act.outcome = Some(outcome.clone()));
-            model.changed = true;
+            on_act(&mut model, ticket, |act| act.outcome = Some(outcome));
         }
     }
     (model, effects)
+}
+
+/// Keeps the end of the journal that is read along.
+fn journaled(model: &mut RosterModel, run: RunId, entries: Vec<(BusTime, JournalEvent)>) {
+    if model.is_watched(run) {
+        model.focus.streamed.clear();
+        model.focus.entries.extend(entries);
+        let over = model.focus.entries.len().saturating_sub(ENTRIES_MAX);
+        model.focus.entries.drain(..over);
+        model.changed = true;
+    }
+}
+
+/// Keeps the end of what comes since the last entry.
+fn said(model: &mut RosterModel, run: RunId, text: &str) {
+    if model.is_watched(run) {
+        model.focus.streamed.push_str(text);
+        keep_end(&mut model.focus.streamed, STREAMED_MAX);
+        model.changed = true;
+    }
+}
+
+fn on_act(model: &mut RosterModel, ticket: u64, change: impl FnOnce(&mut AskedAct)) {
+    if let Some(act) = model.acts.iter_mut().find(|act| act.ticket == ticket) {
+        change(act);
+        model.changed = true;
+    }
 }
 
 /// Shows what was heard, and the time where it is shown.

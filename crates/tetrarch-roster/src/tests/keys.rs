@@ -233,7 +233,7 @@ fn approval_is_for_exactly_the_digest_that_was_shown() {
     it.give(shown(&digest, Ok(DIFF))).keys("yy");
     assert_eq!(it.done(), [], "another key than the one that asked");
     it.keys("yY");
-    let verdict = GateVerdict::Approve { digest: digest.clone() };
+    let verdict = GateVerdict::Approve { digest };
     let decide = |verdict, reason: &str| {
         let reason = reason.to_owned();
         Op::Gate(GateOp::Decide { change: change().id, verdict, reason })
