@@ -67,7 +67,7 @@ pub const HELP: [(&str, &[KeyLabel]); 5] = [
         "Everywhere",
         &[
             label("?", "show or leave this help"),
-            label("Esc", "go back; leave a filter"),
+            label("Esc", "go back; leave a filter, and what became of verbs"),
             label("q, Ctrl-C", "quit"),
             label("a", "what waits for you"),
             label("P", "the plan of the selected agent"),

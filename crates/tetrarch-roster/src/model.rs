@@ -313,6 +313,13 @@ impl RosterModel {
         inbox(&self.fold.records, &self.inbox.obstacles, scope)
     }
 
+    /// How many ask whoever looks for something: questions, changes and drafts.
+    #[must_use]
+    pub fn asking(&self) -> usize {
+        let scope = InboxScope { human: &self.human, everyone: false, closed: false };
+        inbox(&self.fold.records, &[], scope).len()
+    }
+
     /// The item that is shown in full.
     #[must_use]
     pub fn chosen(&self) -> Option<InboxItem<'_>> {

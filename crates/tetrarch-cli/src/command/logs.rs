@@ -103,7 +103,7 @@ async fn needed(
 }
 
 /// Where entries come from.
-pub(super) enum Entries {
+pub(in crate::command) enum Entries {
     Stored(Pin<Box<dyn Stream<Item = Result<Journaled, ReadError>> + Send>>),
     Kept(Box<Archive>),
 }
@@ -122,7 +122,7 @@ impl Entries {
     ///
     /// # Errors
     /// It is kept and cannot be read, or the bus cannot be.
-    pub(super) async fn of(
+    pub(in crate::command) async fn of(
         bus: &Bus,
         run: &JournalName,
         kept: Option<String>,
@@ -137,7 +137,7 @@ impl Entries {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
+    pub(in crate::command) async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
         match self {
             Self::Stored(entries) => Ok(entries.next().await.transpose()?),
             Self::Kept(archive) => archive.next().await.map_err(unread),

@@ -119,7 +119,10 @@ fn facts(
             Counter::CostMicro => row.cost_micro,
             Counter::Turns => 0,
         };
-        let gone = agent.account.used.of(counter).max(used).saturating_add(meter.reserved);
+        // Of an orchestrator all below it counts, of a run what it used and not what it drew ahead.
+        let own =
+            if row.run.is_some() { agent.account.used.of(counter).max(used) } else { meter.spent };
+        let gone = own.saturating_add(meter.reserved);
         let percent = u128::from(gone) * 100 / u128::from(limit.max(1));
         let tone = if percent >= 80 { Tone::Warn } else { Tone::Good };
         let shown = |amount: u64| match counter {

@@ -140,6 +140,8 @@ fn steer_is_typed_sent_and_followed_to_its_effect() {
         it.give(RosterInput::Entries(vec![receipt(id, stage)])).give(RosterInput::Tick(NOW));
         assert!(screen(&it).contains(shown), "{shown}:\n{}", screen(&it));
     }
+    it.key(KeyCode::Esc);
+    assert!(it.model().acts.is_empty() && !screen(&it).contains("effective"));
 }
 
 fn receipt(id: RequestId, stage: Stage) -> (u64, Entry) {

@@ -15,6 +15,7 @@ pub(super) fn press(model: &mut RosterModel, code: KeyCode, effects: &mut Roster
         KeyCode::Enter => focusing::open(model, effects),
         KeyCode::Esc => {
             model.wish.filter.clear();
+            model.acts.clear();
             model.list();
         }
         KeyCode::Char('/') => {

@@ -1,6 +1,7 @@
 //! What the roster hears: the records and every entry after them, what hosts report, whether the bus is there, and
 //! the journal of one run. Each goes on by itself when the bus comes back.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
@@ -11,12 +12,14 @@ use tetrarch_bus::state::{Select, load_meta};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::SpokenWords;
-use tetrarch_core::ledger::Entry;
+use tetrarch_core::id::RunId;
+use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_roster::input::{LinkState, RosterInput, WatchedRun};
 use tetrarch_roster::model::ENTRIES_MAX;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use crate::command::logs::Entries;
 use crate::context::HumanClient;
 use crate::exit::{CliError, Code};
 use crate::obstacles::telemetry;
@@ -142,10 +145,9 @@ pub(super) async fn read_along(
     let WatchedRun { agent, run } = watched;
     let (bus, name) = (client.bus, JournalName { agent, run });
     let (mut words, from) = loop {
-        let words = SpokenWords::of(&bus, &name).await;
-        match (words, end_begins(&bus, &name, ENTRIES_MAX).await) {
-            (Ok(words), Ok(begins)) => break (words, begins.map_or(1, |(from, _)| from)),
-            (Err(_), _) | (_, Err(_)) => tokio::time::sleep(LOOK_EVERY).await,
+        match open(&bus, &name, &tell).await {
+            Ok(opened) => break opened,
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
     };
     let entries = follow_journal(&bus, &name, from).ready_chunks(ENTRIES);
@@ -153,15 +155,45 @@ pub(super) async fn read_along(
     loop {
         let input = tokio::select! {
             biased;
-            Some(read) = entries.next() => {
-                let readable = |stored: Journaled| Some((stored.at, stored.entry.ok()?.event));
-                let entries = read.into_iter().filter_map(readable).collect();
-                RosterInput::Journal { run, entries }
-            }
+            Some(read) = entries.next() => journal(run, read),
             text = words.next() => RosterInput::Text { run, text },
         };
         if tell.send(input).await.is_err() {
             return;
         }
     }
+}
+
+/// Listens to a run's words, and finds where the end of its journal begins. What the stream does not have any
+/// more is read from the artifact that it was kept as.
+async fn open(
+    bus: &Bus,
+    name: &JournalName,
+    tell: &Sender<RosterInput>,
+) -> Result<(SpokenWords, u64), CliError> {
+    let words = SpokenWords::of(bus, name).await?;
+    if let Some((from, _)) = end_begins(bus, name, ENTRIES_MAX).await? {
+        return Ok((words, from));
+    }
+    let wanted = [Select::One(RecordKey::RunStatus(name.run))];
+    let known = StateSnapshot::read(bus, &wanted).await?;
+    let status = known.records.run_status.get(&name.run);
+    if let Some(sha256) = status.and_then(|status| status.archive.clone()) {
+        let mut kept = Entries::of(bus, name, Some(sha256)).await?;
+        let mut end = VecDeque::new();
+        while let Some(entry) = kept.next().await? {
+            end.push_back(entry);
+            if end.len() > ENTRIES_MAX {
+                end.pop_front();
+            }
+        }
+        let _gone = tell.send(journal(name.run, end)).await;
+    }
+    Ok((words, 1))
+}
+
+/// Entries that can be read, as the roster hears of them.
+fn journal(run: RunId, read: impl IntoIterator<Item = Journaled>) -> RosterInput {
+    let readable = |stored: Journaled| Some((stored.at, stored.entry.ok()?.event));
+    RosterInput::Journal { run, entries: read.into_iter().filter_map(readable).collect() }
 }
