@@ -313,6 +313,10 @@ mod tests {
         assert_eq!(lines(&rows, &ListWish { ended: true, ..ListWish::default() }).len(), 5);
         rows[3].alarm = Alarm::Orphaned;
         assert_eq!(lines(&rows, &ListWish::default()).len(), 5);
+        (rows[1].ended, rows[4].alarm) = (true, Alarm::Stuck);
+        let expected = [("3", 0), ("2", 0), ("GO", 0), ("PO-zoo", 1)];
+        let shown: BTreeSet<_> = shown(&rows, &ListWish::default()).into_iter().collect();
+        assert_eq!(shown, lines_of(&expected).into_iter().collect(), "loud ones need no parent");
     }
 
     #[test]

@@ -296,20 +296,21 @@ mod tests {
         let mut records = records(vec![worker(2, 1, Liveness::Active)]);
         records.put(Record::RunStatus(Box::new(run_status(2, RunState::Running))));
         records.put(crate::samples::open_node(1));
-        let judged = |judgement, since| {
+        let judged = |n, judgement, since| {
             let mut result = RunResult::ended(Outcome::Success, "");
             result.verdict = Some(Verdict { judgement, findings: Vec::new() });
-            let status = run_status(3, RunState::Done);
+            let status = run_status(n, RunState::Done);
             RunStatus { result: Some(result), since: BusTime(since), ..status }
         };
         assert_eq!(only(&records, &ReportedVitals::new()).alarm, Alarm::Quiet);
-        records.put(Record::Run(Box::new(run(3, ""))));
-        for (judgement, since, expected) in [
-            (Judgement::NeedsChanges, 5, Alarm::VerificationFailed),
-            (Judgement::Fail, 6, Alarm::VerificationFailed),
-            (Judgement::Pass, 7, Alarm::Quiet),
+        for (n, judgement, since, expected) in [
+            (7, Judgement::NeedsChanges, 5, Alarm::VerificationFailed),
+            (6, Judgement::Pass, 6, Alarm::Quiet),
+            (5, Judgement::Fail, 7, Alarm::VerificationFailed),
+            (4, Judgement::Pass, 8, Alarm::Quiet),
         ] {
-            records.put(Record::RunStatus(Box::new(judged(judgement, since))));
+            records.put(Record::Run(Box::new(run(n, ""))));
+            records.put(Record::RunStatus(Box::new(judged(n, judgement, since))));
             assert_eq!(only(&records, &ReportedVitals::new()).alarm, expected);
         }
     }

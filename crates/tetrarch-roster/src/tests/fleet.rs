@@ -226,7 +226,8 @@ pub(super) fn model(columns: u16, lines: u16) -> RosterModel {
     let model = RosterModel::new(human(), true, (columns, lines), BusTime(0));
     let mut burning = live(3, 400_000);
     (burning.tokens_out, burning.cost_micro) = (40_000, 3_000_000);
-    (burning.tool, burning.words) = ("grep".to_owned(), "世界 searching for links".to_owned());
+    (burning.tool, burning.words) =
+        ("grep".to_owned(), "世界 \x1b[2Jsearching for links".to_owned());
     let minute = NOW.0 / 60_000;
     let amounts =
         (1..=20).map(|part| Spend { tokens: part * 900, cost_micro: part * 30_000, turns: 0 });

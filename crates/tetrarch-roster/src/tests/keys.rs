@@ -249,7 +249,9 @@ fn approval_is_for_exactly_the_digest_that_was_shown() {
     // What was shown is no longer what would be merged.
     let mut other = change();
     other.made.action.head = "4".repeat(40);
-    it.give(RosterInput::Entries(vec![(9, of(other))])).give(RosterInput::Tick(NOW));
+    it.give(RosterInput::Entries(vec![(9, of(other))])).keys("yY");
+    assert_eq!(it.done(), [], "though it is not drawn yet");
+    it.give(RosterInput::Tick(NOW));
     assert!(matches!(it.done().as_slice(), [RosterEffect::ReadDiff { .. }]), "it is read anew");
     it.keys("yY");
     assert_eq!(it.done(), []);

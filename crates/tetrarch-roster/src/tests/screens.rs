@@ -159,6 +159,16 @@ fn every_key_of_the_labels_is_in_the_help() {
 }
 
 #[test]
+fn narrow_terminal_keeps_the_labels_of_help_and_quit() {
+    for (columns, kept) in [(80, "s steer"), (79, "s steer"), (30, "s steer"), (13, "")] {
+        let shown = screen(&Session::of(model(columns, 24)));
+        let labels = shown.lines().last().unwrap();
+        let is_whole = labels.starts_with(kept) && labels.ends_with("? help q quit");
+        assert!(is_whole && labels.width() <= usize::from(columns), "{columns}: {labels}");
+    }
+}
+
+#[test]
 fn smallest_terminal_is_drawn_without_panic() {
     for (columns, lines) in [(0, 0), (1, 1), (2, 3), (10, 4), (20, 2)] {
         let mut it = Session::of(model(columns, lines));
