@@ -4,6 +4,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tetrarch_tests::model::ModelServer;
 use tetrarch_tests::{Fleet, Program, python, wait};
 
 use crate::gate::{Repository, change, id, work};
@@ -111,6 +112,45 @@ fn change_is_read_approved_and_merged_on_the_terminal() {
     assert_eq!((&told["code"], &told["restored"]), (&json!(0), &json!(true)), "{told}");
     assert_eq!(repository.read("a"), "one\ntwo\nthree\n4\u{1b}[2J\n");
     assert_eq!(change(&fleet, "T1.1")["status"], "applied");
+}
+
+#[test]
+fn tool_and_words_of_a_model_are_seen_as_they_come() {
+    let turn = |n: u64| json!({"userMessage": "be terse", "turnIndex": n});
+    let fleet = Fleet::prepared().with_env("LLM_TEST_KEY", "sk-test").started();
+    let go = fleet.cwd().join("go");
+    let waits = format!("until test -e {}; do sleep 0.05; done", go.display());
+    let call = json!({"argv": ["sh", "-c", waits]}).to_string();
+    let call = json!({"toolCalls": [{"id": "c0", "name": "run_command", "arguments": call}]});
+    // The runner passes words on line by line.
+    let words = json!({"content": "alpha beta\ngamma delta\nepsilon omega"});
+    let server = ModelServer::start(&[
+        json!({"match": turn(0), "response": call}),
+        json!({"match": turn(1), "response": words, "chunkSize": 6, "latency": 500}),
+    ]);
+    let plan = json!({
+        "project": "terse",
+        "goal": {"title": "be terse"},
+        "phases": [{"id": "P1", "name": "Say", "tasks": [
+            {"id": "T1.1", "name": "be terse", "objective": "be terse", "acceptance": ["it is said"]},
+        ]}],
+        "profiles": {"default": {
+            "runner": "llm", "provider": "openai", "model": "scripted", "baseUrl": format!("{}/v1", server.url()),
+            "keyFrom": "env:LLM_TEST_KEY", "tools": ["run:sh"], "worktree": "none", "wall": "60s",
+        }},
+    });
+    let plan = fleet.file("terse.json", &plan.to_string());
+    let running = fleet.spawn(["run", plan.to_str().unwrap()]);
+    let steps = json!([
+        {"see": ["live", "TOOL", "scripted", "run_command"], "type": "/scripted\r"},
+        {"see": "/scripted", "type": "\r"},
+        {"see": ["run_command", "(at work)", "sleep 0.05"], "make": go},
+        {"see": "alpha beta", "gone": "omega"},
+        {"see": ["epsilon omega", "result"], "type": "q"},
+    ]);
+    let told = told(on_screen(&fleet, "200x40", &steps, &["roster"]));
+    assert_eq!((&told["code"], &told["restored"]), (&json!(0), &json!(true)), "{told}");
+    assert_eq!(running.ended().code, Some(0));
 }
 
 #[test]

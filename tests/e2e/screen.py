@@ -22,7 +22,7 @@ import time
 
 import pyte
 
-PATIENCE = 60
+PATIENCE = 45
 
 
 def sized(terminal, columns, lines):
