@@ -15,6 +15,7 @@ use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, SpawnRequest, SubagentWish, TaskWish};
 use tetrarch_core::role::Role;
+use tetrarch_core::vitals::Vitals;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, interval};
 
@@ -73,7 +74,7 @@ impl Requester {
         let payload = codec::encode_op(&Op::AgentRegister, id).unwrap();
         let reply = ask(&bus, &from, OpName::of(&Op::AgentRegister), id, payload).await;
         let (session, epoch) = (reply.session.unwrap(), reply.agent_epoch.unwrap());
-        let vitals = codec::Vitals {
+        let vitals = Vitals {
             agent: agent.clone(),
             session,
             epoch,
@@ -81,8 +82,11 @@ impl Requester {
             positions: Positions::default(),
             progress: 0,
             tokens: 0,
+            tokens_out: 0,
             cost_micro: 0,
             burn: Default::default(),
+            tool: String::new(),
+            words: String::new(),
         };
         let beat = codec::encode_heartbeat(&vitals).unwrap();
         let subject = Subject::Heartbeat(agent.clone()).to_string();

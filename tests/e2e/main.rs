@@ -54,6 +54,7 @@ mod racing;
 mod raising;
 mod renewal;
 mod resume;
+mod roster;
 mod secrets;
 mod sizes;
 mod soak;

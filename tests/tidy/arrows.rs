@@ -14,7 +14,7 @@ struct Row {
 }
 
 /// A crate is added here together with its record in `docs/decisions/`.
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 10] = [
     Row { name: "failpoint", ours: &[], outside: Some(&["rustix"]) },
     Row {
         name: "core",
@@ -34,6 +34,8 @@ const ROWS: [Row; 8] = [
             "ulid",
         ]),
     },
+    Row { name: "view", ours: &["core"], outside: Some(&["nucleo-matcher"]) },
+    Row { name: "roster", ours: &["core", "view"], outside: None },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
     Row { name: "telemetry", ours: &["core"], outside: None },
     Row { name: "model", ours: &["core", "telemetry"], outside: None },
@@ -47,11 +49,15 @@ const ROWS: [Row; 8] = [
         ours: &["core", "bus", "failpoint", "model", "telemetry"],
         outside: None,
     },
-    Row { name: "cli", ours: &["core", "bus", "engine", "runner", "telemetry"], outside: None },
+    Row {
+        name: "cli",
+        ours: &["core", "bus", "engine", "roster", "runner", "telemetry", "view"],
+        outside: None,
+    },
 ];
 
 /// Outside packages that one crate alone may name.
-const HOMES: [(&str, &str); 11] = [
+const HOMES: [(&str, &str); 14] = [
     ("async-nats", "bus"),
     ("nkeys", "bus"),
     ("pbjson", "bus"),
@@ -63,6 +69,9 @@ const HOMES: [(&str, &str); 11] = [
     ("reqwest", "model"),
     ("ractor", "engine"),
     ("clap", "cli"),
+    ("crossterm", "roster"),
+    ("nucleo-matcher", "view"),
+    ("ratatui", "roster"),
 ];
 
 /// One dependency as a manifest names it.

@@ -8,10 +8,10 @@ use crate::repository::sources;
 use crate::source::{Source, has_word};
 
 /// Lines of code of the product, without tests, comments and blank lines. Lower it when there are fewer.
-const PRODUCT_LINES_MAX: usize = 82_300;
+const PRODUCT_LINES_MAX: usize = 90_500;
 /// Crates in the order of their arrows.
-const CRATES: [&str; 8] =
-    ["core", "bus", "engine", "runner", "cli", "model", "telemetry", "failpoint"];
+const CRATES: [&str; 10] =
+    ["core", "view", "roster", "bus", "engine", "runner", "cli", "model", "telemetry", "failpoint"];
 
 /// What is counted of one crate.
 #[derive(Debug, Default)]

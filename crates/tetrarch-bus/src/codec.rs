@@ -49,8 +49,7 @@ pub use error::CodecError;
 pub use host_reports::{HostedReport, decode_requests, encode_reports};
 pub use journal::{decode_journal, encode_journal};
 pub use lease::{
-    HostLease, Vitals, decode_heartbeat, decode_host_lease, encode_heartbeat, encode_host_lease,
-    row_size,
+    HostLease, decode_heartbeat, decode_host_lease, encode_heartbeat, encode_host_lease, row_size,
 };
 pub use ledger::{decode_entry, encode_entry};
 pub use mail::{decode_mail, encode_mail, mail_body_json};

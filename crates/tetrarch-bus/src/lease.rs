@@ -10,9 +10,10 @@ use futures::StreamExt;
 use prost::Message;
 use tetrarch_core::id::HostName;
 use tetrarch_core::limits::LEASE_EPOCH_MAX;
+use tetrarch_core::vitals::Vitals;
 
 use crate::client::{Bus, RawMessage};
-use crate::codec::{self, HostLease, Vitals};
+use crate::codec::{self, HostLease};
 use crate::error::{PublishError, ReadError};
 use crate::retry::Retry;
 use crate::subject::pattern;

@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::command::{
     advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
     describe, doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs,
-    mail, man, mcp, plan, profile, project, replay, run, schedule, schema, serve, spawn, status,
-    stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
+    mail, man, mcp, plan, profile, project, replay, roster, run, schedule, schema, serve, spawn,
+    status, stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
 use crate::options::GlobalArgs;
 
@@ -34,7 +34,13 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "People",
         &["inbox", "answer", "change", "approve", "deny", "apply", "mail", "worktree", "file"],
     ),
-    ("Look", &["get", "describe", "tree", "logs", "why", "events", "audit", "replay", "artifact"]),
+    (
+        "Look",
+        &[
+            "roster", "get", "describe", "tree", "logs", "why", "events", "audit", "replay",
+            "artifact",
+        ],
+    ),
     (
         "Operate",
         &[
@@ -135,6 +141,8 @@ pub(crate) enum CliCommand {
     Tree(tree::TreeArgs),
     /// Show and raise budgets.
     Budget(budget::BudgetArgs),
+    /// Watch and direct the fleet on the terminal.
+    Roster(roster::RosterArgs),
     /// Show events of the ledger.
     Events(events::EventsArgs),
     /// Show, export and verify the audit trail of privileged acts.

@@ -31,6 +31,7 @@ pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod project;
 pub(crate) mod replay;
+pub(crate) mod roster;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod schema;
@@ -70,7 +71,10 @@ use crate::telemetry::{Counting, TelemetryHandle};
 /// # Errors
 /// The command's.
 pub(crate) fn run() -> Result<(), CliError> {
-    let line: Vec<OsString> = std::env::args_os().collect();
+    let mut line: Vec<OsString> = std::env::args_os().collect();
+    if line.len() == 1 && roster::is_offered() {
+        line.push(roster::NAME.into());
+    }
     // Before anything else: each program of a run waits for it.
     if line.get(1).is_some_and(|word| word == host::LAUNCH) {
         return launch(&line[2..]);
@@ -186,9 +190,8 @@ fn args(line: &[OsString], names: Resolved) -> Result<Args, Box<UsageError>> {
 }
 
 fn start(context: &Context, runtime: Runtime, command: CliCommand) -> Result<(), CliError> {
-    let serves = serves(&command);
     let mut telemetry =
-        TelemetryHandle::start(&context.config, default_log(serves), counting(&command))?;
+        TelemetryHandle::start(&context.config, default_log(&command), counting(&command))?;
     let outcome = runtime.block_on(async {
         telemetry.serve_metrics()?;
         dispatch(context, command).await
@@ -217,9 +220,15 @@ fn counting(command: &CliCommand) -> Counting {
 }
 
 /// What is logged unless somebody says: what serves tells how it is doing, what answers and ends
-/// tells only what is odd.
-fn default_log(serves: bool) -> &'static str {
-    if serves { "info,async_nats=warn" } else { "warn" }
+/// tells only what is odd. On a screen that is drawn a line of a log would be in the way.
+fn default_log(command: &CliCommand) -> &'static str {
+    if matches!(command, CliCommand::Roster(_)) {
+        "off"
+    } else if serves(command) {
+        "info,async_nats=warn"
+    } else {
+        "warn"
+    }
 }
 
 async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError> {
@@ -244,6 +253,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError
         CliCommand::Events(args) => events::run(context, args).await,
         CliCommand::Audit(args) => audit::run(context, args).await,
         CliCommand::Replay(args) => replay::run(context, args).await,
+        CliCommand::Roster(args) => roster::run(context, args).await,
         CliCommand::Spawn(args) => spawn::run(context, args).await,
         CliCommand::Stop(args) => stop::run(context, args).await,
         CliCommand::Steer(args) => verb::steer(context, args).await,

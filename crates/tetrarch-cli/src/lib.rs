@@ -18,6 +18,8 @@ mod process;
 #[cfg(test)]
 mod proposed;
 #[cfg(test)]
+#[path = "../../tetrarch-view/src/tests/samples.rs"]
+#[expect(dead_code, reason = "other crates use the rest")]
 mod samples;
 mod snapshot;
 mod suggestion;

@@ -2,7 +2,6 @@
 //! output (spec 08, Command line). It knows how things look, never what they mean.
 
 mod canonical;
-mod lookalike;
 mod moment;
 mod sheet;
 mod table;
@@ -11,15 +10,17 @@ use std::io::{self, IsTerminal, Write};
 
 use serde_json::Value;
 use tetrarch_core::redaction;
+use tetrarch_view::text::is_hidden;
 
 use crate::exit::{CliError, Code};
 use crate::options::OutputFormat;
 
 pub(crate) use canonical::plain;
-pub(crate) use lookalike::unmixed;
 pub(crate) use moment::{age, now, read_stamp, stamp};
 pub(crate) use sheet::Sheet;
-pub(crate) use table::{Cell, Column, Listing, TableRow, Tone, align, tone_of};
+pub(crate) use table::{Cell, Column, Listing, TableRow, align};
+pub(crate) use tetrarch_view::text::{unmixed, visible};
+pub(crate) use tetrarch_view::tone::{Tone, tone_of};
 
 /// Whether anybody still reads what is printed. A reader that went away, as `head` does, is no
 /// error: whoever prints without end stops then.
@@ -216,45 +217,9 @@ fn escaped(json: &str) -> String {
     })
 }
 
-/// Text with its control characters made visible: what others wrote must not move the cursor.
-pub(crate) fn visible(text: &str) -> String {
-    if !text.chars().any(is_hidden) {
-        return text.to_owned();
-    }
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
-        if is_hidden(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-        shown
-    })
-}
-
-/// Control characters, those that change the direction of what follows, and those that show nothing.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}'
-                | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_are_made_visible() {
-        assert_eq!(visible("a\x1b[31mb\r\n\tc"), "a\\u{1b}[31mb\\r\\n\\tc");
-        assert_eq!(visible("\u{202e}x\u{9b}"), "\\u{202e}x\\u{9b}");
-        for hidden in ['\u{200b}', '\u{200d}', '\u{2060}', '\u{61c}', '\u{feff}', '\u{e0041}'] {
-            assert_eq!(visible(&format!("a{hidden}b")), format!("a{}b", hidden.escape_unicode()));
-        }
-        assert_eq!(visible("grüße, 世界"), "grüße, 世界");
-    }
 
     #[test]
     fn newlines_tabs_and_own_colours_are_kept() {

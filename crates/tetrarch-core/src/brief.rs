@@ -141,7 +141,9 @@ impl RunnerKind {
     #[must_use]
     pub fn has_effects(self) -> bool {
         match self {
-            Self::Process | Self::External | Self::Llm | Self::Claude => true,
+            Self::Process | Self::External | Self::Llm | Self::Claude | Self::Codex | Self::Acp => {
+                true
+            }
             Self::Echo => false,
         }
     }

@@ -33,6 +33,7 @@ use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWith
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
+use crate::vitals::Activity;
 
 use log::{RunLog, beginning};
 use noting::Noted;
@@ -128,6 +129,7 @@ pub struct HostedSession {
     log: RunLog,
     /// What is journaled with what is journaled next.
     noted: Noted,
+    activity: Activity,
     spending: Spending,
     result: Option<RunResult>,
     exit: Option<Exit>,
@@ -186,6 +188,7 @@ impl HostedSession {
             stopped: None,
             log: RunLog::default(),
             noted: Noted::default(),
+            activity: Activity::default(),
             spending: Spending::default(),
             result: None,
             exit: None,
@@ -207,6 +210,12 @@ impl HostedSession {
     #[must_use]
     pub fn run(&self) -> RunId {
         self.run.id
+    }
+
+    /// What its program is doing.
+    #[must_use]
+    pub fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Where the run stands, as far as is known here.
@@ -348,8 +357,7 @@ impl HostedSession {
             }
             RunnerEvent::Log { text } => self.log_line(&text, effects),
             RunnerEvent::Progress { text, done, total } => {
-                effects.push(SessionEffect::Stream(text.clone()));
-                effects.push(SessionEffect::Journal(JournalEvent::Progress { text, done, total }));
+                self.progresses(text, (done, total), effects);
             }
             RunnerEvent::Usage(usage) => self.used(usage, effects),
             RunnerEvent::SetAside { call, worst } => self.set_aside(call, worst, effects),
@@ -377,6 +385,7 @@ impl HostedSession {
                 self.block(false, String::new(), effects);
             }
             RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
+            RunnerEvent::Using { tool } => self.activity.uses(&tool),
             RunnerEvent::Text { text } => effects.push(SessionEffect::Stream(text)),
             RunnerEvent::Conversed { recorded, confirm } => {
                 self.conversed(recorded, confirm, effects);

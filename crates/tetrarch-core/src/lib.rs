@@ -61,4 +61,5 @@ pub mod sweep;
 pub mod time;
 pub mod trouble;
 pub mod verb;
+pub mod vitals;
 mod words;

@@ -353,6 +353,18 @@ pub const ARCHIVE_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
 pub const JOURNAL_ENDS_WITHIN: Millis = Millis::from_secs(60);
 /// How many buckets an agent's burn rate is kept for (spec 06, Budgets).
 pub const BURN_BUCKETS: usize = 60;
+/// Buckets of burn that a runaway is told by: minutes.
+pub const RUNAWAY_BUCKETS: usize = 5;
+/// The percentile of all that burn at which a rate is a runaway (spec 08, Roster).
+pub const RUNAWAY_PERCENTILE: usize = 90;
+/// Tokens in so many buckets that are never a runaway.
+pub const RUNAWAY_TOKENS_FLOOR: u64 = 100_000;
+/// Millionths of a dollar in so many buckets that are never a runaway.
+pub const RUNAWAY_COST_MICRO_FLOOR: u64 = 250_000;
+/// Characters of the name of a tool that a host tells of.
+pub const ACTIVITY_TOOL_CHARS: usize = 48;
+/// Characters of what a run said last that its host tells.
+pub const ACTIVITY_WORDS_CHARS: usize = 96;
 /// How long one of them is.
 pub const BURN_BUCKET: Millis = Millis::from_secs(60);
 /// Turns of a model in one run of the llm runner; a budget is the ordinary bound.

@@ -266,6 +266,11 @@ pub enum RunnerEvent {
         /// The words.
         text: String,
     },
+    /// A tool works for it, which is no conversation of its host's.
+    Using {
+        /// Which; empty when none does any more.
+        tool: String,
+    },
     /// A conversation with a model changed.
     Conversed {
         /// How.

@@ -233,6 +233,7 @@ impl AgentState {
             progress: self.machine.progress(),
             usage: self.machine.usage(),
             burn: self.burn.clone(),
+            activity: self.machine.activity().clone(),
         });
         let holds = self.machine.holds_mail();
         self.hold.send_if_modified(|held| std::mem::replace(held, holds) != holds);

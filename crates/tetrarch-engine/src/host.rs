@@ -24,6 +24,7 @@ use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid
 use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::order::{Observed, Order, StopWithin};
 use tetrarch_core::request::{HostJoin, Op};
+use tetrarch_core::vitals::Vitals;
 use tetrarch_failpoint::{Failpoint, reach};
 use tokio::sync::{mpsc, watch};
 
@@ -153,11 +154,7 @@ async fn acquire(bus: &Bus, config: &HostConfig) -> Result<Lease, EngineError> {
 }
 
 /// What a renewal says: `load` sessions run here, some of them in `rows`.
-fn lease_body(
-    config: &HostConfig,
-    load: usize,
-    rows: Vec<codec::Vitals>,
-) -> Result<Vec<u8>, EngineError> {
+fn lease_body(config: &HostConfig, load: usize, rows: Vec<Vitals>) -> Result<Vec<u8>, EngineError> {
     let load = u32::try_from(load).unwrap_or(u32::MAX);
     let labels = config.labels.clone();
     Ok(codec::encode_host_lease(&HostLease { capacity: config.capacity, load, labels, rows })?)

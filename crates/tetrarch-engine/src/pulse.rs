@@ -5,6 +5,7 @@ use tetrarch_core::brief::Usage;
 use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::run::RunState;
+use tetrarch_core::vitals::Activity;
 
 /// How a session is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,4 +20,6 @@ pub(crate) struct Pulse {
     pub(crate) usage: Usage,
     /// How fast it spends.
     pub(crate) burn: Burn,
+    /// What it is doing.
+    pub(crate) activity: Activity,
 }

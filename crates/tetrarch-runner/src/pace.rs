@@ -74,6 +74,7 @@ fn asks_others(event: &RunnerEvent) -> bool {
         | RunnerEvent::Checkpoint { .. }
         | RunnerEvent::Blocked { .. }
         | RunnerEvent::Unblocked
+        | RunnerEvent::Using { .. }
         | RunnerEvent::Text { .. }
         | RunnerEvent::Conversed { .. }
         | RunnerEvent::Compacting { .. }

@@ -228,12 +228,13 @@ pub(super) const IN_ORDER: [&str; 62] = [
 ];
 
 /// Lines that end with another code than 0, and why that is right.
-pub(super) const ENDS: [(&str, i32, &str); 7] = [
+pub(super) const ENDS: [(&str, i32, &str); 8] = [
     ("doctor --accept-ledger {SEQ}", 5, "nothing is accepted below an owner that is well"),
     ("doctor --accept-ledger {SEQ} --yes", 5, "nothing is accepted below an owner that is well"),
     ("plan provenance {GOAL}", 3, "no model was asked for the plan"),
     ("replay --at 10m", 3, "the fleet is not that old"),
     ("replay --at 2026-11-22T08:00:00Z", 3, "the fleet is not that old"),
+    ("roster", 2, "there is no terminal; roster.rs has one"),
     (
         "spawn {AGENT} specialist --domain api --epic {GOAL} --node T1.2 --task describe the interface",
         4,

@@ -4,38 +4,14 @@
 use prost::Message as _;
 use tetrarch_core::budget::Spend;
 use tetrarch_core::burn::Burn;
-use tetrarch_core::cursor::Positions;
-use tetrarch_core::id::{AgentId, SessionId};
+use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, CONTROL_BYTES_MAX};
-use tetrarch_core::run::RunState;
+use tetrarch_core::vitals::Vitals;
 
 use super::error::{CodecError, within};
 use super::wire::{Wire, field, kept, message};
 use super::{json, read};
 use crate::proto::v1 as pb;
-
-/// How one session is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vitals {
-    /// Who.
-    pub agent: AgentId,
-    /// Its session.
-    pub session: SessionId,
-    /// Its epoch.
-    pub epoch: u64,
-    /// The state of its run; none when it is idle.
-    pub run_state: Option<RunState>,
-    /// Inbox positions.
-    pub positions: Positions,
-    /// Grows while it moves.
-    pub progress: u64,
-    /// Tokens used.
-    pub tokens: u64,
-    /// Cost in millionths of a dollar.
-    pub cost_micro: u64,
-    /// How fast it spends tokens and money.
-    pub burn: Burn,
-}
 
 /// What a host says of itself with every renewal (spec 04, Hosts).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,6 +116,9 @@ impl Wire<pb::Vitals> for Vitals {
             progress: self.progress,
             tokens: self.tokens,
             cost_micro: self.cost_micro,
+            tokens_out: self.tokens_out,
+            tool: self.tool.clone(),
+            words: self.words.clone(),
             burn_newest: self.burn.newest(),
             burn_tokens: trimmed(self.burn.amounts().map(|amount| amount.tokens)),
             burn_cost_micro: trimmed(self.burn.amounts().map(|amount| amount.cost_micro)),
@@ -156,6 +135,9 @@ impl Wire<pb::Vitals> for Vitals {
             progress: held.progress,
             tokens: held.tokens,
             cost_micro: held.cost_micro,
+            tokens_out: held.tokens_out,
+            tool: held.tool,
+            words: held.words,
             burn: burn(held.burn_newest, &held.burn_tokens, &held.burn_cost_micro),
         })
     }

@@ -3,6 +3,7 @@
 mod bad_plans;
 mod docs;
 mod hostile;
+mod leases;
 mod ledgers;
 mod letters;
 mod messages;

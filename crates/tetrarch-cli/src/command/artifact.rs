@@ -76,7 +76,7 @@ async fn list(
 ) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
     let kinds = [KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal].map(Select::Kind);
-    let records = StateSnapshot::read(&bus, &kinds).await?.records;
+    let records = StateSnapshot::read(&bus, &kinds).await?.0.records;
     let mut rows = Vec::new();
     for status in records.run_status.values() {
         let Some(run) = records.runs.get(&status.id) else { continue };

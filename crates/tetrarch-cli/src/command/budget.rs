@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
-use tetrarch_bus::codec::Vitals;
 use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
@@ -17,14 +16,13 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
+use tetrarch_core::vitals::Vitals;
+use tetrarch_view::burn::bars;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, now};
 use crate::snapshot::StateSnapshot;
-
-/// What is drawn for an amount of tokens in a minute, from none to the most there is.
-const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Arguments of `budget`.
 #[derive(Debug, clap::Args)]
@@ -249,19 +247,6 @@ fn shown_as(counter: Counter, amount: u64) -> String {
     }
 }
 
-/// Tokens of each minute as bars; nothing when none were used.
-fn bars(burnt: &[Spend]) -> String {
-    let most = burnt.iter().map(|spend| spend.tokens).max().unwrap_or(0);
-    if most == 0 {
-        return String::new();
-    }
-    let bar = |spend: &Spend| {
-        let height = (u128::from(spend.tokens) * 8).div_ceil(u128::from(most));
-        BARS.get(usize::try_from(height).unwrap_or(8)).copied().unwrap_or(' ')
-    };
-    burnt.iter().map(bar).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,12 +280,5 @@ mod tests {
         let value = tree.json(tree.roots()[0]);
         assert_eq!(value["budget"]["tokens"]["free"], 120);
         assert_eq!(value["children"][0]["budget"]["tokens"]["drawn"], 50);
-    }
-
-    #[test]
-    fn highest_minute_is_a_full_bar_and_smallest_is_visible() {
-        let burnt = [0, 1, 50, 100].map(|tokens| Spend { tokens, ..Spend::default() });
-        assert_eq!(bars(&burnt), " ▁▄█");
-        assert_eq!(bars(&burnt[..1]), "");
     }
 }

@@ -14,6 +14,7 @@ use tetrarch_core::id::ChangeId;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::request::{GateOp, GateVerdict, Op};
+use tetrarch_view::text::diff_for_people;
 
 use super::artifact::explained;
 use super::plan::drafts;
@@ -30,8 +31,6 @@ use crate::snapshot::StateSnapshot;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a merge is waited for: a host that restarts goes on with it.
 const MERGED_WITHIN: Duration = Duration::from_secs(60);
-/// Characters of one line of a diff that are shown.
-const LINE_MAX: usize = 2_000;
 
 /// Subcommands of `change`.
 #[derive(Debug, clap::Subcommand)]
@@ -197,7 +196,9 @@ async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> Result<(
     let diff = String::from_utf8_lossy(&diff);
     let mut value = snapshot.json(&Record::Change(Box::new(change.clone())))?;
     value["diff"] = json!(diff);
-    output::record(context.output, &value, || format!("{}\n{}", sheet(&change), shown(&diff)))?;
+    output::record(context.output, &value, || {
+        format!("{}\n{}", sheet(&change), diff_for_people(&diff))
+    })?;
     Ok(())
 }
 
@@ -229,22 +230,6 @@ fn sheet(change: &Change) -> String {
     sheet.list("files", action.files.iter().map(|file| unmixed(file)));
     sheet.field("digest", action.digest());
     sheet.finish()
-}
-
-/// A diff for people: what others wrote must not move the cursor, end a line unseen or pass for something else.
-fn shown(diff: &str) -> String {
-    let mut text = String::with_capacity(diff.len());
-    for line in diff.split_terminator('\n') {
-        let line = line.replace('\t', "    ");
-        let kept: String = line.chars().take(LINE_MAX).collect();
-        text.push_str(&visible(&unmixed(&kept)));
-        let more = line.chars().count() - kept.chars().count();
-        if more > 0 {
-            text.push_str(&format!(" [{more} more characters]"));
-        }
-        text.push('\n');
-    }
-    text
 }
 
 /// `approve`.
@@ -370,16 +355,6 @@ async fn settlement(client: &HumanClient, from: u64, id: ChangeId) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn printed_diff_escapes_cursor_moves_and_hides_no_line() {
-        let diff = "+a\x1b[2Jb\r\n+\tc\n+\u{202e}d\n";
-        assert_eq!(shown(diff), "+a\\u{1b}[2Jb\\r\n+    c\n+\\u{202e}d\n");
-        assert_eq!(shown("+pass\u{200b}w\u{43e}rd\n"), "+pass\\u{200b}w\\u{43e}rd\n");
-        let long = format!("+{}\n", "x".repeat(LINE_MAX));
-        assert!(shown(&long).ends_with("x [1 more characters]\n"));
-        assert_eq!(shown(""), "");
-    }
 
     #[test]
     fn decidable_kind_is_derived_from_its_id() {

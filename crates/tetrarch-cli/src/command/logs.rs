@@ -103,7 +103,7 @@ async fn needed(
 }
 
 /// Where entries come from.
-pub(super) enum Entries {
+pub(in crate::command) enum Entries {
     Stored(Pin<Box<dyn Stream<Item = Result<Journaled, ReadError>> + Send>>),
     Kept(Box<Archive>),
 }
@@ -122,7 +122,7 @@ impl Entries {
     ///
     /// # Errors
     /// It is kept and cannot be read, or the bus cannot be.
-    pub(super) async fn of(
+    pub(in crate::command) async fn of(
         bus: &Bus,
         run: &JournalName,
         kept: Option<String>,
@@ -137,7 +137,7 @@ impl Entries {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
+    pub(in crate::command) async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
         match self {
             Self::Stored(entries) => Ok(entries.next().await.transpose()?),
             Self::Kept(archive) => archive.next().await.map_err(unread),
@@ -219,7 +219,7 @@ async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), C
     let run = if name.starts_with("run_") {
         name.parse().map_err(wrong)?
     } else if let Ok(place) = name.parse::<NodePath>() {
-        let runs = StateSnapshot::read(bus, &[Select::Kind(KeyKind::Run)]).await?.records.runs;
+        let runs = StateSnapshot::read(bus, &[Select::Kind(KeyKind::Run)]).await?.0.records.runs;
         let of = runs.values().filter(|run| run.epic == place.epic && run.node == place.node);
         let latest = of.max_by_key(|run| (run.created, run.id)).map(|run| run.id);
         latest.ok_or_else(|| missing(format!("{name} has had no run yet")))?
@@ -237,7 +237,7 @@ async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), C
         })?
     };
     let wanted = [RecordKey::Run(run), RecordKey::RunStatus(run)].map(Select::One);
-    let known = StateSnapshot::read(bus, &wanted).await?.records;
+    let known = StateSnapshot::read(bus, &wanted).await?.0.records;
     let (Some(made), Some(status)) = (known.runs.get(&run), known.run_status.get(&run)) else {
         return Err(missing(format!("{run} was not found")));
     };

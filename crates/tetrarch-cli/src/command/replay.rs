@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use tetrarch_bus::snapshot;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_core::agent::Agent;
 use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::restart::Images;
 use tetrarch_core::time::BusTime;
@@ -127,8 +126,7 @@ impl PastFleet {
         });
         sheet.table("questions", asked.collect());
         let options = TreeOptions { all: self.all, now: self.at, ..TreeOptions::suiting_output() };
-        let agents: Vec<Agent> = records.agents.values().cloned().collect();
-        let tree = tree::render(&agents, &records.run_status, &options);
+        let tree = tree::render(records, &options);
         format!("{}\n{tree}", sheet.finish())
     }
 }

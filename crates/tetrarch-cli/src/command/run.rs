@@ -1,7 +1,7 @@
 //! `tetrarch run <plan>`: brings a fleet up if none is there, gives the plan to it, follows it
 //! and exits by its outcome.
 
-mod fleet;
+pub(super) mod fleet;
 mod follow;
 mod prepare;
 mod profiles;
@@ -335,7 +335,7 @@ pub(super) async fn create_project(
     profiles::require(Some(client), plan, project).await?;
     // Not everybody who may give goals may make projects.
     let wanted = [Select::One(RecordKey::Agent(AgentId::Po(project.clone())))];
-    let agents = StateSnapshot::read(&client.bus, &wanted).await?.records.agents;
+    let agents = StateSnapshot::read(&client.bus, &wanted).await?.0.records.agents;
     if agents.values().any(|orchestrator| orchestrator.liveness != Liveness::Terminated) {
         return profiles::apply_changed(client, plan, project).await;
     }

@@ -89,7 +89,7 @@ impl Status {
             dead_letters(bus),
         );
         let (snapshot, obstacles) = found?;
-        let records = snapshot.records;
+        let records = snapshot.0.records;
         let hosts = records.hosts.keys().map(async |host| {
             let holder = LeaseHolder::of(bus, &LeaseKey::Host(host.clone())).await?;
             Ok::<_, CliError>((host.clone(), holder))

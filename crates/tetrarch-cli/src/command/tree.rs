@@ -1,23 +1,21 @@
 //! `tree`: agents by parent, GO at the top. Drawing is pure, so `run` shows the tree of its epic
 //! with the same code.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_core::agent::Agent;
-use tetrarch_core::id::{AgentId, EpicId, ProjectName, RunId};
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::id::{EpicId, ProjectName};
 use tetrarch_core::ledger::Record;
-use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
-use tetrarch_core::run::RunStatus;
 use tetrarch_core::time::BusTime;
+use tetrarch_view::lineage::Lineage;
+use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 
-use crate::command::get::rows::place_of;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
+use crate::output::{self, Cell, Tone, align, is_coloured, is_terminal, now};
 use crate::snapshot::StateSnapshot;
 
 /// Arguments of `tree`.
@@ -57,6 +55,14 @@ pub(crate) struct TreeOptions {
 }
 
 impl TreeOptions {
+    fn lineage<'r>(&self, rows: &'r [AgentRow]) -> Lineage<'r> {
+        Lineage::of(rows, |row| {
+            let project = self.project.is_none() || row.project == self.project;
+            let epic = self.epic.is_none_or(|epic| row.work.is_some_and(|(of, _)| of == epic));
+            (self.all || !row.ended) && project && epic
+        })
+    }
+
     /// The whole tree as it suits standard output: drawn and coloured only for a person.
     pub(crate) fn suiting_output() -> Self {
         Self {
@@ -80,10 +86,10 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
     let snapshot = StateSnapshot::read(&bus, &wanted).await?;
     let TreeArgs { project, epic, all } = args;
     let options = TreeOptions { project, epic, all, ..TreeOptions::suiting_output() };
-    let agents: Vec<Agent> = snapshot.records.agents.values().cloned().collect();
+    let rows = rows(&snapshot.records, &ReportedVitals::new(), options.now);
     let narrowed = options.project.is_some() || options.epic.is_some();
     let everyone = TreeOptions { all: true, ..options.clone() };
-    if narrowed && Forest::of(&agents, &everyone).shown.is_empty() {
+    if narrowed && everyone.lineage(&rows).is_empty() {
         let what = match (&options.project, options.epic) {
             (Some(project), _) => format!("project {project} has no agents"),
             (None, Some(epic)) => format!("no agent worked on {epic}"),
@@ -91,175 +97,70 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
         };
         return Err(CliError::new(Code::NotFound, what).hint("list agents with `tetrarch tree`"));
     }
-    let forest = Forest::of(&agents, &options);
-    let whole = if output::is_for_programs(context.output) { forest.roots() } else { Vec::new() };
+    let lineage = options.lineage(&rows);
+    let whole = if output::is_for_programs(context.output) { lineage.roots() } else { Vec::new() };
     let roots: Result<Vec<Value>, CliError> =
-        whole.into_iter().map(|root| nested(&snapshot, &forest, root)).collect();
-    output::record(context.output, &Value::Array(roots?), || {
-        render(&agents, &snapshot.records.run_status, &options)
-    })?;
+        whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
+    output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))?;
     Ok(())
-}
-
-/// The agents that are shown, by parent.
-struct Forest<'a> {
-    shown: BTreeMap<&'a AgentId, &'a Agent>,
-    children: BTreeMap<&'a AgentId, Vec<&'a Agent>>,
-}
-
-impl<'a> Forest<'a> {
-    fn of(agents: &'a [Agent], options: &TreeOptions) -> Self {
-        let known: BTreeMap<&AgentId, &Agent> =
-            agents.iter().map(|agent| (&agent.id, agent)).collect();
-        let mut shown = BTreeMap::new();
-        for agent in agents.iter().filter(|agent| is_wanted(agent, options)) {
-            let mut next = Some(agent);
-            while let Some(agent) = next {
-                if shown.insert(&agent.id, agent).is_some() {
-                    break;
-                }
-                next = agent.parent.as_ref().and_then(|parent| known.get(parent)).copied();
-            }
-        }
-        let mut children: BTreeMap<&AgentId, Vec<&Agent>> = BTreeMap::new();
-        for agent in shown.values() {
-            if let Some(parent) = &agent.parent {
-                children.entry(parent).or_default().push(agent);
-            }
-        }
-        for siblings in children.values_mut() {
-            siblings.sort_by_key(|agent| place_among_siblings(agent));
-        }
-        Self { shown, children }
-    }
-
-    /// GO, and agents whose parent is not known.
-    fn roots(&self) -> Vec<&'a Agent> {
-        let orphaned = |agent: &&&Agent| {
-            agent.parent.as_ref().is_none_or(|parent| !self.shown.contains_key(parent))
-        };
-        self.shown.values().filter(orphaned).copied().collect()
-    }
-
-    fn below(&self, id: &AgentId) -> &[&'a Agent] {
-        self.children.get(id).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// Orchestrators by role, then by name; sub-agents in the order of their work.
-fn place_among_siblings(
-    agent: &Agent,
-) -> (Role, Option<(EpicId, tetrarch_core::id::NodeId)>, BusTime, AgentId) {
-    let role = Role::of(&agent.id);
-    let work = agent.work.as_ref().map(|work| (work.epic, work.node));
-    // Specialists, reviewers and workers of one plan stand together.
-    let role = if role.takes_slot() { Role::Worker } else { role };
-    (role, work, agent.created, agent.id.clone())
-}
-
-fn is_wanted(agent: &Agent, options: &TreeOptions) -> bool {
-    let living = options.all || agent.liveness != Liveness::Terminated;
-    let project = options.project.is_none() || agent.project == options.project;
-    let epic =
-        options.epic.is_none_or(|epic| agent.work.as_ref().is_some_and(|work| work.epic == epic));
-    living && project && epic
 }
 
 /// Draws agents as a tree: GO at the top, then hosts, projects and people's orchestrators, each
 /// with its sub-agents in the order of their work. What is shown of each: name, role, state (the
 /// run's when there is one), node, outcome, time, host and label.
-pub(crate) fn render(
-    agents: &[Agent],
-    runs: &BTreeMap<RunId, RunStatus>,
-    options: &TreeOptions,
-) -> String {
-    let forest = Forest::of(agents, options);
+pub(crate) fn render(records: &Records, options: &TreeOptions) -> String {
+    let rows = rows(records, &ReportedVitals::new(), options.now);
+    draw(&options.lineage(&rows), options)
+}
+
+fn draw(lineage: &Lineage<'_>, options: &TreeOptions) -> String {
     let mut lines = Vec::new();
-    let mut seen = BTreeSet::new();
-    for root in forest.roots() {
-        draw(&forest, runs, options, root, &mut Branch::default(), &mut seen, &mut lines);
-    }
+    lineage.walk(|row, more| {
+        lines.push(line(row, &prefix(more, options.drawn)));
+        true
+    });
     align(&lines, options.coloured)
 }
 
-/// What stands before a name: for each level above whether more siblings follow.
-#[derive(Default)]
-struct Branch {
-    more: Vec<bool>,
+/// What stands before a name, by whether more siblings follow on each level above.
+fn prefix(more: &[bool], drawn: bool) -> String {
+    if !drawn {
+        return "  ".repeat(more.len());
+    }
+    let Some((last, above)) = more.split_last() else { return String::new() };
+    let mut prefix: String = above.iter().map(|more| if *more { "│  " } else { "   " }).collect();
+    prefix.push_str(if *last { "├─ " } else { "└─ " });
+    prefix
 }
 
-impl Branch {
-    fn prefix(&self, drawn: bool) -> String {
-        if !drawn {
-            return "  ".repeat(self.more.len());
-        }
-        let Some((last, above)) = self.more.split_last() else { return String::new() };
-        let mut prefix: String =
-            above.iter().map(|more| if *more { "│  " } else { "   " }).collect();
-        prefix.push_str(if *last { "├─ " } else { "└─ " });
-        prefix
-    }
-}
-
-fn draw(
-    forest: &Forest<'_>,
-    runs: &BTreeMap<RunId, RunStatus>,
-    options: &TreeOptions,
-    agent: &Agent,
-    branch: &mut Branch,
-    seen: &mut BTreeSet<AgentId>,
-    lines: &mut Vec<Vec<Cell>>,
-) {
-    if !seen.insert(agent.id.clone()) {
-        return;
-    }
-    lines.push(line(agent, runs, options, &branch.prefix(options.drawn)));
-    let below = forest.below(&agent.id);
-    for (at, child) in below.iter().enumerate() {
-        branch.more.push(at + 1 < below.len());
-        draw(forest, runs, options, child, branch, seen, lines);
-        branch.more.pop();
-    }
-}
-
-fn line(
-    agent: &Agent,
-    runs: &BTreeMap<RunId, RunStatus>,
-    options: &TreeOptions,
-    prefix: &str,
-) -> Vec<Cell> {
-    let status = agent.work.as_ref().and_then(|work| runs.get(&work.run));
-    let over = agent.liveness == Liveness::Terminated;
-    let state = match status {
-        Some(status) if over => status.state.as_str(),
-        Some(status) if agent.liveness == Liveness::Active => status.state.as_str(),
-        Some(_) | None => agent.liveness.as_str(),
-    };
-    let outcome = status
-        .and_then(|status| status.result.as_ref())
-        .map_or("", |result| result.outcome.as_str());
+fn line(row: &AgentRow, prefix: &str) -> Vec<Cell> {
+    let outcome = row.outcome.map_or("", Outcome::as_str);
     let outcome_tone = if outcome == "success" { Tone::Good } else { output::tone_of(outcome) };
-    let until = if over { agent.since } else { options.now };
-    let time = if agent.work.is_some() { age(until, agent.created) } else { String::new() };
     vec![
-        format!("{prefix}{}", agent.id).into(),
-        Cell::from(Role::of(&agent.id).as_str()).toned(Tone::Faint),
-        Cell::state(state),
-        Cell::some(agent.work.as_ref().map(|work| work.node)),
+        format!("{prefix}{}", row.id).into(),
+        Cell::from(Role::of(&row.id).as_str()).toned(Tone::Faint),
+        Cell::state(row.state),
+        Cell::some(row.work.map(|(_, node)| node)),
         Cell::from(outcome).toned(outcome_tone),
-        time.into(),
-        place_of(agent).into(),
-        agent.label.as_str().into(),
+        Cell::some(row.elapsed),
+        row.host.as_str().into(),
+        row.label.as_str().into(),
     ]
 }
 
-fn nested(snapshot: &StateSnapshot, forest: &Forest<'_>, agent: &Agent) -> Result<Value, CliError> {
+fn nested(
+    snapshot: &StateSnapshot,
+    lineage: &Lineage<'_>,
+    row: &AgentRow,
+) -> Result<Value, CliError> {
     let children: Result<Vec<Value>, CliError> =
-        forest.below(&agent.id).iter().map(|child| nested(snapshot, forest, child)).collect();
-    let run = agent.work.as_ref().and_then(|work| snapshot.records.run_status.get(&work.run));
-    let run = run.map(|status| snapshot.json(&Record::RunStatus(Box::new(status.clone()))));
+        lineage.below(&row.id).iter().map(|child| nested(snapshot, lineage, child)).collect();
+    let agent = snapshot.records.agents.get(&row.id).cloned();
+    let agent = agent.map(|agent| snapshot.json(&Record::Agent(Box::new(agent))));
+    let run = row.run.and_then(|run| snapshot.records.run_status.get(&run)).cloned();
+    let run = run.map(|status| snapshot.json(&Record::RunStatus(Box::new(status))));
     Ok(json!({
-        "agent": snapshot.json(&Record::Agent(Box::new(agent.clone())))?,
+        "agent": agent.transpose()?,
         "run": run.transpose()?,
         "children": children?,
     }))
@@ -268,35 +169,32 @@ fn nested(snapshot: &StateSnapshot, forest: &Forest<'_>, agent: &Agent) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{agent, worker};
-    use tetrarch_core::brief::{Outcome, RunResult, Usage};
-    use tetrarch_core::id::Ulid;
-    use tetrarch_core::run::RunState;
+    use crate::samples::{agent, run_status, worker};
+    use tetrarch_core::brief::RunResult;
+    use tetrarch_core::id::{AgentId, Ulid};
+    use tetrarch_core::ledger::RecordKey;
+    use tetrarch_core::liveness::Liveness;
+    use tetrarch_core::run::{RunState, RunStatus};
 
-    fn fleet() -> (Vec<Agent>, BTreeMap<RunId, RunStatus>) {
-        let agents = vec![
+    fn fleet() -> Records {
+        let mut records = Records::default();
+        for agent in [
             agent("PO-demo", Some("GO"), Liveness::Active),
             worker(2, 2, Liveness::Active),
             worker(3, 1, Liveness::Terminated),
             agent("HO@box", Some("GO"), Liveness::Active),
             agent("GO", None, Liveness::Active),
-        ];
-        let status = |n, state, result| RunStatus {
-            id: RunId(Ulid::from_parts(1, n)),
-            agent: AgentId::Go,
-            state,
-            cancel_kept: false,
-            since: BusTime(0),
-            reminded: None,
-            usage: Usage::default(),
-            result,
-            archive: None,
+        ] {
+            records.put(Record::Agent(Box::new(agent)));
+        }
+        let done = RunStatus {
+            result: Some(RunResult::ended(Outcome::Success, "")),
+            ..run_status(3, RunState::Done)
         };
-        let runs = [
-            status(2, RunState::Running, None),
-            status(3, RunState::Done, Some(RunResult::ended(Outcome::Success, ""))),
-        ];
-        (agents, runs.into_iter().map(|status| (status.id, status)).collect())
+        for status in [run_status(2, RunState::Running), done] {
+            records.put(Record::RunStatus(Box::new(status)));
+        }
+        records
     }
 
     fn options() -> TreeOptions {
@@ -312,9 +210,9 @@ mod tests {
 
     #[test]
     fn ended_tree_shows_outcome_and_duration() {
-        let (agents, runs) = fleet();
+        let records = fleet();
         let epic = Some(EpicId(Ulid::from_parts(1, 7)));
-        let text = render(&agents, &runs, &TreeOptions { epic, ..options() });
+        let text = render(&records, &TreeOptions { epic, ..options() });
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["GO", "global", "active"]);
@@ -326,10 +224,10 @@ mod tests {
 
     #[test]
     fn tree_lines_join_children_to_parents() {
-        let (agents, runs) = fleet();
-        let text = render(&agents, &runs, &TreeOptions { drawn: true, all: false, ..options() });
+        let records = fleet();
+        let text = render(&records, &TreeOptions { drawn: true, all: false, ..options() });
         let names: Vec<&str> = text.lines().map(|line| line.split("  ").next().unwrap()).collect();
-        let worker = format!("   └─ {}", agents[1].id);
+        let worker = format!("   └─ {}", worker(2, 2, Liveness::Active).id);
         assert_eq!(names[..3], ["GO", "├─ HO@box", "└─ PO-demo"]);
         assert!(text.lines().nth(3).unwrap().starts_with(&worker), "{text}");
         assert_eq!(text.lines().count(), 4, "terminated agents are left out\n{text}");
@@ -337,9 +235,9 @@ mod tests {
 
     #[test]
     fn orphaned_agents_are_shown() {
-        let (mut agents, runs) = fleet();
-        agents.retain(|agent| agent.id != AgentId::Go);
-        let text = render(&agents, &runs, &options());
+        let mut records = fleet();
+        records.remove(&RecordKey::Agent(AgentId::Go));
+        let text = render(&records, &options());
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(text.starts_with("HO@box"), "{text}");
     }

@@ -80,7 +80,7 @@ impl WhyTarget {
             Self::Run(run) => RecordKey::Run(*run),
             Self::Assignment(assignment) => RecordKey::Assignment(*assignment),
         };
-        let records = StateSnapshot::read(bus, &[Select::One(key)]).await?.records;
+        let records = StateSnapshot::read(bus, &[Select::One(key)]).await?.0.records;
         let of_run = records.runs.values().map(|run| (run.agent.clone(), run.assignment)).next();
         let mut assignments = records.assignments.values();
         let found = of_run.or_else(|| assignments.next().map(|one| (one.agent.clone(), one.id)));

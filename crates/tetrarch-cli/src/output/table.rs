@@ -2,50 +2,17 @@
 
 use serde_json::Value;
 
-use crate::output::visible;
+use crate::output::{Tone, tone_of, visible};
 
-/// What a cell's text tells at a glance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Tone {
-    /// Nothing in particular.
-    #[default]
-    Plain,
-    /// It is well.
-    Good,
-    /// It waits or is at risk.
-    Warn,
-    /// It went wrong.
-    Bad,
-    /// It is over, or of little interest.
-    Faint,
-    /// A column's name.
-    Head,
-}
-
-impl Tone {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Good => "\x1b[32m",
-            Self::Warn => "\x1b[33m",
-            Self::Bad => "\x1b[31m",
-            Self::Faint => "\x1b[2m",
-            Self::Head => "\x1b[1m",
-        }
-    }
-}
-
-/// The tone of a state's word, whichever machine it belongs to.
-pub(crate) fn tone_of(state: &str) -> Tone {
-    match state {
-        "active" | "running" | "in_progress" | "spawning" | "dispatched" => Tone::Good,
-        "failed" | "refused" | "orphaned" | "offline" | "failure" | "budget_exceeded" => Tone::Bad,
-        "stale" | "blocked" | "awaiting-input" | "paused-by-user" | "cancelling" | "paused"
-        | "stalled" | "drained" | "conflicted" | "unapplied" => Tone::Warn,
-        "terminated" | "done" | "completed" | "cancelled" | "archived" | "success" | "retired" => {
-            Tone::Faint
-        }
-        _ => Tone::Plain,
+/// The codes by which a terminal shows a tone.
+fn code(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "\x1b[32m",
+        Tone::Warn => "\x1b[33m",
+        Tone::Bad => "\x1b[31m",
+        Tone::Faint => "\x1b[2m",
+        Tone::Head => "\x1b[1m",
     }
 }
 
@@ -166,7 +133,7 @@ fn aligned(line: &[(String, Tone)], widths: &[usize], coloured: bool, text: &mut
     let last = line.iter().rposition(|(cell, _)| !cell.is_empty());
     let cells = last.map_or(&[] as &[_], |last| line.get(..=last).unwrap_or(line));
     for (at, ((cell, tone), width)) in cells.iter().zip(widths).enumerate() {
-        let code = if coloured && !cell.is_empty() { tone.code() } else { "" };
+        let code = if coloured && !cell.is_empty() { code(*tone) } else { "" };
         text.push_str(code);
         text.push_str(cell);
         text.push_str(if code.is_empty() { "" } else { "\x1b[0m" });

@@ -27,13 +27,26 @@ impl HostedSession {
         self.heard_before = 0;
     }
 
+    /// Tells words about progress, with the steps that are done and all there are.
+    pub(super) fn progresses(
+        &mut self,
+        text: String,
+        (done, total): (Option<u64>, Option<u64>),
+        effects: &mut Vec<SessionEffect>,
+    ) {
+        self.activity.says(&text);
+        effects.push(SessionEffect::Stream(text.clone()));
+        effects.push(SessionEffect::Journal(JournalEvent::Progress { text, done, total }));
+    }
+
     /// Journals a change of the conversation; whoever waits for that is told afterwards.
     pub(super) fn conversed(
-        &self,
+        &mut self,
         recorded: Box<Recorded>,
         confirm: Option<u64>,
         effects: &mut Vec<SessionEffect>,
     ) {
+        self.activity.hears(&recorded);
         effects.push(SessionEffect::Journal(JournalEvent::Conversed(recorded)));
         if let Some(number) = confirm {
             let (run, line) = (self.run.id, Inbound::Noted(number));

@@ -16,6 +16,7 @@ impl HostedSession {
         effects: &mut Vec<SessionEffect>,
     ) {
         self.exit = Some(exit.clone());
+        self.activity.ends();
         if self.killed {
             self.gone(effects);
             return;

@@ -16,6 +16,7 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         }
         RunnerEvent::SpawnFailed { error: text }
         | RunnerEvent::Progress { text, .. }
+        | RunnerEvent::Using { tool: text }
         | RunnerEvent::Blocked { reason: text }
         | RunnerEvent::Receipt { why: text, .. }
         | RunnerEvent::Returned { errors: text }

@@ -4,8 +4,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use tetrarch_bus::codec::Vitals;
 use tetrarch_bus::lease::{Lease, RenewError};
+use tetrarch_core::vitals::Vitals;
 use tetrarch_failpoint::{Failpoint, reach_if};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;

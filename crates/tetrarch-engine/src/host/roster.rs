@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 
 use ractor::{Actor, ActorId, ActorRef};
-use tetrarch_bus::codec::Vitals;
 use tetrarch_core::hosted::SessionInput;
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
+use tetrarch_core::vitals::Vitals;
 use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 
@@ -294,7 +294,7 @@ impl Roster {
     /// A row for every session, for the lease.
     pub(super) fn vitals(&self) -> Vec<Vitals> {
         let rows = self.sessions.iter().map(|(agent, entry)| {
-            let Pulse { run_state, positions, progress, usage, burn } =
+            let Pulse { run_state, positions, progress, usage, burn, activity } =
                 entry.pulse.borrow().clone();
             Vitals {
                 agent: agent.clone(),
@@ -304,8 +304,11 @@ impl Roster {
                 positions,
                 progress,
                 tokens: usage.tokens_in.saturating_add(usage.tokens_out),
+                tokens_out: usage.tokens_out,
                 cost_micro: usage.cost_micro,
                 burn,
+                tool: activity.tool().to_owned(),
+                words: activity.words().to_owned(),
             }
         });
         rows.collect()

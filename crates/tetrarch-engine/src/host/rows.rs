@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use tetrarch_bus::codec::{Vitals, row_size};
+use tetrarch_bus::codec::row_size;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::COMMIT_BYTES_MAX;
+use tetrarch_core::vitals::Vitals;
 
 /// Renewals in which every row comes once.
 const TURNS: usize = 3;
@@ -63,8 +64,11 @@ mod tests {
             positions: Positions::default(),
             progress,
             tokens: 0,
+            tokens_out: 0,
             cost_micro: 0,
             burn: Default::default(),
+            tool: String::new(),
+            words: String::new(),
         }
     }
 

@@ -6,7 +6,6 @@ use super::AgentOutput;
 use super::event::AskedUse;
 use super::permission::{ALLOW, ASKS, DENY, ToolRefused, Use, decided, permit};
 use super::session::{AgentSession, used};
-use crate::lines::start_of;
 
 /// Longest text of what people are asked about, in bytes.
 const ASKED_BYTES: usize = 4 * 1024;
@@ -17,7 +16,14 @@ impl AgentSession {
         let tools = &self.brief.tools;
         let permitted = asked.uses.iter().try_for_each(|what| permit(tools, &asked.tool, what));
         let is_known = !asked.uses.contains(&Use::Unknown);
-        if permitted.is_err() && is_known && tools.names().any(|name| name == ASKS) {
+        let asks = permitted.is_err() && is_known && tools.names().any(|name| name == ASKS);
+        if asks && asked.input.to_string().len() > ASKED_BYTES {
+            // Nobody allows what was not shown whole.
+            let cause =
+                format!("it is longer than the {ASKED_BYTES} bytes that people are asked about");
+            return self.granted(&asked, Err(ToolRefused::NotAsked { cause }));
+        }
+        if asks {
             self.asked.push_back(asked);
             // One at a time, so that an answer is of one use.
             return if self.asked.len() == 1 { self.question() } else { AgentOutput::default() };
@@ -47,16 +53,21 @@ impl AgentSession {
         let Some(AskedUse { request, tool, input, .. }) = self.asked.front() else {
             return AgentOutput::default();
         };
-        let input = input.to_string();
         // An answer to the same words of another request is no answer to these.
-        let question =
-            format!("May it use {tool}? {}\n[request {request}]", start_of(&input, ASKED_BYTES));
+        let question = format!("May it use {tool}? {input}\n[request {request}]");
         let options = [ALLOW, DENY].map(str::to_owned).to_vec();
         AgentOutput::plain(RunnerEvent::Ask { question, options })
     }
 
     /// The answer of people to what it asked them last, or why they were not asked; none when nobody waits for that.
     pub(crate) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
+        // Which of the questions that are open it answers is not said: one to words that were withdrawn allows nothing.
+        let answer = if self.withdrawn > 0 {
+            self.withdrawn -= 1;
+            Err("an earlier question was withdrawn, and the answer may be to that one".to_owned())
+        } else {
+            answer
+        };
         let asked = self.asked.pop_front()?;
         let output = self.granted(&asked, decided(answer));
         Some(output.and(self.question()))
@@ -66,6 +77,10 @@ impl AgentSession {
     pub(super) fn withdraws(&mut self, request: &str) -> AgentOutput {
         let was_first = self.asked.front().is_some_and(|asked| asked.request == request);
         self.asked.retain(|asked| asked.request != request);
-        if was_first { self.question() } else { AgentOutput::default() }
+        if !was_first {
+            return AgentOutput::default();
+        }
+        self.withdrawn += 1;
+        self.question()
     }
 }

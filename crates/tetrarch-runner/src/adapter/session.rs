@@ -93,6 +93,8 @@ pub(crate) struct AgentSession {
     pub(super) using: Vec<String>,
     /// What people are asked, the first of them now.
     pub(super) asked: VecDeque<AskedUse>,
+    /// Questions that were withdrawn before their answers came.
+    pub(super) withdrawn: usize,
     blocked: bool,
     pub(super) usage: Usage,
     pub(super) words: String,
@@ -117,6 +119,7 @@ impl AgentSession {
             again: Vec::new(),
             using: Vec::new(),
             asked: VecDeque::new(),
+            withdrawn: 0,
             blocked: false,
             usage: Usage::default(),
             words: String::new(),
@@ -295,7 +298,7 @@ impl AgentSession {
             AgentEvent::Dropped { number, why } => self.was_dropped(number, why),
             AgentEvent::Answers => {
                 self.using.clear();
-                AgentOutput::default()
+                AgentOutput::plain(RunnerEvent::Using { tool: String::new() })
             }
             AgentEvent::Says { text } => {
                 self.words.clone_from(&text);
@@ -303,7 +306,8 @@ impl AgentSession {
             }
             AgentEvent::Uses { tool, input } => {
                 let text = used(&tool, &input);
-                AgentOutput::plain(RunnerEvent::Progress { text, done: None, total: None })
+                let progress = RunnerEvent::Progress { text, done: None, total: None };
+                AgentOutput::plain(RunnerEvent::Using { tool }).and(AgentOutput::plain(progress))
             }
             AgentEvent::Used(usage) => {
                 self.usage = usage;

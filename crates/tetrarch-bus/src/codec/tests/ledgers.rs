@@ -3,7 +3,6 @@
 use prost::Message as _;
 use serde_json::Value;
 use tetrarch_core::budget::{Counter, Spend};
-use tetrarch_core::burn::Burn;
 use tetrarch_core::converse::{Call, Recorded};
 use tetrarch_core::cursor::{Claim, Cursor, Positions, Trials};
 use tetrarch_core::held::{Held, Unread};
@@ -13,7 +12,6 @@ use tetrarch_core::ledger::{Entry, Event, EventKind, Record, RecordKey, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::plan::PlanEvent;
-use tetrarch_core::run::RunState;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::verb::{Stage, Verb};
@@ -397,36 +395,4 @@ fn journal_entries_round_trip() {
     let foreign = format!("{head},\"checkpoint\":{{\"state\":{{\"at\":1}}}}}}");
     let state = JournalEvent::Checkpoint { state: "{\"at\":1}".to_owned() };
     assert_eq!(decode_journal(foreign.as_bytes()).unwrap().event, state);
-}
-
-#[test]
-fn leases_and_heartbeats_round_trip() {
-    let vitals = |run_state| Vitals {
-        agent: id("PO-demo"),
-        session: id("~"),
-        epoch: 2,
-        run_state,
-        positions: Positions { mail: 1, ctl: 2 },
-        progress: 3,
-        tokens: 4,
-        cost_micro: 5,
-        burn: Burn::noted(
-            9,
-            [3, 0, 1].map(|tokens| Spend { tokens, cost_micro: tokens / 3, turns: 0 }),
-        ),
-    };
-    let lease = HostLease {
-        capacity: 4,
-        load: 2,
-        labels: vec![("a".to_owned(), "b".to_owned())],
-        rows: vec![vitals(None), vitals(Some(RunState::AwaitingInput))],
-    };
-    assert_eq!(decode_host_lease(&encode_host_lease(&lease).unwrap()).unwrap(), lease);
-    let one = vitals(Some(RunState::Running));
-    let bytes = encode_heartbeat(&one).unwrap();
-    assert_eq!(decode_heartbeat(&one.agent, &bytes).unwrap(), one);
-    assert!(decode_heartbeat(&AgentId::Go, &bytes).is_err(), "another agent's");
-    let least = format!(r#"{{"session":"{}"}}"#, super::samples::U);
-    let read = decode_heartbeat(&one.agent, least.as_bytes()).unwrap();
-    assert_eq!((read.agent, read.epoch, read.run_state), (one.agent, 1, None));
 }

@@ -9,10 +9,11 @@ use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunStatus};
 use tetrarch_core::verb::Verbs;
+use tetrarch_view::row::place_of;
 
 use crate::command::describe::handoffs::{self, moment};
 use crate::command::describe::journal::{lines, shortened};
-use crate::command::get::rows::{cost, place_of, said};
+use crate::command::get::rows::{cost, said};
 use crate::command::plan::ended_earlier;
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
 use crate::snapshot::StateSnapshot;

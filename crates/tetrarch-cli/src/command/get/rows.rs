@@ -7,12 +7,12 @@ mod tests;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::priority::Priorities;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
+use tetrarch_view::row::place_of;
 
 use crate::command::get::ResourceKind;
 use crate::exit::CliError;
@@ -265,17 +265,6 @@ pub(crate) fn row(
         RowKey::Run(run) => run_row(snapshot, *run, look),
         RowKey::Goal(epic) => goal_row(snapshot, *epic, look),
         RowKey::Node(epic, node) => node_row(snapshot, (*epic, *node), look),
-    }
-}
-
-/// Where an agent's process runs, for people.
-pub(crate) fn place_of(agent: &Agent) -> String {
-    use tetrarch_core::agent::Hosting;
-    match (&agent.placement, &agent.id, agent.hosting) {
-        (Some(placement), _, _) => placement.host.to_string(),
-        (None, AgentId::Ho(host), _) => host.to_string(),
-        (None, _, Hosting::External) => "external".to_owned(),
-        (None, _, Hosting::Owner | Hosting::Hosted) => String::new(),
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) async fn decide(
 ) -> Result<(), CliError> {
     let DraftDecideArgs { draft, reason } = args;
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
-    let mut all = snapshot.records.drafts.into_iter();
+    let mut all = snapshot.0.records.drafts.into_iter();
     let Some((epic, _)) = all.find(|(_, drafts)| drafts.contains_key(&draft)) else {
         return Err(CliError::new(Code::NotFound, format!("draft {draft} was not found"))
             .hint("list the drafts of a goal with `tetrarch plan drafts <goal>`"));

@@ -44,7 +44,9 @@ pub(super) async fn ensure(
 ///
 /// # Errors
 /// Its bus cannot be read.
-pub(super) async fn running(context: &Context) -> Result<Option<HumanClient>, CliError> {
+pub(in crate::command) async fn running(
+    context: &Context,
+) -> Result<Option<HumanClient>, CliError> {
     let Ok(client) = context.client().await else { return Ok(None) };
     let owned = Lease::look(&client.bus, &LeaseKey::Go).await?;
     Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(client))

@@ -104,7 +104,7 @@ pub(super) async fn apply_changed(
     project: &ProjectName,
 ) -> Result<(), CliError> {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
-    let known = snapshot.records.profiles;
+    let known = snapshot.0.records.profiles;
     for own in &plan.profiles {
         let held = known.get(&(project.clone(), own.name.clone()));
         if held.is_some_and(|held| held != own) {
@@ -125,6 +125,6 @@ pub(in crate::command) async fn of_project(
     project: &ProjectName,
 ) -> Result<Vec<ProfileName>, CliError> {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
-    let all = snapshot.records.profiles.into_keys();
+    let all = snapshot.0.records.profiles.into_keys();
     Ok(all.filter(|(of, _)| of == project).map(|(_, name)| name).collect())
 }

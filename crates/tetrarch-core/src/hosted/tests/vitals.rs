@@ -1,6 +1,7 @@
 //! What a session says of itself for its host's renewals.
 
 use super::*;
+use crate::converse::{Call, Recorded};
 use crate::order::StopWithin;
 use crate::run::RunState;
 use crate::time::Millis;
@@ -29,6 +30,30 @@ fn vitals_row_shows_run_state_and_activity() {
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Running, 6), "mail is no move");
     hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert_eq!(hosted.run_state(), RunState::Cancelling);
+}
+
+#[test]
+fn activity_follows_the_program_until_its_end() {
+    let mut hosted = running(worker());
+    let shown = |hosted: &HostedSession| {
+        let activity = hosted.activity();
+        (activity.tool().to_owned(), activity.words().to_owned())
+    };
+    let both = |tool: &str, words: &str| (tool.to_owned(), words.to_owned());
+    let (done, total) = (None, None);
+    let progress = RunnerEvent::Progress { text: "reads\nall of it".to_owned(), done, total };
+    hosted.step(NOW, SessionInput::Runner(progress));
+    assert_eq!(shown(&hosted), both("", "reads"));
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Using { tool: "Bash".to_owned() }));
+    assert_eq!(shown(&hosted), both("Bash", "reads"));
+    let call = Call { id: "1".to_owned(), tool: "grep".to_owned(), arguments: "{}".to_owned() };
+    let recorded =
+        Recorded::Turn { step: 1, text: "looks".to_owned(), calls: vec![call], is_cut: false };
+    let conversed = RunnerEvent::Conversed { recorded: Box::new(recorded), confirm: None };
+    hosted.step(NOW, SessionInput::Runner(conversed));
+    assert_eq!(shown(&hosted), both("grep", "looks"));
+    exited(&mut hosted);
+    assert_eq!(shown(&hosted), both("", "looks"));
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! What the roster hears: the records and every entry after them, what hosts report, whether the bus is there, and
+//! the journal of one run. Each goes on by itself when the bus comes back.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use tetrarch_bus::Bus;
+use tetrarch_bus::journal::{JournalName, Journaled, end_begins, follow_journal};
+use tetrarch_bus::lease::Renewals;
+use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_bus::watch::SpokenWords;
+use tetrarch_core::id::RunId;
+use tetrarch_core::ledger::{Entry, RecordKey};
+use tetrarch_roster::input::{LinkState, RosterInput, WatchedRun};
+use tetrarch_roster::model::ENTRIES_MAX;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+use crate::command::logs::Entries;
+use crate::context::HumanClient;
+use crate::exit::{CliError, Code};
+use crate::obstacles::telemetry;
+use crate::output::now;
+use crate::snapshot::StateSnapshot;
+
+/// The records that are shown; the rest of the ledger is passed over.
+const SHOWN: [KeyKind; 15] = [
+    KeyKind::Agent,
+    KeyKind::Assignment,
+    KeyKind::Change,
+    KeyKind::Draft,
+    KeyKind::Goal,
+    KeyKind::GoalState,
+    KeyKind::Host,
+    KeyKind::Node,
+    KeyKind::NodeState,
+    KeyKind::Plan,
+    KeyKind::Profile,
+    KeyKind::Project,
+    KeyKind::Question,
+    KeyKind::Run,
+    KeyKind::RunStatus,
+];
+/// Entries that are taken in at one stroke.
+const ENTRIES: usize = 256;
+/// Between two looks at whether the bus and the owner are there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the bus may take to answer such a look.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Begins to follow.
+pub(super) fn start(client: &HumanClient, tell: &Sender<RosterInput>, tasks: &mut JoinSet<()>) {
+    tasks.spawn(follow(client.clone(), tell.clone()));
+    tasks.spawn(follow_reports(client.bus.clone(), tell.clone()));
+}
+
+/// Reads the records, and then every entry of the ledger, and whether the bus is there.
+async fn follow(client: HumanClient, tell: Sender<RosterInput>) {
+    let from = loop {
+        match read_records(&client.bus, &tell).await {
+            Ok(from) => break from,
+            // Until then nothing is shown that could be stale.
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    let entries = follow_ledger(&client.bus, from, 0).ready_chunks(ENTRIES);
+    tokio::join!(follow_entries(entries, &tell), follow_link(&client, &tell));
+}
+
+async fn follow_entries(entries: impl Stream<Item = Vec<LedgerItem>>, tell: &Sender<RosterInput>) {
+    let mut entries = std::pin::pin!(entries);
+    while let Some(items) = entries.next().await {
+        let entries: Vec<(u64, Entry)> = items.into_iter().filter_map(shown).collect();
+        if !entries.is_empty() && tell.send(RosterInput::Entries(entries)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_records(bus: &Bus, tell: &Sender<RosterInput>) -> Result<u64, CliError> {
+    // Read before the records: what is newer than this is in the ledger from there on.
+    let meta = load_meta(bus).await;
+    let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+    let snapshot = StateSnapshot::read(bus, &SHOWN.map(Select::Kind)).await?;
+    let _gone = tell.send(RosterInput::Loaded(Box::new(snapshot.0))).await;
+    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
+}
+
+/// An entry with what is shown of it.
+fn shown(item: LedgerItem) -> Option<(u64, Entry)> {
+    let mut entry = item.entry.ok()?;
+    entry.records.retain(|record| SHOWN.contains(&KeyKind::of(&record.key())));
+    entry.dropped.retain(|key| SHOWN.contains(&KeyKind::of(key)));
+    let is_empty = entry.records.is_empty() && entry.dropped.is_empty();
+    (!is_empty).then_some((item.seq, entry))
+}
+
+/// Hears what hosts say of their sessions.
+async fn follow_reports(bus: Bus, tell: Sender<RosterInput>) {
+    let mut renewals = loop {
+        match Renewals::listen(&bus).await {
+            Ok(renewals) => break renewals,
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    loop {
+        let rows = renewals.next().await.rows;
+        if !rows.is_empty() && tell.send(RosterInput::Reported(rows)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Looks now and then whether the bus answers and who owns the ledger.
+async fn follow_link(client: &HumanClient, tell: &Sender<RosterInput>) {
+    let mut seen = now();
+    loop {
+        let asked = now();
+        let link = match tokio::time::timeout(ANSWERED_WITHIN, telemetry(client)).await {
+            Ok(Ok(telemetry)) => {
+                seen = asked;
+                if tell.send(RosterInput::Told(telemetry)).await.is_err() {
+                    return;
+                }
+                LinkState::Live
+            }
+            Ok(Err(_)) | Err(_) => LinkState::Stale(seen),
+        };
+        if tell.send(RosterInput::Linked(link)).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Reads the end of a run's journal, and then what comes: its entries and its words.
+pub(super) async fn read_along(
+    client: HumanClient,
+    tell: Sender<RosterInput>,
+    watched: WatchedRun,
+) {
+    let WatchedRun { agent, run } = watched;
+    let (bus, name) = (client.bus, JournalName { agent, run });
+    let (mut words, from) = loop {
+        match open(&bus, &name, &tell).await {
+            Ok(opened) => break opened,
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    let entries = follow_journal(&bus, &name, from).ready_chunks(ENTRIES);
+    let mut entries = std::pin::pin!(entries);
+    loop {
+        let input = tokio::select! {
+            biased;
+            Some(read) = entries.next() => journal(run, read),
+            text = words.next() => RosterInput::Text { run, text },
+        };
+        if tell.send(input).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Listens to a run's words, and finds where the end of its journal begins. What the stream does not have any
+/// more is read from the artifact that it was kept as.
+async fn open(
+    bus: &Bus,
+    name: &JournalName,
+    tell: &Sender<RosterInput>,
+) -> Result<(SpokenWords, u64), CliError> {
+    let words = SpokenWords::of(bus, name).await?;
+    if let Some((from, _)) = end_begins(bus, name, ENTRIES_MAX).await? {
+        return Ok((words, from));
+    }
+    let wanted = [Select::One(RecordKey::RunStatus(name.run))];
+    let known = StateSnapshot::read(bus, &wanted).await?;
+    let status = known.records.run_status.get(&name.run);
+    if let Some(sha256) = status.and_then(|status| status.archive.clone()) {
+        let mut kept = Entries::of(bus, name, Some(sha256)).await?;
+        let mut end = VecDeque::new();
+        while let Some(entry) = kept.next().await? {
+            end.push_back(entry);
+            if end.len() > ENTRIES_MAX {
+                end.pop_front();
+            }
+        }
+        let _gone = tell.send(journal(name.run, end)).await;
+    }
+    Ok((words, 1))
+}
+
+/// Entries that can be read, as the roster hears of them.
+fn journal(run: RunId, read: impl IntoIterator<Item = Journaled>) -> RosterInput {
+    let readable = |stored: Journaled| Some((stored.at, stored.entry.ok()?.event));
+    RosterInput::Journal { run, entries: read.into_iter().filter_map(readable).collect() }
+}

@@ -1,0 +1,432 @@
+//! What is shown: the records and what was made of them, which pane is open, and what was asked for.
+
+use std::collections::VecDeque;
+
+use tetrarch_core::change::Change;
+use tetrarch_core::id::{
+    AgentId, ChangeId, DraftId, EpicId, Principal, QuestionId, RequestId, RunId,
+};
+use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::obstacle::{Obstacle, Telemetry};
+use tetrarch_core::time::BusTime;
+use tetrarch_view::fold::RecordFold;
+use tetrarch_view::inbox::{InboxItem, InboxScope, inbox};
+use tetrarch_view::order::{ListLine, ListWish, find, lines};
+use tetrarch_view::outline::{OutlineLine, outline};
+use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
+
+use crate::input::{LinkState, WatchedRun};
+
+/// Entries of a journal that are kept.
+pub const ENTRIES_MAX: usize = 500;
+/// Characters of streamed text that are kept.
+pub const STREAMED_MAX: usize = 16_384;
+/// Acts whose outcome is shown.
+const ACTS_MAX: usize = 3;
+/// Lines above the list of agents.
+const HEAD_LINES: u16 = 2;
+
+/// What fills the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pane {
+    /// The agents.
+    #[default]
+    Agents,
+    /// One agent.
+    Focus,
+    /// What waits for people.
+    Inbox,
+    /// A plan.
+    Plan,
+}
+
+/// What of one agent is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FocusTab {
+    /// Its journal.
+    #[default]
+    Transcript,
+    /// Its contract and its work.
+    Brief,
+    /// What it changed.
+    Change,
+}
+
+impl FocusTab {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Transcript, Self::Brief, Self::Change];
+}
+
+/// One agent, looked at.
+#[derive(Debug, Default)]
+pub struct FocusPane {
+    /// Who.
+    pub agent: Option<AgentId>,
+    /// Whose journal is read along.
+    pub watched: Option<WatchedRun>,
+    /// The end of its journal, with when each entry was stored.
+    pub entries: VecDeque<(BusTime, JournalEvent)>,
+    /// What came since the last entry.
+    pub streamed: String,
+    /// What is shown of it.
+    pub tab: FocusTab,
+    /// Lines above the end of the transcript, below the beginning of everything else.
+    pub scroll: usize,
+}
+
+/// What waits, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InboxKey {
+    /// A question.
+    Question(QuestionId),
+    /// A change.
+    Change(ChangeId),
+    /// A draft of a plan.
+    Draft(EpicId, DraftId),
+    /// What nobody asks about: its kind and what it is about, in words.
+    Obstacle(String),
+}
+
+impl InboxKey {
+    /// The name of an item.
+    #[must_use]
+    pub fn of(item: &InboxItem<'_>) -> Self {
+        match item {
+            InboxItem::Question(question) => Self::Question(question.id),
+            InboxItem::Change(change) => Self::Change(change.id),
+            InboxItem::Draft(draft, _) => Self::Draft(draft.epic, draft.id),
+            InboxItem::Obstacle(it) => Self::Obstacle(format!("{} {}", it.kind, it.subject)),
+        }
+    }
+}
+
+/// The inbox.
+#[derive(Debug, Default)]
+pub struct InboxPane {
+    /// What keeps work from starting, as of the last time.
+    pub obstacles: Vec<Obstacle>,
+    /// The one that is shown in full.
+    pub selected: Option<InboxKey>,
+    /// Lines of it above the first that is shown.
+    pub scroll: usize,
+}
+
+/// A diff that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownDiff {
+    /// Whose.
+    pub change: ChangeId,
+    /// The digest of the action that it belongs to: an approval is for exactly that.
+    pub digest: String,
+    /// The diff as people may see it, or why it cannot be read; none while it is read.
+    pub text: Option<Result<String, String>>,
+}
+
+/// A plan.
+#[derive(Debug, Default)]
+pub struct PlanPane {
+    /// Whose.
+    pub epic: Option<EpicId>,
+    /// Its lines.
+    pub lines: Vec<OutlineLine>,
+    /// Lines above the first that is shown.
+    pub scroll: usize,
+}
+
+/// What a text that is typed is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PromptKind {
+    /// The filter of the list.
+    Filter,
+    /// A text before the next step of an agent.
+    Steer(AgentId),
+    /// Why an agent's turn is aborted.
+    Interrupt(AgentId),
+    /// Whether an agent is to stop.
+    Stop(AgentId),
+    /// The answer to a question.
+    Answer(QuestionId),
+    /// Whether a change of this digest is approved.
+    Approve(ChangeId, String),
+    /// Whether an approved change is merged.
+    Merge(ChangeId),
+    /// Whether a draft is applied.
+    ApproveDraft(EpicId, DraftId),
+    /// Why a change is denied.
+    Deny(ChangeId),
+    /// Why a draft is rejected.
+    Reject(EpicId, DraftId),
+}
+
+/// A text that is typed, or a question that a key answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextPrompt {
+    /// What for.
+    pub kind: PromptKind,
+    /// What was typed.
+    pub text: String,
+}
+
+/// Something that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedAct {
+    /// By which it is answered; 0 for what was not sent.
+    pub ticket: u64,
+    /// What, in words.
+    pub what: String,
+    /// Of whom receipts come.
+    pub agent: Option<AgentId>,
+    /// The request, once it was sent.
+    pub id: Option<RequestId>,
+    /// What the owner said; none while it has not.
+    pub outcome: Option<Result<String, String>>,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct RosterModel {
+    /// Who looks.
+    pub human: Principal,
+    /// With colours.
+    pub coloured: bool,
+    /// The records.
+    pub fold: RecordFold,
+    /// What hosts said.
+    pub reported: ReportedVitals,
+    /// What the records do not say.
+    pub telemetry: Telemetry,
+    /// How it stands to what is.
+    pub link: LinkState,
+    /// When it is.
+    pub now: BusTime,
+    /// Columns and lines of the terminal.
+    pub size: (u16, u16),
+    /// A row for each agent, in the order of their names.
+    pub rows: Vec<AgentRow>,
+    /// Which of them are listed, and how.
+    pub wish: ListWish,
+    /// The lines of the list.
+    pub lines: Vec<ListLine>,
+    /// Who is selected.
+    pub selected: Option<AgentId>,
+    /// Lines above the first that is shown.
+    pub top: usize,
+    /// What fills the screen.
+    pub pane: Pane,
+    /// Lines of the help above the first that is shown, while it is shown.
+    pub help: Option<usize>,
+    /// One agent.
+    pub focus: FocusPane,
+    /// What waits.
+    pub inbox: InboxPane,
+    /// The diff that was read last.
+    pub diff: Option<ShownDiff>,
+    /// A plan.
+    pub plan: PlanPane,
+    /// What is typed.
+    pub prompt: Option<TextPrompt>,
+    /// What was asked for last.
+    pub acts: VecDeque<AskedAct>,
+    /// How often something was asked for.
+    pub tickets: u64,
+    /// Whether something was heard that is not shown yet.
+    pub heard: bool,
+    /// Whether it looks other than when it was drawn.
+    pub changed: bool,
+    /// Whether it is over.
+    pub quits: bool,
+}
+
+impl RosterModel {
+    /// An empty screen of so many columns and lines.
+    #[must_use]
+    pub fn new(human: Principal, coloured: bool, size: (u16, u16), now: BusTime) -> Self {
+        Self {
+            human,
+            coloured,
+            fold: RecordFold::default(),
+            reported: ReportedVitals::new(),
+            telemetry: Telemetry { owner: true, halted: None },
+            link: LinkState::Opening,
+            now,
+            size,
+            rows: Vec::new(),
+            wish: ListWish::default(),
+            lines: Vec::new(),
+            selected: None,
+            top: 0,
+            pane: Pane::default(),
+            help: None,
+            focus: FocusPane::default(),
+            inbox: InboxPane::default(),
+            diff: None,
+            plan: PlanPane::default(),
+            prompt: None,
+            acts: VecDeque::new(),
+            tickets: 0,
+            heard: false,
+            changed: true,
+            quits: false,
+        }
+    }
+
+    /// Makes what is shown of what was heard.
+    pub(crate) fn refresh(&mut self) {
+        self.rows = rows(&self.fold.records, &self.reported, self.now);
+        match self.pane {
+            Pane::Agents | Pane::Focus => {}
+            Pane::Inbox => self.look_for_obstacles(),
+            Pane::Plan => self.outline(),
+        }
+        self.list();
+        self.heard = false;
+        self.changed = true;
+    }
+
+    /// Makes the lines of the list anew; who was selected stays selected, or who stands there then.
+    pub(crate) fn list(&mut self) {
+        let before = self.place();
+        self.lines = lines(&self.rows, &self.wish);
+        let at = self.selected.as_ref().and_then(|id| self.place_of(id)).or(before).unwrap_or(0);
+        self.select(at);
+    }
+
+    pub(crate) fn look_for_obstacles(&mut self) {
+        self.inbox.obstacles =
+            tetrarch_core::obstacle::of_fleet(&self.fold.records, &self.telemetry);
+        let keys: Vec<InboxKey> = self.waiting().iter().map(InboxKey::of).collect();
+        let stays = self.inbox.selected.as_ref().is_some_and(|key| keys.contains(key));
+        if !stays {
+            self.inbox.selected = keys.into_iter().next();
+            self.inbox.scroll = 0;
+        }
+    }
+
+    pub(crate) fn outline(&mut self) {
+        self.plan.lines = self.plan.epic.map(|epic| outline(&self.fold, epic)).unwrap_or_default();
+    }
+
+    /// What waits for whoever looks.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<InboxItem<'_>> {
+        let scope = InboxScope { human: &self.human, everyone: false, closed: false };
+        inbox(&self.fold.records, &self.inbox.obstacles, scope)
+    }
+
+    /// How many ask whoever looks for something: questions, changes and drafts.
+    #[must_use]
+    pub fn asking(&self) -> usize {
+        let scope = InboxScope { human: &self.human, everyone: false, closed: false };
+        inbox(&self.fold.records, &[], scope).len()
+    }
+
+    /// The item that is shown in full.
+    #[must_use]
+    pub fn chosen(&self) -> Option<InboxItem<'_>> {
+        let key = self.inbox.selected.as_ref()?;
+        self.waiting().into_iter().find(|item| InboxKey::of(item) == *key)
+    }
+
+    /// Who is selected.
+    #[must_use]
+    pub fn row(&self) -> Option<&AgentRow> {
+        find(&self.rows, self.selected.as_ref()?)
+    }
+
+    /// Whom a key is about: who is looked at, or who is selected.
+    #[must_use]
+    pub fn subject(&self) -> Option<&AgentRow> {
+        match self.pane {
+            Pane::Focus => find(&self.rows, self.focus.agent.as_ref()?),
+            Pane::Agents | Pane::Inbox | Pane::Plan => self.row(),
+        }
+    }
+
+    /// The place of who is selected among the lines.
+    #[must_use]
+    pub fn place(&self) -> Option<usize> {
+        self.selected.as_ref().and_then(|id| self.place_of(id))
+    }
+
+    fn place_of(&self, id: &AgentId) -> Option<usize> {
+        let row = self.rows.binary_search_by(|row| row.id.cmp(id)).ok()?;
+        self.lines.iter().position(|line| line.row == row)
+    }
+
+    /// Selects the line at a place, or the last one, and brings it into sight.
+    pub(crate) fn select(&mut self, place: usize) {
+        let place = place.min(self.lines.len().saturating_sub(1));
+        let row = self.lines.get(place).and_then(|line| self.rows.get(line.row));
+        self.selected = row.map(|row| row.id.clone());
+        let height = self.list_height().max(1);
+        self.top = self.top.min(place).max((place + 1).saturating_sub(height));
+        self.top = self.top.min(self.lines.len().saturating_sub(height));
+    }
+
+    /// Lines of the list that are shown.
+    #[must_use]
+    pub fn list_height(&self) -> usize {
+        usize::from(self.body_height())
+    }
+
+    /// Lines between head and foot.
+    #[must_use]
+    pub fn body_height(&self) -> u16 {
+        self.size.1.saturating_sub(HEAD_LINES + self.foot_height())
+    }
+
+    /// Lines below everything: what was asked for, and the labels or what is typed.
+    #[must_use]
+    pub fn foot_height(&self) -> u16 {
+        u16::try_from(self.acts.len()).unwrap_or(0) + 1
+    }
+
+    /// The agent at a line of the screen.
+    #[must_use]
+    pub fn line_at(&self, line: u16) -> Option<usize> {
+        let from = line.checked_sub(HEAD_LINES)?;
+        let place = self.top + usize::from(from);
+        (from < self.body_height() && place < self.lines.len()).then_some(place)
+    }
+
+    /// The change that a run of an agent made last.
+    #[must_use]
+    pub fn change_of(&self, agent: &AgentId) -> Option<&Change> {
+        let made = self.fold.records.changes.values().filter(|change| change.agent == *agent);
+        made.max_by_key(|change| (change.proposed, change.id))
+    }
+
+    /// Keeps something that was asked for.
+    pub(crate) fn keep(&mut self, act: AskedAct) {
+        self.acts.push_back(act);
+        if self.acts.len() > ACTS_MAX {
+            self.acts.pop_front();
+        }
+        self.select(self.place().unwrap_or(0));
+    }
+
+    /// Says something that nobody was asked for.
+    pub(crate) fn say(&mut self, what: &str) {
+        let outcome = Some(Err(String::new()));
+        let what = what.to_owned();
+        self.keep(AskedAct { ticket: 0, what, agent: None, id: None, outcome });
+    }
+
+    /// Whether an amount of time changes what is shown: who works does so for longer.
+    pub(crate) fn shows_time(&self) -> bool {
+        match self.pane {
+            Pane::Agents => {
+                let shown = self.lines.iter().skip(self.top).take(self.list_height());
+                let mut rows = shown.filter_map(|line| self.rows.get(line.row));
+                rows.any(|row| row.elapsed.is_some() && !row.ended)
+            }
+            Pane::Focus => self.subject().is_some_and(|row| row.elapsed.is_some() && !row.ended),
+            Pane::Inbox | Pane::Plan => false,
+        }
+    }
+
+    /// Whether a run's journal is the one that is read along.
+    pub(crate) fn is_watched(&self, run: RunId) -> bool {
+        self.focus.watched.as_ref().is_some_and(|watched| watched.run == run)
+    }
+}
