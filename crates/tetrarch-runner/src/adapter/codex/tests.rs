@@ -369,7 +369,8 @@ fn model_errors_block_until_it_answers_and_a_refused_key_ends_it() {
         );
     }
     let first = hear(&mut it, &item("started", json!({"type": "reasoning", "id": "r"}))).events;
-    assert_eq!(first, [ProgramEvent::Plain(RunnerEvent::Unblocked)]);
+    let using = RunnerEvent::Using { tool: String::new() };
+    assert_eq!(first, [RunnerEvent::Unblocked, using].map(ProgramEvent::Plain));
     let output = hear(&mut it, &retry(status(401), true));
     let (outcome, _, error) = result(&output).unwrap();
     assert!(outcome == Outcome::Failure && error.contains("keyFrom"), "{error}");

@@ -93,9 +93,13 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
     // What it does not wait for any more is not asked.
     let withdrawn = hear(&mut it, &json!({"type": "control_cancel_request", "request_id": "r3"}));
     assert!(questions(&withdrawn)[0].contains("rm c"), "{withdrawn:?}");
-    let denied = it.answered(Ok("not today".to_owned())).unwrap();
+    // The answer may be to that one, so it allows nothing.
+    let denied = it.answered(Ok("allow".to_owned())).unwrap();
     let response = &lines(&denied)[0]["response"]["response"];
-    assert!(response["message"].as_str().unwrap().contains("not today"), "{denied:?}");
+    assert!(response["message"].as_str().unwrap().contains("was withdrawn"), "{denied:?}");
+    // Nobody allows what was not shown whole.
+    let long = hear(&mut it, &asks("r6", &format!("ls {}; rm a", " ".repeat(5_000))));
+    assert_eq!(lines(&long)[0]["response"]["response"]["behavior"], "deny", "{long:?}");
     assert_eq!(it.answered(Ok("allow".to_owned())), None);
     // A tool that nobody knows is not put to people.
     let other = json!({"subtype": "can_use_tool", "tool_name": "Task", "input": {}});

@@ -59,7 +59,7 @@ fn patch_is_answered_by_what_it_does_to_files() {
             &mut it,
             &item("started", json!({"type": "fileChange", "id": "c1", "changes": changes})),
         );
-        assert_eq!(begun.events.len(), 1, "{begun:?}");
+        assert_eq!(begun.events.len(), 2, "{begun:?}");
         let answers = said(&hear(&mut it, &asks(root)));
         let decision = &answers.last().unwrap()["result"]["decision"];
         assert_eq!(decision, if allowed { "accept" } else { "decline" }, "{list:?} {changes}");
