@@ -3,6 +3,7 @@
 
 mod before;
 mod inputs;
+mod timing;
 
 use std::collections::VecDeque;
 
@@ -225,20 +226,6 @@ impl AgentState {
         Ok(ended)
     }
 
-    fn tell_pulse(&mut self) {
-        self.burn.note(self.session.shared.clock.now(), self.machine.usage().spend());
-        self.pulse.send_replace(Pulse {
-            run_state: Some(self.machine.run_state()),
-            positions: self.positions(),
-            progress: self.machine.progress(),
-            usage: self.machine.usage(),
-            burn: self.burn.clone(),
-            activity: self.machine.activity().clone(),
-        });
-        let holds = self.machine.holds_mail();
-        self.hold.send_if_modified(|held| std::mem::replace(held, holds) != holds);
-    }
-
     fn positions(&self) -> Positions {
         self.reader.as_ref().map(InboxReader::positions).unwrap_or_default()
     }
@@ -442,19 +429,6 @@ impl AgentState {
             }
         }
         Ok(kept)
-    }
-
-    fn set_timer(&mut self, myself: &ActorRef<AgentMsg>) {
-        let Some(at) = self.machine.next_deadline() else {
-            self.timer = None;
-            return;
-        };
-        let (wait, to) = (self.session.shared.clock.until(at), myself.clone());
-        self.timer = Some(Pump::run(async move {
-            tokio::time::sleep(wait).await;
-            // An actor that ended needs no timer.
-            let _ended = to.cast(AgentMsg::Tick);
-        }));
     }
 }
 

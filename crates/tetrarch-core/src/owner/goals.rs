@@ -6,6 +6,7 @@ use crate::goal::{Goal, GoalState, GoalStatus};
 use crate::id::{AgentId, EpicId, NodeId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{OPEN_GOALS_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::mail::OpReply;
 use crate::plan::{NodeStatus, PlanReason};
 use crate::priority::{Priority, Voice};
 use crate::request::Request;
@@ -76,7 +77,9 @@ pub(super) fn update(
     draft: &mut Draft<'_>,
     request: &Request,
     op: &GoalUpdate,
-) -> Result<String, Refusal> {
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
+    let answer = |detail: &str| OpReply { epic: Some(op.epic), detail: detail.to_owned(), ..reply };
     let goal = known(draft, op.epic)?.clone();
     authorize(draft, request, &goal)?;
     fits("reason", &op.reason, TEXT_BYTES_MAX)?;
@@ -87,7 +90,7 @@ pub(super) fn update(
     }
     let spec = op.change.onto(&goal.spec);
     if spec == goal.spec {
-        return Ok("nothing changed".to_owned());
+        return Ok(answer("nothing changed"));
     }
     let changed = Goal { spec, updated: draft.now, ..goal };
     let size = weight::goal(&changed);
@@ -100,7 +103,7 @@ pub(super) fn update(
     let reason = format!("changed by {}: {why}", request.sender.from);
     draft.event(EventKind::GoalUpdated, "05 Records", reason).epic = Some(op.epic);
     draft.touch(op.epic, PlanReason::ManualOverride);
-    Ok("updated".to_owned())
+    Ok(answer("updated"))
 }
 
 /// A goal's definition.

@@ -102,10 +102,7 @@ fn apply(
             let detail = goals::operate(draft, request, op)?;
             Ok(OpReply { epic: Some(op.epic), detail, ..reply })
         }
-        Op::GoalUpdate(op) => {
-            let detail = goals::update(draft, request, op)?;
-            Ok(OpReply { epic: Some(op.epic), detail, ..reply })
-        }
+        Op::GoalUpdate(op) => goals::update(draft, request, op, reply),
         Op::Work(op) => work::operate(draft, policy, request, op, reply),
         Op::Schedule(op) => schedules::operate(draft, request, op, reply),
         Op::Gate(op) => changes::operate(draft, policy, request, op, reply),

@@ -132,9 +132,9 @@ fn fed(input: Option<ChildStdin>, from: Option<std::fs::File>) -> JoinHandle<()>
     })
 }
 
-type OutputReader = JoinHandle<io::Result<Vec<u8>>>;
+type GatheredOutput = JoinHandle<io::Result<Vec<u8>>>;
 
-fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> OutputReader {
+fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> GatheredOutput {
     tokio::spawn(async move {
         let mut all = Vec::new();
         if let Some(mut from) = from {
@@ -145,7 +145,7 @@ fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> OutputRea
 }
 
 /// What was read when everything that could write is gone.
-async fn last_words(reading: OutputReader) -> Result<Vec<u8>, GitError> {
+async fn last_words(reading: GatheredOutput) -> Result<Vec<u8>, GitError> {
     let read = timeout(LAST_WORDS, reading).await.map_err(io::Error::from);
     let read = read.and_then(|read| read.map_err(io::Error::from)).flatten();
     read.map_err(GitError::Start)
