@@ -18,9 +18,9 @@ use crate::requester::Requester;
 use crate::table::{Aim, Line, Unit};
 
 /// Messages that a life may store at most, of which plan events are not counted (spec 10).
-pub(crate) const LIFE_MESSAGES: f64 = 16.0;
+const LIFE_MESSAGES: f64 = 16.0;
 /// The same in bytes, with subjects and headers.
-pub(crate) const LIFE_BYTES: f64 = 12.0 * 1024.0;
+const LIFE_BYTES: f64 = 12.0 * 1024.0;
 
 /// Measures the rate; `requesters` ask side by side.
 pub(crate) async fn measure(

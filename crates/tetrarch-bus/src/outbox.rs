@@ -250,12 +250,6 @@ impl Recorder {
         Self { bus, created: ledger_created, server, revisions, pending }
     }
 
-    /// Whether much goes on: images wait for the next ones of their records.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.pending.is_busy()
-    }
-
     /// When an image that waits is to be written, whatever comes; none when none waits.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {

@@ -3,6 +3,7 @@
 //! never dropped.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::follow::{FollowStep, StreamFollower};
+use crate::retry::Retry;
 use crate::stamp;
 use crate::subject::key::key_of_subject;
 use crate::subject::pattern::STATE;
@@ -161,6 +163,9 @@ pub struct Selected {
     pub unreadable: Vec<Unreadable>,
 }
 
+/// First and longest wait between two looks at how far STATE is.
+const LAG_LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+
 /// Readers of STATE at once: each has a subscription, of which a connection has a thousand.
 const READERS_MAX: usize = 32;
 
@@ -270,7 +275,7 @@ pub async fn read_epic(bus: &Bus, epic: EpicId) -> Result<Records, MetaError> {
     let Some((plan, written)) = read_records(bus, &plan).await?.records.pop() else {
         return Ok(records);
     };
-    let mut retry = surely::policy(None);
+    let mut retry = Retry::new(LAG_LOOKS.0, LAG_LOOKS.1, None);
     while load_meta(bus).await?.is_none_or(|meta| meta.outbox_through < written) {
         retry.pause().await;
     }

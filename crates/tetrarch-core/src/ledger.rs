@@ -228,6 +228,12 @@ impl Record {
             | Self::Snapshot(_) => false,
         }
     }
+
+    /// Whether it says that a goal is reached or given up: its orchestrator reads everything of it then.
+    #[must_use]
+    pub fn ends_goal(&self) -> bool {
+        matches!(self, Self::GoalState(state) if state.status.is_closed())
+    }
 }
 
 /// What was decided on a request, kept so that the same request is answered the same again.

@@ -10,7 +10,7 @@ use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tokio::time::Instant;
 
 /// Agents whose images wait from which on much goes on.
-const MANY_AGENTS: usize = 16;
+const MANY_AGENTS: usize = 32;
 /// The longest that an image waits.
 const WAIT_MOST: Duration = Duration::from_secs(1);
 /// Entries whose images wait at most; when they are as many all are written.
@@ -85,7 +85,7 @@ impl PendingImages {
     }
 
     /// Whether much goes on.
-    pub(super) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         let agents = self.keys.keys().filter(|key| matches!(key, RecordKey::Agent(_)));
         agents.take(MANY_AGENTS).count() == MANY_AGENTS
     }
@@ -95,9 +95,12 @@ impl PendingImages {
         self.keys.values().map(|pending| pending.since + WAIT_MOST).min()
     }
 
-    /// What is to be written now: everything, unless much goes on.
+    /// What is to be written now: everything, unless much goes on and no goal has ended, whose orchestrator
+    /// waits until everything is out.
     pub(super) fn take_due(&mut self, now: Instant) -> BTreeMap<RecordKey, PendingImage> {
-        if !self.is_busy() || self.entries.len() >= ENTRIES_MAX {
+        let ends_goal = |image: &PendingImage| image.record().is_some_and(Record::ends_goal);
+        let waited_for = self.keys.values().any(ends_goal);
+        if !self.is_busy() || waited_for || self.entries.len() >= ENTRIES_MAX {
             return std::mem::take(&mut self.keys);
         }
         let waits = |pending: &PendingImage| {
@@ -116,6 +119,7 @@ impl PendingImages {
 
 #[cfg(test)]
 mod tests {
+    use tetrarch_core::goal::{GoalState, GoalStatus};
     use tetrarch_core::id::{AgentId, CommitId, EpicId, Ulid};
     use tetrarch_core::plan::{Plan, PlanReason, PlanSource};
     use tetrarch_core::time::BusTime;
@@ -185,6 +189,26 @@ mod tests {
         let written = taken(&mut pending, began + WAIT_MOST);
         assert_eq!((written.len(), written.contains(&3)), (MANY_AGENTS + 1, true), "the last one");
         assert_eq!(passed(&mut pending), Some((4, 40)));
+    }
+
+    #[test]
+    fn everything_is_written_when_a_goal_has_ended() {
+        let state = |status| {
+            let (id, since) = (EpicId(Ulid(9)), BusTime(1));
+            let (result, priorities) = (None, Default::default());
+            let state = GoalState { id, status, percent: 100, result, since, priorities };
+            Record::GoalState(Box::new(state))
+        };
+        let many = MANY_AGENTS as u128;
+        for (status, all) in [(GoalStatus::Active, false), (GoalStatus::Completed, true)] {
+            let (mut pending, now) = (PendingImages::default(), Instant::now());
+            let (seq, mut ended) = entry(1, &[1], 0..many);
+            Arc::get_mut(&mut ended).unwrap().records.push(state(status));
+            pending.add(&[(seq, ended)], now);
+            let images = MANY_AGENTS + if all { 2 } else { 0 };
+            assert_eq!(taken(&mut pending, now).len(), images, "{status}");
+            assert_eq!(passed(&mut pending).is_some(), all, "{status}");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::time::{BusTime, Millis};
 
 /// First wait after a refusal that time may cure; doubled with each further one.
 const RETRY_FIRST: Millis = Millis(250);
+/// First wait for STATE, which lags behind plan events; doubled with each further one.
+const STATE_LAGS_FIRST: Millis = Millis(20);
 /// Plan events that wait for the versions before them.
 const LATER_EVENTS_MAX: usize = 256;
 /// Longest wait after a refusal that time may cure.
@@ -128,7 +130,7 @@ impl Epic {
     /// Makes a node wait, longer each time.
     pub(super) fn wait(&mut self, now: BusTime, node: NodeId) {
         let times = self.waits.get(&node).map_or(1, |wait| wait.times + 1);
-        self.waits.insert(node, Wait { until: Some(now + backoff(times)), times });
+        self.waits.insert(node, Wait { until: Some(now + backoff(RETRY_FIRST, times)), times });
     }
 
     /// Ends the waits that are over.
@@ -207,7 +209,7 @@ impl Epic {
             Collect::Idle => 1,
         };
         self.collect = if self.lacks_anything() {
-            Collect::Again { at: now + backoff(times), times }
+            Collect::Again { at: now + backoff(STATE_LAGS_FIRST, times), times }
         } else {
             Collect::Idle
         };
@@ -284,7 +286,7 @@ fn leaves_done(plan: &PlanEvent) -> u32 {
     u32::try_from(done.filter(|view| plan.is_leaf(view.id)).count()).unwrap_or(u32::MAX)
 }
 
-fn backoff(times: u32) -> Millis {
+fn backoff(first: Millis, times: u32) -> Millis {
     let factor = 1u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX);
-    Millis(RETRY_FIRST.0.saturating_mul(factor).min(RETRY_MAX.0))
+    Millis(first.0.saturating_mul(factor).min(RETRY_MAX.0))
 }

@@ -22,8 +22,6 @@ pub(super) const ENTRIES_FOR_OUTBOX: usize = 256;
 /// The least time between two rounds of images: what changes several times in it is one message (spec 02,
 /// Few messages).
 const RECORD_EVERY: Duration = Duration::from_millis(20);
-/// The same while much goes on.
-const RECORD_EVERY_WHEN_BUSY: Duration = Duration::from_millis(50);
 
 /// A committed entry with its sequence in the ledger.
 pub(super) type Committed = (u64, Arc<Entry>);
@@ -81,8 +79,7 @@ pub(super) fn record(
                 memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             }
             batch.clear();
-            let pause = if recorder.is_busy() { RECORD_EVERY_WHEN_BUSY } else { RECORD_EVERY };
-            sleep_until(now + pause).await;
+            sleep_until(now + RECORD_EVERY).await;
         }
     })
 }
