@@ -10,7 +10,7 @@ use tetrarch_bus::subject::pattern::{
 };
 use tetrarch_bus::tail::StreamBytes;
 use tetrarch_tests::model::{ModelServer, once, said};
-use tetrarch_tests::{Ended, Fleet};
+use tetrarch_tests::{Ended, Fleet, plain_entry};
 
 use crate::acting;
 
@@ -82,6 +82,8 @@ async fn streams_are_clean(fleet: &Fleet, canaries: &[(&'static str, Vec<String>
     for stream in [ARTIFACTS, CURSORS, DEAD, LEDGER, MAIL, PLANS, REQUESTS, RUNS, STATE] {
         let (mut texts, mut hidden) = (StreamBytes::of(&bus, stream), 0);
         while let Some(body) = texts.next().await {
+            // Within a packed entry nobody would find anything.
+            let body = if stream == LEDGER { plain_entry(&body) } else { body.to_vec() };
             hidden += clean(canaries, &body, stream);
         }
         if [ARTIFACTS, LEDGER, MAIL, REQUESTS, RUNS, STATE].contains(&stream) {

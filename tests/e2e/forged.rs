@@ -267,7 +267,7 @@ async fn orders_of_a_person_are_set_aside() {
     put(&person, "ctl.HO@h1.human:bob", order.to_string()).await;
     // Whoever may write to an agent would answer what was asked of somebody else.
     let answer = json!({"topic": "answer", "kind": "reply", "body": {"text": "allow"}});
-    put(&person, "mail.PO-demo.human:bob", answer.to_string()).await;
+    put(&person, "mail.PO-gated.human:bob", answer.to_string()).await;
     let control = fleet.control().await;
     let mut retry = Retry::new(Duration::from_millis(5), Duration::from_millis(50), None);
     let letters = loop {

@@ -35,12 +35,16 @@ pub fn empty_entry(commit: u128, epoch: u64) -> Entry {
 /// It breaks a bound.
 #[must_use]
 pub fn entry_bytes(entry: &Entry) -> usize {
-    let stored = encode_entry(entry).unwrap();
+    plain_entry(&encode_entry(entry).unwrap()).len()
+}
+
+/// The bytes of an entry before it was packed, of what is stored of it.
+pub fn plain_entry(stored: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
-    match ZlibDecoder::new(&*stored).read_to_end(&mut plain) {
-        Ok(bytes) => bytes,
+    match ZlibDecoder::new(stored).read_to_end(&mut plain) {
+        Ok(_) => plain,
         // A small one is stored as it is.
-        Err(_) => stored.len(),
+        Err(_) => stored.to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ pub mod wait;
 
 pub use cluster::Cluster;
 pub use fleet::{Fleet, binary, binary_with_failpoints, python};
-pub use ledger::{Ledger, agreeing, empty_entry, entry_bytes, settled};
+pub use ledger::{Ledger, agreeing, empty_entry, entry_bytes, plain_entry, settled};
 pub use owner::Owner;
 pub use processes::{Process, processes_of};
 pub use program::{Ended, Program};

@@ -3,7 +3,9 @@
 //! actor has handled it (spec 01).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use ractor::{ActorRef, Message};
 use tetrarch_bus::inbox::{Inbox, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
@@ -63,6 +65,15 @@ impl Pump {
     /// Runs a future until it ends or the pump is dropped.
     pub(crate) fn run(task: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(task))
+    }
+
+    /// Sends an actor a message after a while.
+    pub(crate) fn after<M: Message>(wait: Duration, to: ActorRef<M>, message: M) -> Self {
+        Self::run(async move {
+            tokio::time::sleep(wait).await;
+            // An actor that ended needs no timer.
+            let _ended = to.cast(message);
+        })
     }
 
     /// Puts the messages of a session's inbox into its actor's mailbox, each with whether its sender

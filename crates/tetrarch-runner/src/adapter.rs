@@ -11,6 +11,7 @@ mod ending;
 mod event;
 mod permission;
 mod preparation;
+mod rpc;
 mod session;
 mod starting;
 mod truncated;
@@ -77,6 +78,18 @@ pub struct AdapterSheet {
     /// What it does how well.
     pub capabilities: &'static [(&'static str, Capability)],
 }
+
+/// What a program does that does all of it itself.
+const NATIVE: [(&str, Capability); 8] = [
+    ("start", Capability::Native),
+    ("resume", Capability::Native),
+    ("steer", Capability::Native),
+    ("interrupt", Capability::Native),
+    ("stop", Capability::Native),
+    ("usage", Capability::Native),
+    ("permissions", Capability::Native),
+    ("typed result", Capability::Native),
+];
 
 /// Every program that an adapter was tested with.
 pub const ADAPTERS: [AdapterSheet; 4] = [claude::SHEET, codex::SHEET, acp::GEMINI, acp::OPENCODE];

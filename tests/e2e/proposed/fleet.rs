@@ -84,6 +84,7 @@ impl Shop {
         fleet.file("profiles.yaml", "default: {argv: [echo, done]}\n");
         fleet.file("parts.yaml", "- {name: half, profile: quick, acceptance: [it is]}\n- {name: rest, profile: quick, acceptance: [it is]}\n");
         fleet.file("work.json", "{}");
+        fleet.file("goal.yaml", "title: Other words\n");
         for name in ["plan.yaml", "release.yaml"] {
             fleet.file(name, &plan(&fleet, "demo", ["quick"; 3]).to_string());
         }

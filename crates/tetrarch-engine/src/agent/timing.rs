@@ -22,15 +22,10 @@ impl AgentState {
     }
 
     pub(super) fn set_timer(&mut self, myself: &ActorRef<AgentMsg>) {
-        let Some(at) = self.machine.next_deadline() else {
-            self.timer = None;
-            return;
-        };
-        let (wait, to) = (self.session.shared.clock.until(at), myself.clone());
-        self.timer = Some(Pump::run(async move {
-            tokio::time::sleep(wait).await;
-            // An actor that ended needs no timer.
-            let _ended = to.cast(AgentMsg::Tick);
-        }));
+        let clock = &self.session.shared.clock;
+        self.timer = self
+            .machine
+            .next_deadline()
+            .map(|at| Pump::after(clock.until(at), myself.clone(), AgentMsg::Tick));
     }
 }

@@ -14,6 +14,7 @@ use tetrarch_core::brief::Usage;
 
 use super::dialect::{AgentExchange, Saying, text};
 use super::event::{AgentEvent, TurnEnd};
+use super::rpc::{self, RpcCalls, RpcLine};
 use super::{AdapterSheet, Capability, truncated};
 use permitted::PermissionOptions;
 use starting::AcpSession;
@@ -88,8 +89,7 @@ pub(crate) struct Acp {
     ready: (String, String),
     logins: Vec<String>,
     session: String,
-    calls: u64,
-    open: BTreeMap<u64, AcpCall>,
+    calls: RpcCalls<AcpCall>,
     /// Messages that wait for the end of its prompt. One without a number is the host's own.
     held: Vec<(Option<u128>, String)>,
     /// The messages of its prompt, while that is at work; those that are not read yet.
@@ -114,8 +114,7 @@ impl Acp {
             ready: (String::new(), String::new()),
             logins: Vec::new(),
             session: String::new(),
-            calls: 0,
-            open: BTreeMap::new(),
+            calls: RpcCalls::new(),
             held: Vec::new(),
             prompt: None,
             interrupt: None,
@@ -162,7 +161,7 @@ impl Acp {
             }
             Saying::Decision { request, refused, .. } => {
                 let options = self.asked.remove(request).unwrap_or_default();
-                let answered = permitted::answer(request, &options.chosen(refused.is_none()));
+                let answered = rpc::answer(request, &options.chosen(refused.is_none()));
                 if let Some(why) = refused {
                     // Its answer has no reason, and some programs end their turn with it.
                     let words = format!("[Your last use of a tool was refused: {why}]");
@@ -200,40 +199,37 @@ impl Acp {
         }
         *told = true;
         let cancelled = std::mem::take(&mut self.asked);
-        let answers =
-            cancelled.keys().map(|request| permitted::answer(request, &permitted::cancelled()));
+        let answers = cancelled.keys().map(|request| rpc::answer(request, &permitted::cancelled()));
         let params = json!({"sessionId": self.session});
         let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
         answers.fold(AgentExchange::line(&cancel), AgentExchange::and)
     }
 
     fn call(&mut self, call: AcpCall, method: &str, params: &Value) -> AgentExchange {
-        self.calls += 1;
-        self.open.insert(self.calls, call);
-        let call = json!({"jsonrpc": "2.0", "id": self.calls, "method": method, "params": params});
-        AgentExchange::line(&call)
+        self.calls.call(call, method, params)
     }
 
     /// Reads a whole line.
     pub(super) fn hear(&mut self, line: &[u8]) -> AgentExchange {
-        let said: Value = match line.trim_ascii_start().first() {
-            Some(b'{') => serde_json::from_slice(line).unwrap_or_default(),
-            Some(_) | None => Value::Null,
-        };
-        let (id, method) = (said.get("id"), said.get("method").and_then(Value::as_str));
-        let params = said.get("params").unwrap_or(&Value::Null);
-        match (id, method) {
-            (Some(id), Some("session/request_permission")) => self.asks(&id.to_string(), params),
-            (Some(id), Some(method)) => permitted::refused(&id.to_string(), method),
-            (None, Some("session/update")) => self.updated(params),
-            (None, Some(method)) => AgentExchange::event(AgentEvent::Unknown {
-                kind: method.chars().take(64).collect(),
-            }),
-            (Some(id), None) => match id.as_u64().and_then(|id| self.open.remove(&id)) {
-                Some(call) => self.answered(call, &said),
+        match rpc::read(line) {
+            RpcLine::Request { id, method, params } => match method.as_str() {
+                "session/request_permission" => self.asks(&id, &params),
+                _ => {
+                    let message = format!("`{method}` is not offered by this host");
+                    rpc::refusal(&id, rpc::METHOD_NOT_FOUND, &message)
+                }
+            },
+            RpcLine::Notification { method, params } => match method.as_str() {
+                "session/update" => self.updated(&params),
+                _ => AgentExchange::event(AgentEvent::Unknown {
+                    kind: method.chars().take(64).collect(),
+                }),
+            },
+            RpcLine::Answer { call, answer } => match self.calls.answered(call) {
+                Some(call) => self.answered(call, answer),
                 None => AgentExchange::event(AgentEvent::Text),
             },
-            (None, None) => AgentExchange::event(AgentEvent::Text),
+            RpcLine::Text => AgentExchange::event(AgentEvent::Text),
         }
     }
 
@@ -243,8 +239,10 @@ impl Acp {
         let field = |name: &str| fields.get(name).cloned().flatten();
         let text = AgentExchange::event(AgentEvent::Text);
         match (field("method"), field("id")) {
-            (Some(_), Some(id)) => text.and(permitted::too_long(&id)),
-            (None, Some(id)) => match id.parse().ok().and_then(|id| self.open.remove(&id)) {
+            (Some(_), Some(id)) => {
+                text.and(rpc::refusal(&id, rpc::INVALID_REQUEST, truncated::REQUEST))
+            }
+            (None, Some(id)) => match id.parse().ok().and_then(|id| self.calls.answered(id)) {
                 Some(_) => text.and(self.failed(truncated::RESULT)),
                 None => text,
             },
@@ -260,9 +258,12 @@ impl Acp {
     }
 
     /// It answers a call of ours.
-    fn answered(&mut self, call: AcpCall, said: &Value) -> AgentExchange {
-        let result = said.get("result").unwrap_or(&Value::Null);
-        match (call, said.get("error")) {
+    fn answered(&mut self, call: AcpCall, answer: Result<Value, Value>) -> AgentExchange {
+        let (result, error) = match &answer {
+            Ok(result) => (result, None),
+            Err(error) => (&Value::Null, Some(error)),
+        };
+        match (call, error) {
             (AcpCall::Initialize, None) => self.greeted(result),
             (AcpCall::Login, None) => self.start(),
             (AcpCall::New, None) => self.opened(text(result, "sessionId"), false),

@@ -73,6 +73,12 @@ impl AgentSession {
         Some(output.and(self.question()))
     }
 
+    /// Its turn is aborted: it waits for no answer any more. One to the question that is open may still come.
+    pub(super) fn forget_asked(&mut self) {
+        self.withdrawn += usize::from(!self.asked.is_empty());
+        self.asked.clear();
+    }
+
     /// It does not wait for an answer any more.
     pub(super) fn withdraws(&mut self, request: &str) -> AgentOutput {
         let was_first = self.asked.front().is_some_and(|asked| asked.request == request);

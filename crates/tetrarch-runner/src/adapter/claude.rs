@@ -13,7 +13,7 @@ use tetrarch_core::id::Ulid;
 use super::dialect::{AgentExchange, Saying, uuid};
 use super::event::{AgentEvent, AskedUse, TurnEnd};
 use super::permission::Use;
-use super::{AdapterSheet, Capability, truncated};
+use super::{AdapterSheet, NATIVE, truncated};
 use line::ClaudeEvent;
 use spent::Spent;
 
@@ -23,16 +23,7 @@ pub(super) const SHEET: AdapterSheet = AdapterSheet {
     runner: "claude",
     tested: &["2.1.330"],
     install: "npm install -g @anthropic-ai/claude-code@2.1.330",
-    capabilities: &[
-        ("start", Capability::Native),
-        ("resume", Capability::Native),
-        ("steer", Capability::Native),
-        ("interrupt", Capability::Native),
-        ("stop", Capability::Native),
-        ("usage", Capability::Native),
-        ("permissions", Capability::Native),
-        ("typed result", Capability::Native),
-    ],
+    capabilities: &NATIVE,
 };
 
 /// What is said to `claude`, and what has to be known of what it said.

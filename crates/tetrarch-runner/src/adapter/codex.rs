@@ -14,8 +14,9 @@ use tetrarch_core::brief::Usage;
 
 use super::dialect::{AgentExchange, Saying, number, text};
 use super::event::{AgentEvent, TurnEnd};
-use super::permission::Use;
-use super::{AdapterSheet, Capability, truncated};
+use super::rpc::{self, RpcCalls, RpcLine};
+use super::{AdapterSheet, NATIVE, truncated};
+use asked::ToolItem;
 use sent::SentMessages;
 use starting::CodexThread;
 
@@ -25,16 +26,7 @@ pub(super) const SHEET: AdapterSheet = AdapterSheet {
     runner: "codex",
     tested: &["0.169.0"],
     install: "npm install -g @openai/codex@0.169.0",
-    capabilities: &[
-        ("start", Capability::Native),
-        ("resume", Capability::Native),
-        ("steer", Capability::Native),
-        ("interrupt", Capability::Native),
-        ("stop", Capability::Native),
-        ("usage", Capability::Native),
-        ("permissions", Capability::Native),
-        ("typed result", Capability::Native),
-    ],
+    capabilities: &NATIVE,
 };
 
 /// Why a message is dropped with the turn that it was meant for.
@@ -82,15 +74,14 @@ pub(crate) struct Codex {
     thread: String,
     /// The turn that runs.
     turn: Option<String>,
-    calls: u64,
-    open: BTreeMap<u64, CodexCall>,
+    calls: RpcCalls<CodexCall>,
     /// Messages that wait for its thread.
     held: Vec<(u128, String)>,
     sent: SentMessages,
     /// An interrupt that waits for its turn to begin.
     interrupt: Option<String>,
-    /// Its uses of tools that are not over, with what those that change files do.
-    items: BTreeMap<String, Vec<Use>>,
+    /// Its uses of tools that are not over.
+    items: BTreeMap<String, ToolItem>,
     /// What it said last in this turn.
     said: String,
     /// The turns that this program began.
@@ -108,8 +99,7 @@ impl Codex {
             version: String::new(),
             thread: String::new(),
             turn: None,
-            calls: 0,
-            open: BTreeMap::new(),
+            calls: RpcCalls::new(),
             held: Vec::new(),
             sent: SentMessages::default(),
             interrupt: None,
@@ -125,11 +115,11 @@ impl Codex {
     pub(super) fn say(&mut self, saying: Saying<'_>) -> AgentExchange {
         match saying {
             Saying::Open { .. } => {
-                let hello = self.call(CodexCall::Initialize, "initialize", starting::hello());
+                let hello = self.call(CodexCall::Initialize, "initialize", &starting::hello());
                 let ready =
                     AgentExchange::line(&json!({"jsonrpc": "2.0", "method": "initialized"}));
                 let open = match self.wanted.resumed() {
-                    Some(resumed) => self.call(CodexCall::Resume, "thread/resume", resumed),
+                    Some(resumed) => self.call(CodexCall::Resume, "thread/resume", &resumed),
                     None => self.start(),
                 };
                 hello.and(ready).and(open)
@@ -150,7 +140,7 @@ impl Codex {
             Saying::Interrupt { request } => match &self.turn {
                 Some(turn) => {
                     let params = json!({"threadId": self.thread, "turnId": turn});
-                    self.call(CodexCall::Interrupt(request.to_owned()), "turn/interrupt", params)
+                    self.call(CodexCall::Interrupt(request.to_owned()), "turn/interrupt", &params)
                 }
                 // It refuses an interrupt of a turn that is about to begin.
                 None if self.begins() => {
@@ -161,7 +151,7 @@ impl Codex {
             },
             Saying::Decision { request, refused, .. } => {
                 let decision = if refused.is_some() { "decline" } else { "accept" };
-                let answer = asked::answer(request, "result", json!({"decision": decision}));
+                let answer = rpc::answer(request, &json!({"decision": decision}));
                 match refused {
                     // Its answer to the model gives no reason, so that one is there before it.
                     Some(why) => {
@@ -180,7 +170,7 @@ impl Codex {
     }
 
     fn start(&mut self) -> AgentExchange {
-        self.call(CodexCall::Start, "thread/start", self.wanted.started())
+        self.call(CodexCall::Start, "thread/start", &self.wanted.started())
     }
 
     /// A message joins the turn that runs, at its next boundary; otherwise it begins one.
@@ -191,32 +181,25 @@ impl Codex {
 
     fn turn_start(&mut self, call: CodexCall, text: &str, number: Option<u128>) -> AgentExchange {
         let params = self.wanted.turn(&self.thread, text, number);
-        self.call(call, "turn/start", params)
+        self.call(call, "turn/start", &params)
     }
 
-    fn call(&mut self, call: CodexCall, method: &str, params: Value) -> AgentExchange {
-        self.calls += 1;
-        self.open.insert(self.calls, call);
-        let call = json!({"jsonrpc": "2.0", "id": self.calls, "method": method, "params": params});
-        AgentExchange::line(&call)
+    fn call(&mut self, call: CodexCall, method: &str, params: &Value) -> AgentExchange {
+        self.calls.call(call, method, params)
     }
 
     /// Reads a whole line.
     pub(super) fn hear(&mut self, line: &[u8]) -> AgentExchange {
-        let said: Value = match line.trim_ascii_start().first() {
-            Some(b'{') => serde_json::from_slice(line).unwrap_or_default(),
-            Some(_) | None => Value::Null,
-        };
-        let (id, method) = (said.get("id"), said.get("method").and_then(Value::as_str));
-        let params = said.get("params").unwrap_or(&Value::Null);
-        match (id, method) {
-            (Some(id), Some(method)) => asked::heard(&id.to_string(), method, params, &self.items),
-            (None, Some(method)) => self.told(method, params),
-            (Some(id), None) => match id.as_u64().and_then(|id| self.open.remove(&id)) {
-                Some(call) => self.answered(call, &said),
+        match rpc::read(line) {
+            RpcLine::Request { id, method, params } => {
+                asked::heard(&id, &method, &params, &self.items)
+            }
+            RpcLine::Notification { method, params } => self.told(&method, &params),
+            RpcLine::Answer { call, answer } => match self.calls.answered(call) {
+                Some(call) => self.answered(call, answer),
                 None => AgentExchange::event(AgentEvent::Text),
             },
-            (None, None) => AgentExchange::event(AgentEvent::Text),
+            RpcLine::Text => AgentExchange::event(AgentEvent::Text),
         }
     }
 
@@ -226,8 +209,8 @@ impl Codex {
         let field = |name: &str| fields.get(name).cloned().flatten();
         match (field("method").as_deref(), field("id")) {
             (Some(_), Some(id)) => {
-                let refused = json!({"code": -32600, "message": truncated::REQUEST});
-                AgentExchange::event(AgentEvent::Text).and(asked::answer(&id, "error", refused))
+                let refused = rpc::refusal(&id, rpc::INVALID_REQUEST, truncated::REQUEST);
+                AgentExchange::event(AgentEvent::Text).and(refused)
             }
             (Some("turn/completed"), None) => {
                 self.turn = None;
@@ -238,9 +221,11 @@ impl Codex {
     }
 
     /// It answers a call of ours.
-    fn answered(&mut self, call: CodexCall, said: &Value) -> AgentExchange {
-        let result = said.get("result").unwrap_or(&Value::Null);
-        let error = said.get("error").map(|error| text(error, "message"));
+    fn answered(&mut self, call: CodexCall, answer: Result<Value, Value>) -> AgentExchange {
+        let (result, error) = match &answer {
+            Ok(result) => (result, None),
+            Err(error) => (&Value::Null, Some(text(error, "message"))),
+        };
         match (call, error) {
             (CodexCall::Initialize, None) => {
                 let agent = text(result, "userAgent");
@@ -351,7 +336,7 @@ impl Codex {
             heard = heard.and(self.call(
                 CodexCall::Unheard,
                 "thread/backgroundTerminals/clean",
-                thread,
+                &thread,
             ));
         } else {
             for (number, words) in left {
@@ -381,7 +366,7 @@ impl Codex {
             "fileChange" => asked::PATCH.to_owned(),
             other => other.to_owned(),
         };
-        self.items.insert(text(item, "id"), asked::changes(item));
+        self.items.insert(text(item, "id"), ToolItem::of(item));
         AgentExchange::event(AgentEvent::Uses { tool, input: asked::input_of(item) })
     }
 

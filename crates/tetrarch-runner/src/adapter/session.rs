@@ -178,7 +178,7 @@ impl AgentSession {
             }
             Wanted::Interrupt { .. } => {
                 self.aborting = self.works;
-                self.asked.clear();
+                self.forget_asked();
                 let heard =
                     self.dialect.say(Saying::Interrupt { request: &command.id.to_string() });
                 if !heard.events.is_empty() {
@@ -226,7 +226,7 @@ impl AgentSession {
 
     /// Aborts its turn for good; none when that waits for the turn to begin.
     fn abort(&mut self) -> Option<AgentInput> {
-        self.asked.clear();
+        self.forget_asked();
         let heard = self.dialect.say(Saying::Interrupt { request: ENDING });
         match heard.events.is_empty() {
             true => lines(heard.inputs).map(AgentInput::Line),

@@ -62,11 +62,18 @@ impl GitBounds {
         let printed = gathered(running.child.stdout.take());
         let complained = gathered(running.child.stderr.take());
         let told = fed(running.child.stdin.take(), from);
-        let ended = timeout(CALL_MAX, running.child.wait()).await;
-        running.traces.kill_now();
+        let ended = match timeout(CALL_MAX, running.child.wait()).await {
+            Ok(status) => status.map_err(GitError::Start),
+            Err(_) => {
+                running.traces.kill_now();
+                // Its status says nothing any more.
+                drop(running.child.wait().await);
+                Err(too_long(args))
+            }
+        };
         running.traces.until_gone().await;
         told.abort();
-        let status = ended.map_err(|_| too_long(args))?.map_err(GitError::Start)?;
+        let status = ended?;
         let printed = last_words(printed).await?;
         let complained = last_words(complained).await?;
         Ok(GitOutput::new(status, printed, &complained))

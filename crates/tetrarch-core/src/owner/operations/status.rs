@@ -37,7 +37,8 @@ pub(super) fn status(
 
 /// An agent's work as JSON; none when it has none.
 fn work(draft: &Draft<'_>, id: &AgentId) -> Option<String> {
-    let work = draft.agent(id)?.work.as_ref()?;
+    let agent = draft.agent(id)?;
+    let work = agent.work.as_ref()?;
     let run = draft.run_status(work.run)?;
     let assignment = draft.assignment(work.assignment);
     let mut room = Room::of((ANSWER_BYTES_MAX - FRAME_BYTES) / ESCAPED_BYTES);
@@ -50,6 +51,7 @@ fn work(draft: &Draft<'_>, id: &AgentId) -> Option<String> {
     });
     let Usage { tokens_in, tokens_out, cost_micro, turns } = run.usage;
     let told = json!({
+        "liveness": agent.liveness.as_str(),
         "epic": work.epic.to_string(),
         "node": work.node.to_string(),
         "run": work.run.to_string(),

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::adapter::dialect::{AgentExchange, text};
+use crate::adapter::dialect::text;
 use crate::adapter::event::AskedUse;
 use crate::adapter::permission::Use;
-use crate::adapter::truncated;
 
 /// The answers that one request offers.
 #[derive(Debug, Default)]
@@ -15,20 +14,17 @@ pub(super) struct PermissionOptions {
 }
 
 impl PermissionOptions {
-    /// Those of a request. An answer is of one use where that is offered.
+    /// Those of a request. One that would allow every later use as well is no answer to this one.
     pub(super) fn of(params: &Value) -> Self {
         let options = params.get("options").and_then(Value::as_array);
         let all: Vec<&Value> = options.into_iter().flatten().collect();
-        let of = |kinds: [&str; 2]| {
+        let of = |kinds: &[&str]| {
             kinds.iter().find_map(|kind| {
                 let option = all.iter().find(|option| text(option, "kind") == *kind)?;
                 Some(text(option, "optionId"))
             })
         };
-        Self {
-            allow: of(["allow_once", "allow_always"]),
-            reject: of(["reject_once", "reject_always"]),
-        }
+        Self { allow: of(&["allow_once"]), reject: of(&["reject_once", "reject_always"]) }
     }
 
     /// The answer that says so; that nobody decided where there is none.
@@ -46,32 +42,10 @@ pub(super) fn cancelled() -> Value {
     json!({"outcome": {"outcome": "cancelled"}})
 }
 
-/// The answer to a request.
-pub(super) fn answer(request: &str, result: &Value) -> AgentExchange {
-    let id: Value = serde_json::from_str(request).unwrap_or_default();
-    AgentExchange::line(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
-}
-
-/// A request for something that is not offered.
-pub(super) fn refused(request: &str, method: &str) -> AgentExchange {
-    error(request, -32_601, &format!("`{method}` is not offered by this host"))
-}
-
-/// A request of which only the start was kept.
-pub(super) fn too_long(request: &str) -> AgentExchange {
-    error(request, -32_600, truncated::REQUEST)
-}
-
-fn error(request: &str, code: i64, message: &str) -> AgentExchange {
-    let id: Value = serde_json::from_str(request).unwrap_or_default();
-    let error = json!({"code": code, "message": message});
-    AgentExchange::line(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
-}
-
 /// The use of a tool that a request asks for.
 pub(super) fn asked(request: &str, params: &Value) -> AskedUse {
     let call = params.get("toolCall").unwrap_or(&Value::Null);
-    let (tool, input) = tool_of(call);
+    let (tool, input) = (tool_of(call).0, shown(call));
     let what = match tool.as_str() {
         "read" => Use::Entry("read"),
         "search" => Use::Entry("search"),
@@ -87,7 +61,14 @@ pub(super) fn asked(request: &str, params: &Value) -> AskedUse {
     AskedUse { request: request.to_owned(), tool, uses: vec![what], input }
 }
 
-/// The kind of a tool's use, and what people are shown of it.
+/// All that is told of a use, so that people decide on what is done and not on its title.
+fn shown(call: &Value) -> Value {
+    let told = ["title", "rawInput", "content", "locations"].into_iter();
+    let told = told.filter_map(|key| Some((key.to_owned(), call.get(key)?.clone())));
+    Value::Object(told.filter(|(_, value)| !value.is_null()).collect())
+}
+
+/// The kind of a tool's use, and what it is in short.
 pub(super) fn tool_of(call: &Value) -> (String, Value) {
     let kind = text(call, "kind");
     let kind = if kind.is_empty() { "other".to_owned() } else { kind };

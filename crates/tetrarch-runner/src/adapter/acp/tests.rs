@@ -117,6 +117,23 @@ fn taken(number: u128) -> ProgramEvent {
 }
 
 #[test]
+fn use_is_shown_to_people_whole_and_allowed_once() {
+    let input = json!({"file": "a", "text": "evil"});
+    let mut it = working(&["ask_human"]);
+    let output = hear(&mut it, &asks("edit", input.clone()));
+    let question = output.events.iter().find_map(|event| {
+        let ProgramEvent::Plain(RunnerEvent::Ask { question, .. }) = event else { return None };
+        Some(question.clone())
+    });
+    assert!(question.as_ref().is_some_and(|question| question.contains("evil")), "{output:?}");
+    // An answer for all later uses is not given where one for this use is missing.
+    let mut always = asks("edit", input);
+    always["params"]["options"].as_array_mut().unwrap().remove(1);
+    let output = hear(&mut working(&["edit"]), &always);
+    assert_eq!(said(&output)[0]["result"]["outcome"]["outcome"], "cancelled", "{output:?}");
+}
+
+#[test]
 fn session_is_opened_by_one_call_after_the_other() {
     let mut it = session(&[], None);
     let first = calls(&it.first_line("/w"));

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::adapter::dialect::{AgentExchange, text};
 use crate::adapter::event::{AgentEvent, AskedUse};
 use crate::adapter::permission::{Use, plain_words};
+use crate::adapter::rpc;
 
 /// Its tools.
 pub(super) const SHELL: &str = "exec_command";
@@ -29,29 +30,25 @@ pub(super) fn heard(
     request: &str,
     method: &str,
     params: &Value,
-    items: &BTreeMap<String, Vec<Use>>,
+    items: &BTreeMap<String, ToolItem>,
 ) -> AgentExchange {
-    let (tool, uses) = match method {
-        "item/commandExecution/requestApproval" => (SHELL, vec![command_use(params)]),
-        "item/fileChange/requestApproval" => (PATCH, change_uses(params, items)),
+    let (tool, uses, input) = match method {
+        "item/commandExecution/requestApproval" => {
+            let input = json!({"command": shell_text(&text(params, "command"))});
+            (SHELL, vec![command_use(params)], input)
+        }
+        "item/fileChange/requestApproval" => {
+            let item = items.get(&text(params, "itemId"));
+            let changes = item.map(|item| item.changes.clone()).unwrap_or_default();
+            (PATCH, change_uses(params, item), json!({"changes": changes}))
+        }
         _ => {
             let message = format!("`{method}` is not supported by this host");
-            let refused = json!({"code": -32601, "message": message});
-            return answer(request, "error", refused);
+            return rpc::refusal(request, rpc::METHOD_NOT_FOUND, &message);
         }
-    };
-    let input = match tool {
-        SHELL => json!({"command": shell_text(&text(params, "command"))}),
-        _ => json!({"changes": text(params, "itemId")}),
     };
     let asked = AskedUse { request: request.to_owned(), tool: tool.to_owned(), uses, input };
     AgentExchange::event(AgentEvent::Asks(asked))
-}
-
-/// The answer to a request: its `result` or its `error`.
-pub(super) fn answer(request: &str, field: &str, value: Value) -> AgentExchange {
-    let id: Value = serde_json::from_str(request).unwrap_or_default();
-    AgentExchange::line(&json!({"jsonrpc": "2.0", "id": id, field: value}))
 }
 
 fn command_use(params: &Value) -> Use {
@@ -88,29 +85,40 @@ fn shell_text(command: &str) -> String {
     }
 }
 
-fn change_uses(params: &Value, items: &BTreeMap<String, Vec<Use>>) -> Vec<Use> {
-    if params.get("grantRoot").is_some_and(|root| !root.is_null()) {
-        return vec![Use::Unknown];
-    }
-    match items.get(&text(params, "itemId")) {
-        Some(uses) if !uses.is_empty() => uses.clone(),
-        Some(_) | None => vec![Use::Entry("write"), Use::Entry("edit")],
+/// What a patch does. One that its program did not tell of before can be anything.
+fn change_uses(params: &Value, item: Option<&ToolItem>) -> Vec<Use> {
+    let grants = params.get("grantRoot").is_some_and(|root| !root.is_null());
+    match item {
+        Some(item) if !grants && !item.uses.is_empty() => item.uses.clone(),
+        Some(_) if !grants => vec![Use::Entry("write"), Use::Entry("edit")],
+        Some(_) | None => vec![Use::Unknown],
     }
 }
 
-/// What an item that changes files does to them; nothing for others.
-pub(super) fn changes(item: &Value) -> Vec<Use> {
-    let changes = item.get("changes").and_then(Value::as_array);
-    let kinds = changes.into_iter().flatten().map(|change| change.get("kind"));
-    let mut uses: Vec<Use> = Vec::new();
-    for kind in kinds {
-        let adds = kind.is_some_and(|kind| text(kind, "type") == "add");
-        let what = Use::Entry(if adds { "write" } else { "edit" });
-        if !uses.contains(&what) {
-            uses.push(what);
+/// A use of a tool that is not over.
+#[derive(Debug, Default)]
+pub(super) struct ToolItem {
+    /// What it does to files; nothing of a tool that changes none.
+    uses: Vec<Use>,
+    /// These changes, as people are shown them.
+    changes: Value,
+}
+
+impl ToolItem {
+    /// That of an item.
+    pub(super) fn of(item: &Value) -> Self {
+        let changes = item.get("changes").cloned().unwrap_or_default();
+        let kinds = changes.as_array().into_iter().flatten().map(|change| change.get("kind"));
+        let mut uses: Vec<Use> = Vec::new();
+        for kind in kinds {
+            let adds = kind.is_some_and(|kind| text(kind, "type") == "add");
+            let what = Use::Entry(if adds { "write" } else { "edit" });
+            if !uses.contains(&what) {
+                uses.push(what);
+            }
         }
+        Self { uses, changes }
     }
-    uses
 }
 
 /// What a tool is used with, for people.

@@ -101,6 +101,12 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
     let long = hear(&mut it, &asks("r6", &format!("ls {}; rm a", " ".repeat(5_000))));
     assert_eq!(lines(&long)[0]["response"]["response"]["behavior"], "deny", "{long:?}");
     assert_eq!(it.answered(Ok("allow".to_owned())), None);
+    // No more does an answer to what an interrupt has ended.
+    hear(&mut it, &asks("r7", "rm d"));
+    interrupts(&mut it);
+    hear(&mut it, &asks("r8", "rm e"));
+    let denied = it.answered(Ok("allow".to_owned())).unwrap();
+    assert_eq!(lines(&denied)[0]["response"]["response"]["behavior"], "deny", "{denied:?}");
     // A tool that nobody knows is not put to people.
     let other = json!({"subtype": "can_use_tool", "tool_name": "Task", "input": {}});
     let output =

@@ -67,6 +67,23 @@ fn patch_is_answered_by_what_it_does_to_files() {
 }
 
 #[test]
+fn patch_is_shown_to_people_with_its_changes() {
+    let asks = |item: &str| json!({"id": 7, "method": "item/fileChange/requestApproval", "params": {"itemId": item}});
+    let changes = json!([{"path": "/w/a", "kind": {"type": "add"}, "diff": "+evil"}]);
+    let begun = json!({"type": "fileChange", "id": "c1", "changes": changes});
+    let mut it = working(&["ask_human"]);
+    hear(&mut it, &item("started", begun));
+    let output = hear(&mut it, &asks("c1"));
+    let [ProgramEvent::Plain(RunnerEvent::Ask { question, .. })] = output.events.as_slice() else {
+        panic!("{output:?}")
+    };
+    assert!(question.contains("/w/a") && question.contains("+evil"), "{question}");
+    // Of one that was not told of nobody knows what it does.
+    let output = hear(&mut working(&["ask_human", "write", "edit"]), &asks("c2"));
+    assert_eq!(said(&output).last().unwrap()["result"]["decision"], "decline", "{output:?}");
+}
+
+#[test]
 fn other_requests_are_refused_in_words() {
     for method in [
         "item/permissions/requestApproval",
