@@ -103,11 +103,11 @@ fn title(model: &RosterModel, painter: Painter, area: Rect, buffer: &mut Buffer,
         }
     };
     let word = painter.span(&format!("{word} "), tone);
-    let mode = format!("{}  ", mode(model));
+    let mode = format!("{} ", mode(model));
     let mut right = Line::from(word);
     // How it stands is more than how the project works, and who is looked at is more than both.
     let room = usize::from(area.width).saturating_sub(left.width() + right.width());
-    if mode.trim().width() > 0 && mode.width() <= room {
+    if mode.trim().width() > 0 && mode.width() < room {
         right.spans.insert(0, Span::raw(mode));
     }
     let width = u16::try_from(right.width()).unwrap_or(u16::MAX).min(area.width);
