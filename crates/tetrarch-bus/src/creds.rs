@@ -293,6 +293,7 @@ impl Authority {
         self.note(
             (act, &user.public_key()),
             &format!("{} {name}, valid for {days:.1} days", role.as_str()),
+            None,
         )?;
         let (signer, account) = (self.signer(role)?, self.account(role));
         let token = jwt::user(role, (signer, account), &user, name, lifetime)?;
@@ -301,8 +302,14 @@ impl Authority {
             .map_err(|source| CredsError::File { path: path.to_owned(), source })
     }
 
-    fn note(&self, (act, user): (&str, &str), about: &str) -> Result<(), CredsError> {
-        acts::keep(&self.keys_dir, self.by.as_ref(), (act, user), format!("{about}: {user}"))
+    fn note(
+        &self,
+        (act, user): (&str, &str),
+        about: &str,
+        ends: Option<&CredentialHolder>,
+    ) -> Result<(), CredsError> {
+        let (about, ends) = (format!("{about}: {user}"), ends.map(ToString::to_string));
+        acts::keep(&self.keys_dir, self.by.as_ref(), (act, user), about, ends)
     }
 
     /// The public key of the fleet's account.

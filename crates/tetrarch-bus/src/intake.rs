@@ -40,6 +40,8 @@ pub enum Intaken {
         request: Box<Request>,
         /// When it was stored.
         at: BusTime,
+        /// How large its message is, in bytes.
+        bytes: usize,
         /// Whether no other of its message follows: only then is the message decided with it.
         last: bool,
     },
@@ -129,11 +131,11 @@ impl Intake {
         let RawMessage { seq, subject, headers, payload, time_unix_ms } = message;
         match codec::decode_requests(&subject, &headers, &payload, seq) {
             Ok(requests) => {
-                let count = requests.len();
+                let (count, bytes) = (requests.len(), payload.len());
                 self.waiting.extend((1..).zip(requests).map(|(number, request)| {
                     let request = Request { credential: credential.clone(), ..request };
                     let (request, last) = (Box::new(request), number == count);
-                    Intaken::Request { request, at: BusTime(time_unix_ms), last }
+                    Intaken::Request { request, at: BusTime(time_unix_ms), bytes, last }
                 }));
             }
             Err(error) => self.waiting.push_back(Intaken::Undecodable(DeadLetter {

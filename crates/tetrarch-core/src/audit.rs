@@ -33,6 +33,8 @@ pub struct CredentialAct {
     pub id: RequestId,
     /// Who did it, as they named themselves; GO when they did not.
     pub by: Principal,
+    /// Who has no credential after it: what they left behind begins no more.
+    pub ends: Option<Principal>,
     /// What was done.
     pub act: Act,
 }

@@ -83,7 +83,9 @@ pub const GOALS_MAX: usize = 1_000;
 /// How many goals of a project are open at once: each is in the owner's memory.
 pub const OPEN_GOALS_MAX: usize = 500;
 /// How long what is over is kept however much of it there is: until whoever waited for it has seen it.
-pub const ENDED_LEAST: Millis = Millis::from_secs(3600);
+pub const ENDED_LEAST: Millis = Millis::from_secs(5 * 60);
+/// How many goals of a project may have closed within [`ENDED_LEAST`]: they are in the owner's memory.
+pub const CLOSED_GOALS_MAX: usize = 1_000;
 /// Agents, runs and assignments that one decision forgets. The rest is for the next tick.
 pub const FORGOTTEN_MAX: usize = 256;
 /// Decisions that one decision forgets. The rest is for the next tick.

@@ -442,7 +442,7 @@ impl Records {
     }
 
     /// Closed goals, with since when, longest first.
-    pub fn closed(&self) -> impl ExactSizeIterator<Item = (BusTime, EpicId)> {
+    pub fn closed(&self) -> impl ExactSizeIterator<Item = (BusTime, EpicId)> + DoubleEndedIterator {
         self.indexes.closed.iter().copied()
     }
 

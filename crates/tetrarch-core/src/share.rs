@@ -25,6 +25,12 @@ const QUICK: Millis = Millis(20);
 /// A decision that is not quick takes so many times the rest of its time from its sender's share: no sender has more
 /// than a quarter of the owner's time for such requests.
 const SLOW_TIMES: u64 = 4;
+/// Bytes of a request that cost nothing beside the request itself.
+const SMALL_BYTES: usize = 4 * 1024;
+/// KiB of larger requests in a second, and at once: what is decided on is kept for a while, in memory and on the
+/// ledger.
+const LARGE_PER_SECOND: u64 = 64;
+const LARGE_AT_ONCE: u64 = 64 * 1024;
 /// Requests beyond its share that a sender is told of, in a second.
 const TOLD_PER_SECOND: u64 = 10;
 
@@ -62,6 +68,8 @@ pub struct Backlog {
 pub enum Excess {
     /// It asks for more than so many a second.
     Rate(u64),
+    /// Its large requests are more than so many KiB a second.
+    Large(u64),
     /// An agent has more than [`UNREAD_MAX`] messages of it unread.
     Unread(Backlog),
 }
@@ -81,27 +89,27 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     tokens: u64,
+    most: u64,
     at: BusTime,
 }
 
 impl Bucket {
-    fn full(rate: u64, at: BusTime) -> Self {
-        Self { tokens: rate * BURST_SECONDS * 1_000, at }
+    fn full(burst: u64, at: BusTime) -> Self {
+        let most = burst.saturating_mul(1_000);
+        Self { tokens: most, most, at }
     }
 
-    /// Lets `rate` a second come in, up to what there can be, which it gives.
-    fn fill(&mut self, rate: u64, at: BusTime) -> u64 {
+    /// Lets `rate` a second come in, up to what there can be.
+    fn fill(&mut self, rate: u64, at: BusTime) {
         let passed = at.0.saturating_sub(self.at.0);
-        let most = Self::full(rate, at).tokens;
-        self.tokens = self.tokens.saturating_add(passed.saturating_mul(rate)).min(most);
+        self.tokens = self.tokens.saturating_add(passed.saturating_mul(rate)).min(self.most);
         self.at = self.at.max(at);
-        most
     }
 
     /// Takes so many, when they are there. Nothing takes more than there can be.
     fn take(&mut self, many: u64, rate: u64, at: BusTime) -> bool {
-        let most = self.fill(rate, at);
-        let wanted = many.saturating_mul(1_000).min(most);
+        self.fill(rate, at);
+        let wanted = many.saturating_mul(1_000).min(self.most);
         let taken = self.tokens >= wanted;
         self.tokens -= if taken { wanted } else { 0 };
         taken
@@ -117,11 +125,21 @@ impl Bucket {
     }
 }
 
+/// What one sender has left.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    requests: Bucket,
+    /// KiB of large requests.
+    large: Bucket,
+    /// Refusals that it is told of.
+    told: Bucket,
+}
+
 /// What every sender has left.
 #[derive(Debug, Clone)]
 pub struct Shares {
     rate: u64,
-    left: BTreeMap<Holder, [Bucket; 2]>,
+    left: BTreeMap<Holder, Left>,
     beyond: BTreeMap<Holder, u64>,
     /// The largest backlog of each sender.
     backlogs: BTreeMap<Principal, Backlog>,
@@ -154,11 +172,13 @@ impl Shares {
         !self.backlogs.is_empty()
     }
 
-    /// Counts a request that was stored at a moment. What a host reports of its agents is never too much:
+    /// Counts a request of so many bytes that was stored at a moment. What a host reports of its agents is never too much:
     /// it is told once.
-    pub fn judge(&mut self, request: &Request, at: BusTime) -> Verdict {
+    pub fn judge(&mut self, request: &Request, bytes: usize, at: BusTime) -> Verdict {
         let Sender { from, via, .. } = &request.sender;
-        let many = weight(&request.body);
+        let beyond = bytes.saturating_sub(SMALL_BYTES).div_ceil(1024);
+        let large = u64::try_from(beyond).unwrap_or(u64::MAX);
+        let many = Asked { requests: weight(&request.body), large };
         match (via, &request.body) {
             (Some(_), RequestBody::Report(_)) => Verdict::Within,
             (
@@ -182,19 +202,16 @@ impl Shares {
         let holder = via.clone().map_or_else(|| Holder::Own(from.clone()), Holder::Host);
         let rate = self.rate_of(&holder);
         let beyond = took.0.saturating_sub(QUICK.0);
-        if let Some([asked, _]) = self.left.get_mut(&holder) {
-            asked.charge(Millis(beyond.saturating_mul(SLOW_TIMES)), rate, at);
+        if let Some(left) = self.left.get_mut(&holder) {
+            left.requests.charge(Millis(beyond.saturating_mul(SLOW_TIMES)), rate, at);
         }
     }
 
     fn rate_of(&self, holder: &Holder) -> u64 {
-        match holder {
-            Holder::Own(_) => self.rate,
-            Holder::Host(_) => self.rate.saturating_mul(HOST_TIMES),
-        }
+        self.rate.saturating_mul(times(holder))
     }
 
-    fn judge_of(&mut self, holder: &Holder, from: &Principal, many: u64, at: BusTime) -> Verdict {
+    fn judge_of(&mut self, holder: &Holder, from: &Principal, many: Asked, at: BusTime) -> Verdict {
         let verdict = self.take(holder, many, at);
         match (verdict, self.backlogs.get(from).cloned()) {
             (Verdict::Within, Some(backlog)) => self.refuse(holder, Excess::Unread(backlog), at),
@@ -203,30 +220,38 @@ impl Shares {
     }
 
     fn refuse(&mut self, holder: &Holder, why: Excess, at: BusTime) -> Verdict {
-        let told =
-            self.left.get_mut(holder).is_some_and(|[_, told]| told.take(1, TOLD_PER_SECOND, at));
+        let left = self.left.get_mut(holder);
+        let told = left.is_some_and(|left| left.told.take(1, TOLD_PER_SECOND, at));
         if told { Verdict::Refused(why) } else { Verdict::Dropped }
     }
 
     /// Counts a message to GO that was read at a moment; says whether it is within its writer's share.
     pub fn takes_mail(&mut self, from: &Principal, via: Option<&HostName>, at: BusTime) -> bool {
         let holder = via.map_or_else(|| Holder::Own(from.clone()), |via| Holder::Host(via.clone()));
-        self.take(&holder, 1, at) == Verdict::Within
+        self.take(&holder, ONE, at) == Verdict::Within
     }
 
-    fn take(&mut self, holder: &Holder, many: u64, at: BusTime) -> Verdict {
-        let rate = self.rate_of(holder);
+    fn take(&mut self, holder: &Holder, many: Asked, at: BusTime) -> Verdict {
+        let (rate, times) = (self.rate_of(holder), times(holder));
         if !self.left.contains_key(holder) {
             self.forget();
-            let full = [Bucket::full(rate, at), Bucket::full(TOLD_PER_SECOND, at)];
+            let full = Left {
+                requests: Bucket::full(rate.saturating_mul(BURST_SECONDS), at),
+                large: Bucket::full(LARGE_AT_ONCE, at),
+                told: Bucket::full(TOLD_PER_SECOND * BURST_SECONDS, at),
+            };
             self.left.insert(holder.clone(), full);
         }
-        let Some([asked, _]) = self.left.get_mut(holder) else { return Verdict::Within };
-        if asked.take(many, rate, at) {
+        let Some(left) = self.left.get_mut(holder) else { return Verdict::Within };
+        let excess = if !left.requests.take(many.requests, rate, at) {
+            Excess::Rate(self.rate)
+        } else if !left.large.take(many.large, LARGE_PER_SECOND * times, at) {
+            Excess::Large(LARGE_PER_SECOND)
+        } else {
             return Verdict::Within;
-        }
+        };
         *self.beyond.entry(holder.clone()).or_default() += 1;
-        self.refuse(holder, Excess::Rate(self.rate), at)
+        self.refuse(holder, excess, at)
     }
 
     /// Who asked more than its share since this was asked last, and how many requests were beyond it.
@@ -245,13 +270,32 @@ impl Shares {
         if self.left.len() < SENDERS_MAX {
             return;
         }
-        let oldest = self.left.iter().min_by_key(|(_, [asked, _])| asked.at);
+        let oldest = self.left.iter().min_by_key(|(_, left)| left.requests.at);
         if let Some(holder) = oldest.map(|(holder, _)| holder.clone()) {
             self.left.remove(&holder);
         }
         if self.beyond.len() >= SENDERS_MAX {
             self.beyond.pop_first();
         }
+    }
+}
+
+/// What a request takes of its sender's share.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    requests: u64,
+    /// In KiB.
+    large: u64,
+}
+
+/// One small request.
+const ONE: Asked = Asked { requests: 1, large: 0 };
+
+/// How many times a sender's share its holder has.
+fn times(holder: &Holder) -> u64 {
+    match holder {
+        Holder::Own(_) => 1,
+        Holder::Host(_) => HOST_TIMES,
     }
 }
 
@@ -282,6 +326,8 @@ pub struct Pace {
     pub kept_bytes: u64,
     /// Connections at once, with those that ended since the look before.
     pub connections: usize,
+    /// Bytes that wait in the server until the user takes them.
+    pub waiting: u64,
 }
 
 /// The time in milliseconds in which a user has its [`Pace::kept_bytes`] back.
@@ -304,7 +350,13 @@ impl Default for Pace {
     /// Far more than any program needs, and less than what slows a server.
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
-        Self { messages: 10_000, bytes: 16 * MIB, kept_bytes: 512 * MIB, connections: 256 }
+        Self {
+            messages: 10_000,
+            bytes: 16 * MIB,
+            kept_bytes: 512 * MIB,
+            connections: 256,
+            waiting: 64 * MIB,
+        }
     }
 }
 
@@ -319,6 +371,8 @@ pub struct Told {
     pub messages: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// Bytes that wait until it takes them.
+    pub waiting: u64,
 }
 
 words! {
@@ -333,7 +387,18 @@ words! {
         KeptBytes = "it publishes more bytes than the server can keep",
         /// Connections.
         Connections = "it has too many connections",
+        /// Bytes that it does not take.
+        Waiting = "it does not take what it asked for",
     }
+}
+
+/// What a user did since the last look, over all its connections.
+#[derive(Debug, Default)]
+struct Recent {
+    messages: u64,
+    bytes: u64,
+    connections: usize,
+    waiting: u64,
 }
 
 /// What users published of late: a leaky bucket for each of messages, bytes and kept bytes. Looks are late at
@@ -361,14 +426,15 @@ impl Talkers {
         now: Moment,
     ) -> Vec<(String, Overuse)> {
         let looked = self.looked.replace(now);
-        let mut said: BTreeMap<String, (u64, u64, usize)> = BTreeMap::new();
+        let mut said: BTreeMap<String, Recent> = BTreeMap::new();
         let mut seen = BTreeMap::new();
-        for Told { user, connection, messages, bytes } in told {
+        for Told { user, connection, messages, bytes, waiting } in told {
             let (before, bytes_before) = self.seen.get(&connection).copied().unwrap_or_default();
             let user = said.entry(user).or_default();
-            user.0 += messages.saturating_sub(before);
-            user.1 += bytes.saturating_sub(bytes_before);
-            user.2 += 1;
+            user.messages += messages.saturating_sub(before);
+            user.bytes += bytes.saturating_sub(bytes_before);
+            user.connections += 1;
+            user.waiting += waiting;
             seen.insert(connection, (messages, bytes));
         }
         self.seen = seen;
@@ -382,7 +448,7 @@ impl Talkers {
             owed.iter().any(|owed| *owed > 0)
         });
         let mut over = Vec::new();
-        for (user, (messages, bytes, connections)) in said {
+        for (user, Recent { messages, bytes, connections, waiting }) in said {
             let owed = self.owed.entry(user.clone()).or_default();
             for (owed, more) in owed.iter_mut().zip([messages, bytes, bytes]) {
                 *owed = owed.saturating_add(more);
@@ -392,6 +458,8 @@ impl Talkers {
                 over.push((user, overuse));
             } else if connections > self.pace.connections {
                 over.push((user, Overuse::Connections));
+            } else if waiting > self.pace.waiting {
+                over.push((user, Overuse::Waiting));
             }
         }
         over
@@ -423,7 +491,7 @@ mod tests {
     fn taken(shares: &mut Shares, holder: &Holder, at: u64, times: usize) -> [usize; 3] {
         let mut counts = [0; 3];
         for _ in 0..times {
-            counts[match shares.take(holder, 1, BusTime(at)) {
+            counts[match shares.take(holder, ONE, BusTime(at)) {
                 Verdict::Within => 0,
                 Verdict::Refused(why) => {
                     assert_eq!(why, Excess::Rate(shares.rate()));
@@ -449,6 +517,22 @@ mod tests {
         assert_eq!(taken(&mut shares, &of("PO-a"), 9, 1), [0, 1, 0], "a tenth of 100 ms is 0.9");
         assert_eq!(taken(&mut shares, &of("PO-a"), 10, 2), [1, 1, 0]);
         assert_eq!(taken(&mut shares, &of("PO-a"), 3_600_000, 201), [200, 1, 0]);
+    }
+
+    #[test]
+    fn large_requests_have_a_share_of_their_own() {
+        let mut shares = Shares::new(1_000_000);
+        let asked = request_of("PO-a");
+        let mut judged = |bytes, at| shares.judge(&asked, bytes, BusTime(at));
+        let large = 64 * 1024 + SMALL_BYTES;
+        for _ in 0..1_024 {
+            assert_eq!(judged(large, 0), Verdict::Within);
+            assert_eq!(judged(SMALL_BYTES, 0), Verdict::Within, "costs nothing of it");
+        }
+        assert_eq!(judged(SMALL_BYTES + 1, 0), Verdict::Refused(Excess::Large(LARGE_PER_SECOND)));
+        assert_eq!(judged(SMALL_BYTES, 0), Verdict::Within);
+        assert_eq!(judged(large, 999), Verdict::Refused(Excess::Large(LARGE_PER_SECOND)));
+        assert_eq!(judged(large, 1_000), Verdict::Within);
     }
 
     #[test]
@@ -478,7 +562,8 @@ mod tests {
     #[test]
     fn slow_decision_takes_four_times_its_time_from_the_share() {
         let (mut shares, asked) = (Shares::new(100), request_of("PO-a"));
-        let judged = |shares: &mut Shares, at| shares.judge(&asked, BusTime(at)) == Verdict::Within;
+        let judged =
+            |shares: &mut Shares, at| shares.judge(&asked, 0, BusTime(at)) == Verdict::Within;
         assert!(judged(&mut shares, 0));
         shares.took(&asked, QUICK, BusTime(0));
         assert_eq!(
@@ -503,7 +588,7 @@ mod tests {
         let report = Request { body: RequestBody::Report(Report::Ready), ..asked.clone() };
         for (slow, left) in [(report, 1_999), (asked.clone(), 0)] {
             let mut shares = Shares::new(100);
-            assert_eq!(shares.judge(&asked, BusTime(0)), Verdict::Within);
+            assert_eq!(shares.judge(&asked, 0, BusTime(0)), Verdict::Within);
             shares.took(&slow, Millis(5_000), BusTime(0));
             let found = taken(&mut shares, &Holder::Host(host.clone()), 0, 1_999)[0];
             assert_eq!(found, left, "{:?}", slow.body);
@@ -530,15 +615,19 @@ mod tests {
         assert_eq!((weight(&listed), weight(&status)), (PLAN_READ, 1));
         let mut shares = Shares::new(100);
         let mut within = |holder: &str, body: &RequestBody, at| {
-            shares.take(&of(holder), weight(body), BusTime(at)) == Verdict::Within
+            shares.take(&of(holder), Asked { requests: weight(body), ..ONE }, BusTime(at))
+                == Verdict::Within
         };
         assert_eq!((0..12).filter(|_| within("PO-a", &listed, 0)).count(), 10);
         assert!(!within("PO-a", &listed, 199), "19.9 came back");
         assert!(within("PO-a", &listed, 200));
         assert_eq!((0..250).filter(|_| within("PO-b", &status, 0)).count(), 200);
         let mut few = Shares::new(1);
-        assert_eq!(few.take(&of("PO-a"), PLAN_READ, BusTime(0)), Verdict::Within);
-        assert_ne!(few.take(&of("PO-a"), 1, BusTime(0)), Verdict::Within, "that was all of it");
+        assert_eq!(
+            few.take(&of("PO-a"), Asked { requests: PLAN_READ, ..ONE }, BusTime(0)),
+            Verdict::Within
+        );
+        assert_ne!(few.take(&of("PO-a"), ONE, BusTime(0)), Verdict::Within, "that was all of it");
     }
 
     fn backlog(reader: &str, from: &str, count: u64) -> Backlog {
@@ -550,7 +639,7 @@ mod tests {
     fn sender_with_too_much_unread_mail_is_refused_until_read() {
         let mut shares = Shares::new(100);
         let (from, holder) = ("PO-a".parse().unwrap(), of("PO-a"));
-        let judged = |shares: &mut Shares| shares.judge_of(&holder, &from, 1, BusTime(0));
+        let judged = |shares: &mut Shares| shares.judge_of(&holder, &from, ONE, BusTime(0));
         assert_eq!(shares.unread(vec![backlog("PO-b", "PO-a", UNREAD_MAX)]), []);
         assert_eq!(judged(&mut shares), Verdict::Within, "as many as are allowed");
         let (more, most) =
@@ -558,7 +647,7 @@ mod tests {
         let found = vec![most.clone(), more.clone()];
         assert_eq!(shares.unread(found), std::slice::from_ref(&most));
         assert_eq!(judged(&mut shares), Verdict::Refused(Excess::Unread(most)));
-        let other = shares.judge_of(&of("PO-d"), &"PO-d".parse().unwrap(), 1, BusTime(0));
+        let other = shares.judge_of(&of("PO-d"), &"PO-d".parse().unwrap(), ONE, BusTime(0));
         assert_eq!(other, Verdict::Within, "others are not");
         assert_eq!(shares.unread(vec![more.clone()]), [], "it was told of");
         assert_eq!(judged(&mut shares), Verdict::Refused(Excess::Unread(more)));
@@ -568,7 +657,7 @@ mod tests {
     }
 
     fn told(user: &str, connection: u64, messages: u64, bytes: u64) -> Told {
-        Told { user: user.to_owned(), connection, messages, bytes }
+        Told { user: user.to_owned(), connection, messages, bytes, waiting: 0 }
     }
 
     const NOBODY: [(String, Overuse); 0] = [];
@@ -617,5 +706,18 @@ mod tests {
         assert_eq!(talkers.look(many(2), Moment(500)), NOBODY);
         let over = [("a".to_owned(), Overuse::Connections)];
         assert_eq!(talkers.look(many(3), Moment(1_000)), over);
+    }
+
+    #[test]
+    fn user_that_takes_nothing_is_found_by_what_waits_on_all_connections() {
+        let mut talkers = Talkers::new(Pace { waiting: 100, ..Pace::default() });
+        let told = |waiting| {
+            [(1, 50), (2, waiting)]
+                .map(|(connection, waiting)| Told { waiting, ..told("a", connection, 0, 0) })
+        };
+        assert_eq!(talkers.look(told(50), Moment(0)), NOBODY);
+        assert_eq!(talkers.look(told(50), Moment(500)), NOBODY);
+        let over = talkers.look(told(51), Moment(1_000));
+        assert_eq!(over, [("a".to_owned(), Overuse::Waiting)]);
     }
 }

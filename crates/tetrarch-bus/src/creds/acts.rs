@@ -21,23 +21,26 @@ struct StoredAct {
     what: String,
     about: String,
     by: Option<String>,
+    #[serde(default)]
+    ends: Option<String>,
 }
 
 fn dir(keys: &Path) -> PathBuf {
     keys.join("acts")
 }
 
-/// Writes an act down: `user` is the public key that it is about.
+/// Writes an act down: `user` is the public key that it is about, `ends` who has no credential after it.
 pub(super) fn keep(
     keys: &Path,
     by: Option<&HumanName>,
     (what, user): (&str, &str),
     about: String,
+    ends: Option<String>,
 ) -> Result<(), CredsError> {
     let now = BusTime(now_secs().saturating_mul(1_000));
     let id = RequestId::derive(now, user, what, 0);
     let path = dir(keys).join(format!("{id}.{ENDING}"));
-    let kept = StoredAct { what: what.to_owned(), about, by: by.map(ToString::to_string) };
+    let kept = StoredAct { what: what.to_owned(), about, by: by.map(ToString::to_string), ends };
     private_file::private_dir(&dir(keys))
         .and_then(|()| Ok(serde_json::to_vec(&kept)?))
         .and_then(|bytes| private_file::replace(&path, &bytes))
@@ -75,11 +78,13 @@ pub fn unrecorded(data_dir: &Path) -> Result<Vec<CredentialAct>, CredsError> {
 }
 
 fn read(path: &Path, bytes: &[u8]) -> Result<CredentialAct, io::Error> {
-    let StoredAct { what, about, by } = serde_json::from_slice(bytes)?;
+    let StoredAct { what, about, by, ends } = serde_json::from_slice(bytes)?;
     let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().parse();
     let by = by.as_deref().map(HumanName::new).transpose().map_err(io::Error::other)?;
+    let ends = ends.as_deref().map(str::parse).transpose().map_err(io::Error::other)?;
     Ok(CredentialAct {
         id: id.map_err(io::Error::other)?,
+        ends,
         by: by.map_or(Principal::Agent(AgentId::Go), Principal::Human),
         act: Act { what, about, credential: None },
     })

@@ -150,7 +150,7 @@ impl Authority {
         lifetime: Duration,
     ) -> Result<PathBuf, CredsError> {
         let role = role_of(holder, self.credential(holder)?.as_ref(), role)?;
-        self.revoke(holder)?;
+        self.end(holder, None)?;
         let path = self.creds_dir.join(holder.file_name());
         let (whose, user) = ((role, &*holder.user_name()), KeyPair::new_user());
         self.write("creds.rotate", &path, whose, (user, lifetime))?;
@@ -162,11 +162,20 @@ impl Authority {
     /// # Errors
     /// The party has none, or the file cannot be written.
     pub fn revoke(&self, holder: &CredentialHolder) -> Result<(), CredsError> {
+        self.end(holder, Some(holder))
+    }
+
+    /// Revokes the credential of a party, which `ends` names when it gets no other.
+    fn end(
+        &self,
+        holder: &CredentialHolder,
+        ends: Option<&CredentialHolder>,
+    ) -> Result<(), CredsError> {
         holder.check()?;
         let none = || CredsError::NotIssued { name: holder.to_string() };
         let credential = self.credential(holder)?.ok_or_else(none)?;
         let about = format!("{} {}", credential.role.as_str(), credential.name);
-        self.note(("creds.revoke", &credential.user), &about)?;
+        self.note(("creds.revoke", &credential.user), &about, ends)?;
         Revoked::keep(&self.keys_dir, &credential.user)
     }
 

@@ -106,6 +106,7 @@ fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
     let sync = sync_line(durability);
     format!(
         "max_payload: 1MB\n\
+         max_pending: 32MB\n\
          write_deadline: \"10s\"\n\
          jetstream {{\n  store_dir: {store}\n  {sync}\n  max_file_store: {STORE_BYTES}\n  \
          max_buffered_msgs: {WAITING_MAX}\n  max_buffered_size: {WAITING_BYTES}\n}}\n\

@@ -1,5 +1,5 @@
 //! Senders that take the server's time from others: nats-server has no limit for what a user publishes, so who
-//! publishes too fast or too much, or has too many connections, is cut off and refused for a while. The rule is core's (`share`).
+//! publishes too fast or too much, has too many connections or does not take what it asked for, is cut off and refused for a while. The rule is core's (`share`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -78,8 +78,13 @@ pub async fn guard_pace(
 fn told(found: &Value, fleet: &str) -> BTreeMap<u64, Told> {
     let all = found.pointer("/data/connections").and_then(Value::as_array);
     let ours = all.into_iter().flatten().filter(|one| text(one, "/account") == Some(fleet));
-    ours.filter_map(|one| said(one, ["/cid", "/authorized_user", "/tags", "/in_msgs", "/in_bytes"]))
-        .collect()
+    let said = |one: &Value| {
+        let places = ["/cid", "/authorized_user", "/tags", "/in_msgs", "/in_bytes"];
+        let (id, told) = said(one, places)?;
+        let waiting = one.pointer("/pending_bytes").and_then(Value::as_u64)?;
+        Some((id, Told { waiting, ..told }))
+    };
+    ours.filter_map(said).collect()
 }
 
 /// The connections that ended since this was asked last: whoever makes a new one for every few messages says
@@ -110,6 +115,7 @@ fn said(one: &Value, [id, user, tags, messages, bytes]: [&str; 5]) -> Option<(u6
         connection,
         messages: number(messages)?,
         bytes: number(bytes)?,
+        waiting: 0,
     };
     Some((connection, told))
 }

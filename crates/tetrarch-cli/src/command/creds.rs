@@ -150,7 +150,7 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
             authority.revoke(&holder).map_err(failed)?;
             tell(context, &authority).await?;
             let said = json!({"revoked": name.to_string()});
-            output::item(context.output, &said, &format!("{name} is revoked")).map(drop)
+            output::item(context.output, &said, &format!("{name} is revoked; its schedules begin no more; its goals go on: `tetrarch goal list`")).map(drop)
         }
     }
 }

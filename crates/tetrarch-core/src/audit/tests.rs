@@ -128,7 +128,7 @@ fn credential_act_is_recorded_once() {
     let mut fleet = Fleet::new();
     let (what, about) = ("creds.revoke".to_owned(), "human bob: UKEY".to_owned());
     let act = Act { what, about, credential: None };
-    let it = CredentialAct { id: RequestId(Ulid(9)), by: human(), act: act.clone() };
+    let it = CredentialAct { id: RequestId(Ulid(9)), by: human(), ends: None, act: act.clone() };
     let entry = fleet.one(Input::Credential(Box::new(it.clone())));
     let done = Audited { actor: human(), act, request: Some(it.id), refused: None };
     assert_eq!(acts_of(&entry), [done]);

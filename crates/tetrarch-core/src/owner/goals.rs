@@ -5,29 +5,46 @@ use crate::error::{ErrorCode, Refusal};
 use crate::goal::{Goal, GoalState, GoalStatus};
 use crate::id::{AgentId, EpicId, NodeId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{OPEN_GOALS_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    CLOSED_GOALS_MAX, ENDED_LEAST, OPEN_GOALS_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX,
+};
 use crate::mail::OpReply;
 use crate::plan::{NodeStatus, PlanReason};
 use crate::priority::{Priority, Voice};
 use crate::request::Request;
 use crate::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 use crate::step::Draft;
+use crate::time::BusTime;
 
 use super::{plans, questions, stopping, weight};
 
 const RULE: &str = "05 Status machines";
 
-/// Whether a project may have one more open goal.
+/// Whether a project may have one more goal.
 pub(super) fn has_room(draft: &Draft<'_>, project: &ProjectName) -> Result<(), Refusal> {
-    let of_project = draft.base().goals.values().filter(|goal| goal.project == *project);
+    let records = draft.base();
+    let of_project = records.goals.values().filter(|goal| goal.project == *project);
     let open =
         |goal: &&Goal| draft.goal_state(goal.id).is_some_and(|state| !state.status.is_closed());
-    if of_project.filter(open).nth(OPEN_GOALS_MAX - 1).is_none() {
-        return Ok(());
+    if of_project.filter(open).nth(OPEN_GOALS_MAX - 1).is_some() {
+        let detail = format!(
+            "{project} has {OPEN_GOALS_MAX} open goals; wait until one ends, or cancel one"
+        );
+        return Err(Refusal::new(ErrorCode::Unavailable, detail));
     }
-    let detail =
-        format!("{project} has {OPEN_GOALS_MAX} open goals; wait until one ends, or cancel one");
-    Err(Refusal::new(ErrorCode::Unavailable, detail))
+    let lately = BusTime(draft.now.0.saturating_sub(ENDED_LEAST.0));
+    let closed = records.closed().rev().take_while(|(since, _)| *since > lately);
+    let of_project =
+        |(_, epic): &(_, EpicId)| records.goals.get(epic).is_some_and(|it| it.project == *project);
+    if closed.filter(of_project).nth(CLOSED_GOALS_MAX - 1).is_some() {
+        let minutes = ENDED_LEAST.0 / 60_000;
+        let detail = format!(
+            "{CLOSED_GOALS_MAX} goals of {project} have closed within {minutes} minutes; send the same \
+             request again later"
+        );
+        return Err(Refusal::new(ErrorCode::Unavailable, detail));
+    }
+    Ok(())
 }
 
 /// Does what is asked; says what came of it.

@@ -13,7 +13,7 @@ use crate::share::{Backlog, Excess};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
-use super::{Policy, operations, refuse, reports, spawn, weight};
+use super::{Policy, operations, refuse, reports, schedules, spawn, weight};
 
 /// Decides on a request or a report.
 pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
@@ -31,6 +31,9 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
     let detail = match why {
         Excess::Rate(rate) => format!(
             "{from} exceeds its rate of {rate} requests a second (limits.requests_per_second), of which a request that is slow to decide takes several; send the same request again later"
+        ),
+        Excess::Large(rate) => format!(
+            "{from} exceeds {rate} KiB a second of requests larger than 4 KiB; send the same request again later"
         ),
         Excess::Unread(Backlog { reader, count, .. }) => format!(
             "{reader} has {count} unread messages of {from}; the limit is {UNREAD_MAX}; send the same request again when they are read"
@@ -152,6 +155,9 @@ pub(super) fn noted(records: &Records, now: BusTime, it: &CredentialAct) -> Step
             also: Vec::new(),
         };
         draft.put(Record::Decision(Box::new(decision)));
+        if let Some(owner) = &it.ends {
+            schedules::stop(&mut draft, owner);
+        }
     }
     draft.finish()
 }

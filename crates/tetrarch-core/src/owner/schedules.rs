@@ -197,6 +197,17 @@ fn delete(draft: &mut Draft<'_>, from: &Principal, id: ScheduleId) -> Result<(),
     Ok(())
 }
 
+/// What somebody scheduled begins no more: their credential is revoked.
+pub(super) fn stop(draft: &mut Draft<'_>, owner: &Principal) {
+    let all = draft.base().schedules.values();
+    let due = all.filter(|schedule| schedule.owner == *owner && schedule.next.is_some());
+    for schedule in due {
+        let outcome = format!("stopped: the credential of {owner} is revoked");
+        draft.event(EventKind::Alert, RULE, format!("{}: {outcome}", schedule.id));
+        draft.put(Record::Schedule(Box::new(Schedule { outcome, next: None, ..schedule.clone() })));
+    }
+}
+
 /// Each firing of an interval writes the plan down again, so a large plan has a longer interval.
 fn paced(rhythm: &Rhythm, plan: &str) -> Result<(), Refusal> {
     let Rhythm::Every(every) = rhythm else { return Ok(()) };

@@ -24,13 +24,20 @@ pub(super) enum QueueItem {
     Passed(Option<u64>),
 }
 
-/// Where a request stands in `REQUESTS`: the sequence of its message if it is the last one of it, and when that was
-/// stored.
-type RequestPosition = (Option<u64>, BusTime);
+/// A request's message in `REQUESTS`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoredRequest {
+    /// Its sequence, if the request is the last one of it.
+    pub(super) seq: Option<u64>,
+    /// When it was stored.
+    pub(super) at: BusTime,
+    /// Its size in bytes.
+    pub(super) bytes: usize,
+}
 
 struct QueuedInput {
     input: Input,
-    stored: Option<RequestPosition>,
+    stored: Option<StoredRequest>,
     /// Given back with the last of its batch.
     _permit: Option<Arc<MailboxPermit>>,
 }
@@ -63,7 +70,7 @@ impl Queue {
     pub(super) fn push_request(
         &mut self,
         request: Box<Request>,
-        stored: RequestPosition,
+        stored: StoredRequest,
         permit: &Arc<MailboxPermit>,
     ) {
         let (input, permit) = (Input::Request(request), Some(Arc::clone(permit)));
@@ -81,11 +88,11 @@ impl Queue {
     /// Takes what is next. A read that nobody waits for any more is passed over.
     pub(super) fn next(&mut self, now: BusTime) -> Option<QueueItem> {
         let QueuedInput { input, stored, .. } = self.waiting.pop_front()?;
-        let (request, (seq, at)) = match (input, stored) {
+        let (request, StoredRequest { seq, at, bytes }) = match (input, stored) {
             (Input::Request(request), Some(stored)) => (request, stored),
             (other, _) => return Some(QueueItem::Decide(other, None)),
         };
-        Some(match self.shares.judge(&request, at) {
+        Some(match self.shares.judge(&request, bytes, at) {
             Verdict::Within if is_only_answered(&request) => {
                 if now - at > ANSWERED_WITHIN {
                     QueueItem::Passed(seq)
@@ -158,7 +165,8 @@ mod tests {
         let WithPermit { permit, .. } = slots.try_reserve(()).unwrap();
         let permit = Arc::new(permit);
         for seq in 1..=2 {
-            queue.push_request(request(seq), (Some(seq), BusTime(0)), &permit);
+            let stored = StoredRequest { seq: Some(seq), at: BusTime(0), bytes: 100 };
+            queue.push_request(request(seq), stored, &permit);
         }
         drop(permit);
         for seq in 1..=2 {

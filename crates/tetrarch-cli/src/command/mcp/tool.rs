@@ -107,7 +107,7 @@ const TOOLS: [(&str, Effect); 78] = [
 const LEFT_OUT: [&str; 5] = ["follow", "watch", "live", "yes", "help"];
 /// Arguments that a tool must have though the command line has a default: an approval is for what was shown.
 const REQUIRED: [(&str, &str); 1] = [("approve", "digest")];
-/// Arguments that name a file, with the tool's argument that gives its text instead.
+/// Positional arguments that name a file, with the tool's argument that gives its text instead.
 const TEXTS: [(&str, &str); 2] = [("plan", "plan_text"), ("files", "plan_text")];
 
 /// The words of a command, and what it reads from standard input.
@@ -203,12 +203,13 @@ impl CommandTool {
             let names: Vec<String> = self.arguments.iter().map(name_of).collect();
             return Err(format!("{stranger}: unknown argument; allowed: {}", names.join(", ")));
         }
+        let given = |name: &str| given.get(name).filter(|value| !value.is_null());
         let mut words: Vec<String> = self.path.split(' ').map(str::to_owned).collect();
         let (mut input, mut positionals, mut trailing) = (None, Vec::new(), Vec::new());
         for arg in &self.arguments {
             let name = &name_of(arg);
-            let text = text_of(arg).and_then(|text| given.get(text));
-            let values = match (given.get(name), text) {
+            let text = text_of(arg).and_then(given);
+            let values = match (given(name), text) {
                 (None, None) if self.requires(arg) => return Err(format!("{name}: is missing")),
                 (None, None) => continue,
                 (Some(_), Some(_)) => {
@@ -222,6 +223,9 @@ impl CommandTool {
                     vec!["-".to_owned()]
                 }
             };
+            if values.is_empty() && self.requires(arg) {
+                return Err(format!("{name}: is missing"));
+            }
             if arg.is_last_set() {
                 trailing = values;
             } else if arg.is_positional() {
@@ -254,7 +258,8 @@ fn name_of(arg: &Arg) -> String {
 
 /// The argument that gives the text of the file which this one names, if there is one.
 fn text_of(arg: &Arg) -> Option<&'static str> {
-    TEXTS.iter().find(|(name, _)| arg.get_id() == name).map(|(_, text)| *text)
+    let named = TEXTS.iter().find(|(name, _)| arg.is_positional() && arg.get_id() == name);
+    named.map(|(_, text)| *text)
 }
 
 /// An option's words.
@@ -403,6 +408,10 @@ mod tests {
     fn approval_requires_the_digest_that_was_shown() {
         let wrong = words("approve", json!({ "id": "change_x" })).unwrap_err();
         assert_eq!(wrong, "digest: is missing");
+        for nothing in [json!(null), json!([])] {
+            let wrong = words("approve", json!({ "id": "change_x", "digest": nothing }));
+            assert_eq!(wrong.unwrap_err(), "digest: is missing", "{nothing}");
+        }
         let schema = tool("approve").described().input_schema;
         assert_eq!(schema["required"], json!(["id", "digest"]));
     }

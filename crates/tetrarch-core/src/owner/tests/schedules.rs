@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, equipped, human, id, plan_of, po, project, reply, task, tasks};
+use crate::audit::{Act, CredentialAct};
 use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
-use crate::id::{AgentId, EpicId, Principal, ProjectName, RequestId, ScheduleId};
+use crate::id::{AgentId, EpicId, Principal, ProjectName, RequestId, ScheduleId, Ulid};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{
     FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULE_PLAN_BYTES_PER_SECOND, SCHEDULES_MAX,
@@ -57,6 +58,24 @@ fn next(fleet: &Fleet, id: ScheduleId) -> BusTime {
 
 fn fired(entry: &Entry) -> usize {
     entry.events.iter().filter(|event| event.kind == EventKind::ScheduleFired).count()
+}
+
+#[test]
+fn schedules_of_a_revoked_person_stop_and_those_of_others_go_on() {
+    let mut fleet = Fleet::ready();
+    let stopped = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let other = Principal::Human("eve".parse().unwrap());
+    let kept = create(&mut fleet, &other, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let kept: ScheduleId = kept.detail.parse().unwrap();
+    let act = Act { what: "creds.revoke".to_owned(), about: "bob".to_owned(), credential: None };
+    let id = RequestId(Ulid(9));
+    let act = CredentialAct { id, by: other, ends: Some(human()), act };
+    fleet.one(Input::Credential(Box::new(act)));
+    let after = &fleet.records.schedules[&stopped];
+    assert_eq!((after.next, after.fired), (None, 0));
+    assert!(after.outcome.contains("is revoked"), "{}", after.outcome);
+    let due = next(&fleet, kept);
+    assert_eq!(fired(&tick(&mut fleet, due)), 1);
 }
 
 #[test]
@@ -285,6 +304,9 @@ fn schedule_is_removed_by_its_owner_or_people() {
     let mut fleet = Fleet::ready();
     let po = Principal::Agent(po());
     let delete = |schedule| Op::Schedule(ScheduleOp::Delete { schedule });
+    let profile = json!({"name": "default", "argv": ["head", "-n", "1"]});
+    let profile = Box::new(schema::parse_profile(&profile).unwrap());
+    fleet.op(&human(), Op::ProfileApply { project: project(), profile });
     let own = create(&mut fleet, &po, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let own: ScheduleId = own.detail.parse().unwrap();
     let other = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));

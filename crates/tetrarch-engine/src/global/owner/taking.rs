@@ -14,7 +14,7 @@ use tetrarch_core::trouble::Trouble;
 use super::{ANSWERS_MAX, OwnerState};
 use crate::clock::timed;
 use crate::global::credentials::CredentialActs;
-use crate::global::queue::QueueItem;
+use crate::global::queue::{QueueItem, StoredRequest};
 use crate::global::spans::traced;
 use crate::global::{intaking, posting, reached, reclaiming};
 use crate::pump::MailboxPermit;
@@ -23,11 +23,11 @@ impl OwnerState {
     /// Queues what was read of `REQUESTS`; what is none was set aside.
     pub(super) fn take(&mut self, taken: Intaken, permit: &Arc<MailboxPermit>) {
         match taken {
-            Intaken::Request { mut request, at, last } => {
+            Intaken::Request { mut request, at, bytes, last } => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
                     *telemetry = self.telemetry();
                 }
-                let stored = (last.then_some(request.seq), at);
+                let stored = StoredRequest { seq: last.then_some(request.seq), at, bytes };
                 reached::taken(&request);
                 self.queue.push_request(request, stored, permit);
             }

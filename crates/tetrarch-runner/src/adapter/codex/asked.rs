@@ -25,6 +25,23 @@ const READERS: [(&str, &str); 7] = [
     ("grep", "search"),
 ];
 
+/// Where a shell by whose name anything else cannot be meant lies.
+const SHELL_PLACES: [&str; 4] = ["", "/bin/", "/usr/bin/", "/usr/local/bin/"];
+const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
+/// What a shell runs before it does what it is told: to write one is to run a command.
+const SHELL_STARTS: [&str; 10] = [
+    ".bash_login",
+    ".bash_profile",
+    ".bashrc",
+    ".profile",
+    ".zlogin",
+    ".zlogout",
+    ".bash_logout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+];
+
 /// It asks for something; `items` is what is known of its uses of tools.
 pub(super) fn heard(
     request: &str,
@@ -74,12 +91,16 @@ fn shell_use(text: String) -> Use {
 
 /// The text that a shell is to run, of a command that is one of a shell.
 fn shell_text(command: &str) -> String {
-    const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
     let words = shlex::split(command).unwrap_or_default();
     match words.as_slice() {
         [shell, flag, text] if matches!(flag.as_str(), "-c" | "-lc") => {
-            let name = shell.rsplit('/').next().unwrap_or_default();
-            if SHELLS.contains(&name) { text.clone() } else { command.to_owned() }
+            let is =
+                |place: &&str| shell.strip_prefix(place).is_some_and(|it| SHELLS.contains(&it));
+            if SHELL_PLACES.iter().any(|place| is(place)) {
+                text.clone()
+            } else {
+                command.to_owned()
+            }
         }
         _ => command.to_owned(),
     }
@@ -108,11 +129,17 @@ impl ToolItem {
     /// That of an item.
     pub(super) fn of(item: &Value) -> Self {
         let changes = item.get("changes").cloned().unwrap_or_default();
-        let kinds = changes.as_array().into_iter().flatten().map(|change| change.get("kind"));
         let mut uses: Vec<Use> = Vec::new();
-        for kind in kinds {
-            let adds = kind.is_some_and(|kind| text(kind, "type") == "add");
-            let what = Use::Entry(if adds { "write" } else { "edit" });
+        for change in changes.as_array().into_iter().flatten() {
+            let kind = change.get("kind").cloned().unwrap_or_default();
+            let starts = [text(change, "path"), text(&kind, "move_path")]
+                .iter()
+                .any(|path| SHELL_STARTS.iter().any(|name| path.rsplit('/').next() == Some(*name)));
+            let what = Use::Entry(match text(&kind, "type").as_str() {
+                _ if starts => "run",
+                "add" => "write",
+                _ => "edit",
+            });
             if !uses.contains(&what) {
                 uses.push(what);
             }

@@ -15,6 +15,8 @@ fn command_is_answered_by_the_list_of_the_brief() {
         (&["read"], "/bin/bash -c 'cat a > b'", false),
         (&["list"], "/bin/bash -c 'cat notes.txt'", false),
         (&["list"], "/usr/bin/zsh -c 'ls -l'", true),
+        (&["read"], "/w/bash -lc 'cat a'", false),
+        (&["read"], "./bash -c 'cat a'", false),
         (&["run:cat"], "/bin/bash -c 'cat notes.txt'", true),
         (&["read"], "/bin/bash -c 'sed -i s/a/b/ x'", false),
         (&[], "/bin/bash -c 'ls'", false),
@@ -41,6 +43,8 @@ fn patch_is_answered_by_what_it_does_to_files() {
     let add = json!({"path": "/w/a", "kind": {"type": "add"}, "diff": "x"});
     let update =
         json!({"path": "/w/b", "kind": {"type": "update", "move_path": null}, "diff": "x"});
+    let starts = json!({"path": "/h/.bash_profile", "kind": {"type": "add"}, "diff": "id"});
+    let moved = json!({"path": "/w/b", "kind": {"type": "update", "move_path": "/h/.zshenv"}});
     let asks = |root: Value| {
         let params = json!({"itemId": "c1", "grantRoot": root});
         json!({"id": 7, "method": "item/fileChange/requestApproval", "params": params})
@@ -53,6 +57,9 @@ fn patch_is_answered_by_what_it_does_to_files() {
         (&["write"], json!([]), Value::Null, false),
         (&["*"], json!([add]), json!("/"), false),
         (&["run"], json!([add]), Value::Null, false),
+        (&["write"], json!([starts]), Value::Null, false),
+        (&["edit"], json!([moved]), Value::Null, false),
+        (&["write", "edit", "run"], json!([starts, moved]), Value::Null, true),
     ] {
         let mut it = working(list);
         let begun = hear(
