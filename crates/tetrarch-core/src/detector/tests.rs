@@ -109,8 +109,10 @@ fn renewal_ends_a_silence() {
     assert_eq!(stage.detector.renewed(&nobody, 1, named, Moment(W + 2)), None);
     assert_eq!(stage.detector.renewed(&host(), 1, named, Moment(W + 2)), Some(Vec::new()));
     assert_eq!(stage.sweep(W + 3), [of_host(Silence::Broken)]);
-    stage.detector.looked(host(), held(7), Moment(W + 3));
     assert_eq!(stage.sweep(2 * W), []);
+    let look = SweepAction::Look(host(), Millis(0));
+    let begun = of_host(Silence::Begun { missed: 1 });
+    assert_eq!(stage.sweep(2 * W + 3), [look, begun], "what was seen before counts no more");
 }
 
 #[test]
