@@ -21,6 +21,8 @@ struct Scene {
 /// How it ended: the first run, the agent and the epoch of its session, its parent's slots, its node.
 type End = (RunState, Liveness, u64, usize, NodeStatus);
 
+type Row = (&'static str, fn(&mut Scene), End);
+
 const NEXT: End = (RunState::Orphaned, Liveness::Register, 2, 1, NodeStatus::InProgress);
 const WORKS: End = (RunState::Running, Liveness::Active, 1, 1, NodeStatus::InProgress);
 const WAITS: End = (RunState::Running, Liveness::Offline, 1, 1, NodeStatus::InProgress);
@@ -81,7 +83,7 @@ fn each_cause_of_an_end_comes_to_what_the_table_says() {
     let cancelled = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Cancelled);
     let given_up = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Queued);
     let asked = (RunState::Cancelling, Liveness::Active, 1, 1, NodeStatus::InProgress);
-    let rows: [(&str, fn(&mut Scene), End); 12] = [
+    let rows: [Row; 12] = [
         ("result: success", |it| it.ends(Outcome::Success), done),
         ("result: failure", |it| it.ends(Outcome::Failure), failed),
         ("crashed", |it| it.report(Report::Crashed { cause: "SIGSEGV".to_owned() }), NEXT),
