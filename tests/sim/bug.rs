@@ -9,6 +9,7 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::plan::{NodeState, NodeStatus};
 use tetrarch_core::records::Records;
+use tetrarch_core::time::{BusTime, Millis};
 
 /// A fault that is planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +117,7 @@ impl Bug {
             | Self::SpendingForgotten
             | Self::PlacedOnDeadLife => self.spoil_agents(truth, entry),
             Self::ResentAnew => resend_anew(truth, entry),
+            Self::BackoffForgotten => remember_backoff(entry),
             Self::IdReused => reuse_id(truth, entry),
             Self::DoneForgotten => forget_done(truth, entry),
             Self::ForgottenRequest
@@ -137,7 +139,6 @@ impl Bug {
             | Self::Restless
             | Self::AmnesiaUnnoticed
             | Self::SentBeforeCommit
-            | Self::BackoffForgotten
             | Self::TickUnbounded => {}
         }
     }
@@ -216,6 +217,18 @@ fn forget_done(truth: &Records, entry: &mut Entry) {
     if let Some(state) = done {
         let state = NodeState { status: NodeStatus::Todo, result: None, ..state.clone() };
         entry.records.push(Record::NodeState(epic, Box::new(state)));
+    }
+}
+
+/// The ledger says a backoff that its owner does not know.
+fn remember_backoff(entry: &mut Entry) {
+    for record in &mut entry.records {
+        if let Record::Assignment(one) = record
+            && let Some(sent) = one.recovery.last_retry
+            && one.recovery.backoff_until > BusTime(0)
+        {
+            one.recovery.backoff_until = sent + Millis(3_000);
+        }
     }
 }
 

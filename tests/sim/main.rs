@@ -13,6 +13,7 @@ mod observe;
 mod owner;
 mod people;
 mod program;
+mod rules;
 mod seat;
 mod size;
 mod tally;

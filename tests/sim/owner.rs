@@ -1,32 +1,29 @@
-//! A control plane of the simulation: core's owner machine with group commit, one commit in
-//! flight, the outbox in its order, and the ledger's fence as its only certainty.
+//! A control plane of the simulation: core's governor on the simulated bus, the outbox in its order, and the
+//! ledger's fence as its only certainty.
 
 mod overseeing;
 mod settling;
 mod sweeping;
 
-use tetrarch_core::id::{CommitId, HostName};
+use std::sync::Arc;
+
+use tetrarch_core::governor::{Governor, GovernorAction, OwnerStart, StoredRequest};
+use tetrarch_core::id::{AgentId, HostName, RunId};
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
-use tetrarch_core::order::StopWithin;
-use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::backoff::Backoff;
-use tetrarch_core::owner::{
-    Deadlines, Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
-};
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
 use tetrarch_core::restart::{Amnesia, Memory};
-use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_tests::simulated::{Commit, commit};
 
 use crate::bug::Bug;
 use crate::bus::{Bus, Published, Stored, View};
 use crate::dice::Dice;
+use crate::rules::Rules;
 use crate::tally::Tally;
 
-pub(crate) use overseeing::look;
 pub(crate) use sweeping::{Around, Sweeping};
 
 use overseeing::Overseeing;
@@ -87,18 +84,24 @@ pub(crate) struct Sight {
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) epoch: u64,
-    instance: String,
-    records: Records,
+    governor: Governor<()>,
+    /// How often it has loaded everything, and whether it has sent a commit.
+    loads: u64,
+    has_begun: bool,
     /// Entries of the ledger that are folded into the records.
     known: usize,
-    group: Group,
-    in_flight: Option<Entry>,
     /// Requests taken from the stream.
     taken: usize,
+    /// Inputs that are decided and not in an entry, and whether an entry was of several.
+    inputs: usize,
+    grouped: bool,
     /// Entries whose outbox this one has done, and the classes of the next.
     published: usize,
     class: u8,
-    commits: usize,
+    /// When its governor wants to be woken.
+    wake: Option<BusTime>,
+    /// The journals of lost runs that are read next, and when.
+    reading: Option<(BusTime, Vec<(AgentId, RunId)>)>,
     rules: Rules,
     /// The ledger seemed shorter than is remembered, and was asked again.
     pub(crate) asked_again: bool,
@@ -113,14 +116,6 @@ pub(crate) struct Owner {
     pub(crate) muted: Option<HostName>,
 }
 
-/// What operators of this seed have set.
-#[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) policy: Policy,
-    pub(crate) mass: MassPolicy,
-    pub(crate) bug: Option<Bug>,
-}
-
 impl Owner {
     /// Takes over with the next epoch.
     pub(crate) fn start(
@@ -133,23 +128,25 @@ impl Owner {
         let records = Records::default();
         let mut owner = Self {
             epoch,
-            instance: format!("owner{epoch}"),
             sweeping: Sweeping::start(&records, rules.mass, now),
+            governor: governor(records, epoch, 0, &rules),
             rules,
             overseeing: Overseeing::start(now),
             paused: BusTime::default(),
             deaf: BusTime::default(),
             mute: BusTime::default(),
             muted: None,
-            records,
+            loads: 0,
+            has_begun: false,
             known: 0,
-            group: Group::default(),
-            in_flight: None,
             taken: 0,
+            inputs: 0,
+            grouped: false,
             published: 0,
             asked_again: false,
             class: 0,
-            commits: 0,
+            wake: None,
+            reading: None,
         };
         owner.reload(bus, sight, now)?;
         Ok(owner)
@@ -177,18 +174,17 @@ impl Owner {
         for (index, entry) in bus.ledger.iter().enumerate().take(end).skip(begun) {
             restart.add(index as u64 + 1, entry);
         }
-        if restart.deposed_by(self.epoch, self.commits > 0).is_some() {
+        if restart.deposed_by(self.epoch, self.has_begun).is_some() {
             return Err(Stop::Deposed);
         }
         self.known = end;
-        self.records = restart.records();
-        self.group = Group::default();
-        self.in_flight = None;
-        self.taken = usize::try_from(self.records.intake_seq).unwrap_or(usize::MAX);
-        self.sweeping = Sweeping::start(&self.records, self.rules.mass, now);
-        let started = Input::Started { epoch: self.epoch, instance: self.instance.clone() };
-        self.take(&started, None, now);
-        self.close_group(now);
+        let records = restart.records();
+        self.taken = usize::try_from(records.intake_seq).unwrap_or(usize::MAX);
+        self.sweeping = Sweeping::start(&records, self.rules.mass, now);
+        self.loads += 1;
+        self.governor = governor(records, self.epoch, self.loads, &self.rules);
+        (self.inputs, self.wake, self.reading) = (0, None, None);
+        self.advance(now);
         Ok(())
     }
 
@@ -202,32 +198,44 @@ impl Owner {
         Ok(last)
     }
 
-    fn take(&mut self, input: &Input, seq: Option<u64>, now: BusTime) {
-        let step = decide(&self.records, &self.rules.policy, now, input);
-        self.group.add(&mut self.records, step, seq);
+    /// Has the governor decide on what there is, and does what it says.
+    fn advance(&mut self, now: BusTime) {
+        while let Some(next) = self.governor.next(now) {
+            self.governor.decide(&next, now);
+            self.inputs += 1;
+        }
+        for action in self.governor.actions(now) {
+            match action {
+                GovernorAction::Commit(outgoing) => {
+                    self.has_begun = true;
+                    self.grouped |= std::mem::take(&mut self.inputs) > 1;
+                    self.sweeping.learn(&outgoing.entry, now);
+                }
+                GovernorAction::Reply(answers) => {
+                    assert!(answers.is_empty(), "nobody here asks what is only answered");
+                }
+                GovernorAction::Wake(at) => self.wake = at,
+                GovernorAction::Revoke(host, epoch) => self.sweeping.revoke(host, epoch, now),
+                GovernorAction::Settle(lost, wait) => self.reading = Some((now + wait, lost)),
+                // Nobody here looks at journals that are kept.
+                GovernorAction::Archive(_) => {}
+            }
+        }
     }
 
     /// Whether there is something to decide on.
     pub(crate) fn can_take(&self, bus: &Bus, now: BusTime) -> bool {
         let waits = self.taken < bus.requests.len() || !self.sweeping.found.is_empty();
-        self.is_up(now)
-            && (waits || self.is_due(now) || self.oversees(now))
-            && !self.group.is_full()
-    }
-
-    /// Whether a tick has something to do.
-    fn is_due(&self, now: BusTime) -> bool {
-        let does = self.rules.bug != Some(Bug::NeverDue);
-        does && (self.next_deadline(now).is_some_and(|at| at <= now) || is_due(&self.records))
+        let due = self.next_deadline().is_some_and(|at| at <= now);
+        self.is_up(now) && (waits || due) && self.governor.waiting() == 0
     }
 
     /// When something is due that nobody asks for.
-    pub(crate) fn next_deadline(&self, now: BusTime) -> Option<BusTime> {
-        if self.rules.bug == Some(Bug::NeverDue) {
-            return None;
-        }
-        let looks = self.overseeing.next(&self.records);
-        next_deadline(&self.records, &self.rules.policy, now).into_iter().chain(looks).min()
+    pub(crate) fn next_deadline(&self) -> Option<BusTime> {
+        let reads = self.reading.as_ref().map(|(at, _)| *at);
+        let looks = self.overseeing.next(self.governor.records());
+        let own = self.wake.into_iter().chain(looks);
+        own.filter(|_| self.rules.bug != Some(Bug::NeverDue)).chain(reads).min()
     }
 
     /// Whether its sweeper hears a host's renewals.
@@ -241,14 +249,11 @@ impl Owner {
         self.paused <= now
     }
 
-    /// Its sweeper does what is due; it has leases taken of hosts that do not answer.
+    /// Its sweeper does what is due.
     pub(crate) fn sweep(&mut self, outage: bool, around: &mut Around<'_>) {
         let now = around.now;
         if !self.is_up(now) {
             return;
-        }
-        for (host, epoch) in unanswering_hosts(&self.records, now) {
-            self.sweeping.revoke(host, epoch, now);
         }
         self.sweeping.tick(outage || self.deaf > now, around);
     }
@@ -261,67 +266,59 @@ impl Owner {
         count: usize,
         tally: &mut Tally,
     ) -> Result<(), String> {
-        while !self.group.is_full() && !self.sweeping.found.is_empty() {
-            let found = self.sweeping.found.remove(0);
-            self.take(&found, None, now);
+        for found in std::mem::take(&mut self.sweeping.found) {
+            self.governor.put(found);
         }
         for _ in 0..count {
             let Some(request) = bus.requests.get(self.taken) else { break };
             self.taken += 1;
             let request = self.spoilt(request);
-            if self.records.decisions.contains_key(&request.id) {
+            if self.governor.records().decisions.contains_key(&request.id) {
                 tally.note("request repeated");
             }
-            let seq = request.seq;
-            self.take(&Input::Request(Box::new(request)), Some(seq), now);
+            let stored = StoredRequest { seq: Some(request.seq), at: now, bytes: 100 };
+            self.governor.put_request(Box::new(request), stored, ());
         }
-        if self.is_due(now) {
-            if !is_due(&self.records) {
+        if self.rules.bug != Some(Bug::NeverDue) && self.wake.take_if(|at| *at <= now).is_some() {
+            let waiting = self.governor.waiting();
+            self.governor.woken(now);
+            if self.governor.waiting() > waiting {
                 tally.note("deadline passed");
             }
-            self.take(&Input::Tick, None, now);
         }
-        self.settle(bus, now, tally);
-        let wrong = self.oversee(now, tally);
-        if self.group.inputs() > 1 {
+        let lost = self.settle(bus, now);
+        let looked = self.oversee(now);
+        self.advance(now);
+        if std::mem::take(&mut self.grouped) {
             tally.note("group of several inputs");
         }
-        self.close_group(now);
-        wrong.map_or(Ok(()), Err)
+        if lost > self.unsettled() {
+            tally.note("lost run settled");
+        }
+        looked.map_or(Ok(()), |looked| self.look_again(looked, now, tally))
     }
 
     /// A request as an owner with a planted bug takes it.
-    fn spoilt(&mut self, request: &Request) -> Request {
+    fn spoilt(&self, request: &Request) -> Request {
         let mut request = request.clone();
         let sender = &mut request.sender;
-        let agent = sender.from.agent().and_then(|id| self.records.agents.get(id));
+        let agent = sender.from.agent().and_then(|id| self.governor.records().agents.get(id));
         if let Some(agent) = agent
             && self.rules.bug == Some(Bug::EpochUnchecked)
         {
             (sender.epoch, sender.session) = (agent.epoch, agent.session);
         }
-        if self.rules.bug == Some(Bug::ForgottenRequest) {
-            self.records.remove(&RecordKey::Decision(request.id));
-        }
         request
     }
 
-    /// Makes the next commit when none is in flight.
-    fn close_group(&mut self, now: BusTime) {
-        if self.in_flight.is_some() || self.group.is_empty() {
-            return;
-        }
-        self.commits += 1;
-        let commit = CommitId::derive(now, &self.instance, "commit", self.commits);
-        let group = std::mem::take(&mut self.group);
-        let entry = group.finish(&mut self.records, commit, self.epoch, now);
-        self.sweeping.learn(&entry, now);
-        self.in_flight = Some(entry);
+    /// Whether it waits for journals of lost runs.
+    pub(crate) fn reads(&self) -> bool {
+        self.reading.is_some()
     }
 
     /// Whether it has room for what comes of a deadline.
     pub(crate) fn can_decide(&self) -> bool {
-        !self.group.is_full() && self.in_flight.is_none()
+        self.governor.waiting() == 0 && !self.can_send()
     }
 
     /// Whether there are entries that it did not see when it loaded everything.
@@ -337,12 +334,12 @@ impl Owner {
     /// Whether its commit in flight is the ledger's last entry.
     pub(crate) fn is_stored(&self, bus: &Bus) -> bool {
         let last = bus.ledger.last().map(|entry| entry.commit);
-        self.in_flight.as_ref().is_some_and(|entry| Some(entry.commit) == last)
+        self.governor.in_flight().is_some_and(|entry| Some(entry.commit) == last)
     }
 
     /// Whether a commit is in flight.
     pub(crate) fn can_send(&self) -> bool {
-        self.in_flight.is_some()
+        self.governor.in_flight().is_some()
     }
 
     /// Sends the commit in flight, the same bytes each time.
@@ -354,53 +351,41 @@ impl Owner {
         sight: &Sight,
         bug: impl FnOnce(&mut Entry),
     ) -> Sent {
-        let Some(entry) = &self.in_flight else { return Sent::Unknown };
+        let Some(entry) = self.governor.in_flight().map(Arc::clone) else { return Sent::Unknown };
         if self.rules.bug == Some(Bug::SentBeforeCommit) {
-            Self::send_early(entry, bus);
+            Self::send_early(&entry, bus);
         }
-        match way {
-            Way::Lost | Way::Busy => return Sent::Unknown,
-            Way::Refused => return self.refused(bus, sight, now),
-            Way::Clear | Way::Unheard => {}
-        }
-        let mut written = entry.clone();
+        let mut written = Entry::clone(&entry);
         bug(&mut written);
         let unfenced = self.rules.bug == Some(Bug::UnfencedLedger);
         let expect = if unfenced { bus.ledger.len() } else { self.known };
-        match commit(&mut bus.ledger, &written, expect as u64) {
-            Commit::Stored(seq) => {
-                if way == Way::Clear {
-                    self.acknowledged(bus.ledger.len(), now);
-                }
-                Sent::Applied(seq)
+        let sent = match way {
+            Way::Lost | Way::Busy => return Sent::Unknown,
+            Way::Refused => Commit::Reload(bus.ledger.len() as u64),
+            Way::Clear | Way::Unheard => commit(&mut bus.ledger, &written, expect as u64),
+        };
+        let sent = match sent {
+            Commit::Stored(seq) if way == Way::Unheard => return Sent::Applied(seq),
+            Commit::Stored(seq) => Sent::Applied(seq),
+            Commit::Known(_) => Sent::Known,
+            Commit::Deposed(_) => return Sent::Deposed,
+            Commit::Reload(_) => {
+                return match self.reload(bus, sight, now) {
+                    Ok(()) => Sent::Reloaded,
+                    Err(Stop::Amnesia(_)) => Sent::Amnesia,
+                    Err(Stop::Deposed) => Sent::Deposed,
+                };
             }
-            Commit::Known(_) => {
-                self.acknowledged(bus.ledger.len(), now);
-                Sent::Known
-            }
-            Commit::Deposed(_) => Sent::Deposed,
-            Commit::Reload(_) => self.refused(bus, sight, now),
-        }
-    }
-
-    /// Loads everything and decides again.
-    fn refused(&mut self, bus: &Bus, sight: &Sight, now: BusTime) -> Sent {
-        match self.reload(bus, sight, now) {
-            Ok(()) => Sent::Reloaded,
-            Err(Stop::Amnesia(_)) => Sent::Amnesia,
-            Err(Stop::Deposed) => Sent::Deposed,
-        }
-    }
-
-    fn acknowledged(&mut self, known: usize, now: BusTime) {
-        self.known = known;
-        self.in_flight = None;
-        self.close_group(now);
+        };
+        self.known = bus.ledger.len();
+        self.governor.committed();
+        self.advance(now);
+        sent
     }
 
     /// The records, when nothing is decided that is not on the ledger as this owner knows it.
     pub(crate) fn settled_records(&self) -> Option<&Records> {
-        (self.in_flight.is_none() && self.group.inputs() == 0).then_some(&self.records)
+        self.governor.is_settled().then(|| self.governor.records())
     }
 
     /// Whether an entry waits for its outbox.
@@ -471,25 +456,16 @@ fn send(entry: &Entry, seq: u64, lane: Lane, bug: Option<Bug>, bus: &mut Bus, di
     }
 }
 
-/// Short enough that agents which wait for what a fault kept from them climb the ladder; in some seeds
-/// nothing may be sent for longer than silence is borne.
-pub(crate) fn overseer(dice: &mut Dice) -> Patience {
-    let mut either = |short, long| Millis(if dice.percent(50) { short } else { long });
-    Patience {
-        idle_after: either(800, 1_500),
-        max_retries: 2,
-        min_resend_interval: either(300, 1_000),
-        backoff: Backoff { base: either(100, 1_500), max: either(400, 3_000) },
+/// A governor that begins on these records, with what is planted.
+fn governor(mut records: Records, epoch: u64, loads: u64, rules: &Rules) -> Governor<()> {
+    let mut policy = rules.policy.clone();
+    if rules.bug == Some(Bug::ForgottenRequest) {
+        let decided: Vec<_> = records.decisions.keys().copied().collect();
+        decided.into_iter().for_each(|id| records.remove(&RecordKey::Decision(id)));
     }
-}
-
-/// Short enough to pass while a fleet is at work.
-pub(crate) fn deadlines() -> Deadlines {
-    let stop = StopWithin { drain: Millis(100), kill_grace: Millis(100) };
-    Deadlines {
-        spawning: Millis(60_000),
-        awaiting_input: Millis(600),
-        stop,
-        ..Deadlines::default()
+    if rules.bug == Some(Bug::BackoffForgotten) {
+        policy.overseer.backoff = Backoff { base: Millis(0), max: Millis(0) };
     }
+    let instance = format!("owner{epoch}");
+    Governor::new(OwnerStart { instance, epoch, loads, policy, records, found: Vec::new() })
 }

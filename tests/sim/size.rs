@@ -13,13 +13,11 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{Group, Input, Policy, decide};
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{HostJoin, Op, Report, Request, RequestBody, Sender, TaskWish};
-use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::BusTime;
 use tetrarch_tests::entry_bytes;
 
 use crate::bug::Bug;
 use crate::dice::Dice;
-use crate::owner::{Rules, look};
 use crate::people::human;
 use crate::work;
 
@@ -153,6 +151,25 @@ fn full_group_fits_into_a_commit() {
     assert!(largest > COMMIT_BYTES_MAX / 8, "only {largest} bytes: nothing was tried");
 }
 
+/// One look at everything that is due, into a group.
+fn look(
+    records: &mut Records,
+    group: &mut Group,
+    bug: Option<Bug>,
+    telemetry: &Telemetry,
+    now: BusTime,
+) {
+    let input = Input::Oversee(telemetry.clone());
+    loop {
+        let step = decide(records, &Policy::default(), now, &input);
+        let over = step.is_empty() || bug != Some(Bug::TickUnbounded);
+        group.add(records, step, None);
+        if over {
+            return;
+        }
+    }
+}
+
 /// Has the overseer look at more agents that stand still than it takes at once, until each was asked;
 /// gives how many looks that took, or what is wrong with one.
 pub(crate) fn tick(bug: Option<Bug>) -> Result<usize, String> {
@@ -173,12 +190,11 @@ pub(crate) fn tick(bug: Option<Bug>) -> Result<usize, String> {
         let copy = Assignment { id: AssignmentId(Ulid(at)), ..one.clone() };
         desk.records.put(Record::Assignment(Box::new(copy)));
     }
-    let rules = Rules { policy: Policy::default(), mass: MassPolicy::default(), bug };
     let heard = Telemetry { since: BusTime(0), ..Telemetry::default() };
     let now = one.recovery.dispatched + IDLE_AFTER + IDLE_AFTER;
     for looks in 0.. {
         let mut group = Group::default();
-        look(&mut desk.records, &mut group, &rules, &heard, now);
+        look(&mut desk.records, &mut group, bug, &heard, now);
         if group.is_empty() {
             return Ok(looks);
         }

@@ -15,11 +15,8 @@ use std::fmt::Write as _;
 
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::intensity::Intensity;
-use tetrarch_core::overseer::backoff::Backoff;
-use tetrarch_core::owner::Policy;
 use tetrarch_core::records::Records;
 use tetrarch_core::restart::Memory;
-use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_tests::simulated::Leases;
 
@@ -27,8 +24,9 @@ use crate::bug::Bug;
 use crate::bus::{Bus, View};
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::owner::{Owner, Rules, Stop, Way, deadlines, overseer};
+use crate::owner::{Owner, Stop, Way};
 use crate::people::People;
+use crate::rules::{self, Rules};
 use crate::seat::{Seat, Turn};
 use crate::tally::Tally;
 use crate::wire::{Reach, Sending, Watch};
@@ -138,7 +136,7 @@ impl World {
         let mut dice = Dice::new(seed);
         let faults = Faults::by_chance(&mut dice, bug);
         let goals = dice.range(1, 2);
-        let mut rules = rules(&mut dice, bug);
+        let mut rules = rules::by_chance(&mut dice, bug);
         let intensity = rules.policy.intensity;
         if bug == Some(Bug::Tireless) {
             rules.policy.intensity.max = u32::MAX;
@@ -390,30 +388,6 @@ impl World {
             }
         });
     }
-}
-
-/// What operators have set in a seed: in some, few failures are borne.
-fn rules(dice: &mut Dice, bug: Option<Bug>) -> Rules {
-    let mut intensity = Intensity { max: u32::MAX, ..Intensity::default() };
-    if dice.percent(30) {
-        intensity.max = u32::try_from(dice.range(0, 2)).unwrap_or(0);
-    }
-    let mut policy = Policy {
-        intensity,
-        deadlines: deadlines(),
-        window: WINDOW,
-        overseer: overseer(dice),
-        proposes: dice.percent(30),
-        ..Policy::default()
-    };
-    if bug == Some(Bug::BackoffForgotten) {
-        policy.overseer.backoff = Backoff { base: Millis(3_000), max: Millis(3_000) };
-    }
-    let mut mass = MassPolicy { per_second: 2, ..MassPolicy::default() };
-    if bug == Some(Bug::MassUnguarded) {
-        mass.share = 1_000;
-    }
-    Rules { policy, mass, bug }
 }
 
 fn host_acts(which: Which, host: &Host, reach: &Reach<'_>, acts: &mut Vec<Act>) {

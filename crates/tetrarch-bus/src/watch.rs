@@ -256,29 +256,9 @@ impl Replies {
     async fn decided(&self, request: RequestId) -> Option<Mail> {
         let wanted = [Select::One(RecordKey::Decision(request))];
         match state::read_records(&self.bus, &wanted).await {
-            Ok(found) => found.records.into_iter().find_map(|(record, _)| match record {
-                Record::Decision(decision) => decision.answer.map(|answer| *answer),
-                Record::Agent(_)
-                | Record::Host(_)
-                | Record::Project(_)
-                | Record::Profile(..)
-                | Record::Run(_)
-                | Record::RunStatus(_)
-                | Record::Goal(_)
-                | Record::GoalState(_)
-                | Record::Plan(_)
-                | Record::Node(..)
-                | Record::NodeState(..)
-                | Record::Assignment(_)
-                | Record::Dispatch(_)
-                | Record::Planning(_)
-                | Record::Question(_)
-                | Record::Draft(_)
-                | Record::Crystallization(_)
-                | Record::Schedule(_)
-                | Record::Reservation(_)
-                | Record::Change(_)
-                | Record::Snapshot(_) => None,
+            Ok(found) => found.records.into_iter().find_map(|(record, _)| {
+                let Record::Decision(decision) = record else { return None };
+                decision.answer.map(|answer| *answer)
             }),
             Err(error) => {
                 tracing::debug!(%error, "the decision could not be looked up");

@@ -154,27 +154,7 @@ impl JournalEvent {
     /// What it says of a conversation with a model, if it does.
     #[must_use]
     pub fn into_recorded(self) -> Option<Recorded> {
-        match self {
-            Self::Conversed(recorded) => Some(*recorded),
-            Self::Starting { .. }
-            | Self::Started { .. }
-            | Self::Progress { .. }
-            | Self::Log { .. }
-            | Self::Usage(_)
-            | Self::Checkpoint { .. }
-            | Self::Ask { .. }
-            | Self::Spawn { .. }
-            | Self::Mail { .. }
-            | Self::Update { .. }
-            | Self::Blocked { .. }
-            | Self::Unblocked
-            | Self::Budget(_)
-            | Self::Verb { .. }
-            | Self::Returned { .. }
-            | Self::Stopping { .. }
-            | Self::Result(_)
-            | Self::Ended { .. } => None,
-        }
+        if let Self::Conversed(recorded) = self { Some(*recorded) } else { None }
     }
 }
 

@@ -130,28 +130,10 @@ impl RecordKey {
     /// The node that it is the definition or the state of; none of any other record.
     #[must_use]
     pub fn node(&self) -> Option<(EpicId, NodeId)> {
-        match self {
-            Self::Node(epic, id) | Self::NodeState(epic, id) => Some((*epic, *id)),
-            Self::Agent(_)
-            | Self::Host(_)
-            | Self::Project(_)
-            | Self::Profile(..)
-            | Self::Run(_)
-            | Self::RunStatus(_)
-            | Self::Goal(_)
-            | Self::GoalState(_)
-            | Self::Plan(_)
-            | Self::Assignment(_)
-            | Self::Dispatch(_)
-            | Self::Question(_)
-            | Self::Draft(..)
-            | Self::Crystallization(..)
-            | Self::Schedule(_)
-            | Self::Reservation(_)
-            | Self::Change(_)
-            | Self::Planning(_)
-            | Self::Decision(_)
-            | Self::Snapshot => None,
+        if let Self::Node(epic, id) | Self::NodeState(epic, id) = self {
+            Some((*epic, *id))
+        } else {
+            None
         }
     }
 }

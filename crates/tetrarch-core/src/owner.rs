@@ -94,7 +94,7 @@ pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
-pub use judging::asked_of;
+pub use judging::PlannerQuestion;
 pub use overseeing::stalling;
 pub use post::{Posted, refusal as refusal_of_mail};
 pub use reclaiming::{Fill, JournalCount, MailCount, Reclaim, reclaim};
@@ -260,25 +260,10 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
     if records.held.is_empty() {
         return step;
     }
-    match input {
-        Input::Request(request) => holding::request(records, now, request, step),
-        Input::Started { .. }
-        | Input::OverShare(..)
-        | Input::Post(_)
-        | Input::Unread(..)
-        | Input::Heard { .. }
-        | Input::Swept { .. }
-        | Input::MassSilence { .. }
-        | Input::Tick
-        | Input::Oversee(_)
-        | Input::Proposed(_)
-        | Input::AskAgain(_)
-        | Input::Snapshot(..)
-        | Input::TrimmedEarly { .. }
-        | Input::Trouble(_)
-        | Input::Settled(_)
-        | Input::Archived(_)
-        | Input::Credential(_) => holding::spare(records, step),
+    if let Input::Request(request) = input {
+        holding::request(records, now, request, step)
+    } else {
+        holding::spare(records, step)
     }
 }
 

@@ -15,7 +15,6 @@ mod owner;
 mod planning;
 mod posting;
 mod publishing;
-mod queue;
 mod reached;
 mod reclaiming;
 mod replying;
@@ -54,7 +53,6 @@ pub use memory::{MemorySource, memories, remembered};
 use memory::{MemoryWriter, StoredMemory};
 use owner::{OwnerActor, OwnerArgs};
 pub use planning::{ApiKey, BadPlanner, PlannerConfig, propose, provide_tls};
-use sweeping::SweepConfig;
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
@@ -134,8 +132,10 @@ pub async fn serve_global(
     let clock = clock_of(&bus, &lease).await?;
     let memory_writer = MemoryWriter::begin(config.data_dir.clone());
     let (epoch, told) = (lease.epoch(), BTreeSet::new());
-    let mut term = LeaderTerm { epoch, clock, has_begun: false, told, told_of_held: false };
+    let mut term =
+        LeaderTerm { epoch, clock, has_begun: false, loads: 0, told, told_of_held: false };
     let ended = loop {
+        term.loads += 1;
         let running = run_term(&bus, &config, &mut term, &memory_writer, ready.clone());
         let ending = tokio::select! {
             ending = running => ending,
@@ -170,6 +170,8 @@ struct LeaderTerm {
     clock: Clock,
     /// Whether it has sent a commit.
     has_begun: bool,
+    /// How often it has loaded everything.
+    loads: u64,
     /// Of what people were told already: once is enough of each.
     told: BTreeSet<NoCommit>,
     /// Whether they were told of records that cannot be read.
@@ -180,17 +182,12 @@ impl LeaderTerm {
     /// What people have not been told yet.
     fn news(&mut self, troubles: Vec<Trouble>) -> Vec<Trouble> {
         let mut news = troubles;
-        news.retain(|trouble| match trouble {
-            Trouble::NoCommits { cause, .. } => self.told.insert(*cause),
-            Trouble::IntakeShrank { .. }
-            | Trouble::InboxShrank { .. }
-            | Trouble::JournalsLost { .. }
-            | Trouble::CursorsLost { .. }
-            | Trouble::StateMended { .. }
-            | Trouble::OverShare { .. }
-            | Trouble::MailDropped { .. }
-            | Trouble::MailUnread { .. } => true,
-            Trouble::RecordsHeld { .. } => !std::mem::replace(&mut self.told_of_held, true),
+        news.retain(|trouble| {
+            if let Trouble::NoCommits { cause, .. } = trouble {
+                return self.told.insert(*cause);
+            }
+            let is_of_held = matches!(trouble, Trouble::RecordsHeld { .. });
+            !is_of_held || !std::mem::replace(&mut self.told_of_held, true)
         });
         news
     }
@@ -308,22 +305,9 @@ async fn run_term(
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
         bus: bus.clone(),
-        policy: Policy {
-            planner: config.planner.as_ref().map(|it| it.planner(&config.policy.prices)),
-            ..config.policy.clone()
-        },
-        planner: config.planner.clone(),
-        halted: config.halted.clone(),
-        tick_every: config.tick_every,
-        retention: config.retention,
-        mail_age: config.ages.mail,
-        instance: config.instance.clone(),
+        config: config.clone(),
         epoch: term.epoch,
-        patience: SweepConfig {
-            window: config.window,
-            register_deadline: config.register_deadline,
-            mass: config.mass,
-        },
+        loads: term.loads,
         clock: term.clock,
         restored,
         memory: memory_writer.told(),

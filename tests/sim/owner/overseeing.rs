@@ -2,16 +2,17 @@
 //! looking again at the same moment changes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tetrarch_core::id::AgentId;
-use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::mail::MailBody;
+use tetrarch_core::ledger::Entry;
+use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::overseer::Telemetry;
-use tetrarch_core::owner::{Group, Input, decide};
+use tetrarch_core::owner::{Input, decide};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::{BusTime, Millis};
 
-use super::{Owner, Rules};
+use super::Owner;
 use crate::bug::Bug;
 use crate::bus::{Bus, Stored};
 use crate::host::Renewal;
@@ -67,64 +68,50 @@ impl Overseeing {
     }
 }
 
-/// One look at everything that is due, into the group.
-pub(crate) fn look(
-    records: &mut Records,
-    group: &mut Group,
-    rules: &Rules,
-    telemetry: &Telemetry,
-    now: BusTime,
-) {
-    if rules.bug == Some(Bug::BackoffForgotten) {
-        let overseen: Vec<_> =
-            records.quiet().chain(records.quiet_by_own_time()).map(|(_, id)| id).collect();
-        for id in overseen {
-            let mut assignment = records.assignments[&id].clone();
-            assignment.recovery.backoff_until = BusTime::default();
-            records.put(Record::Assignment(Box::new(assignment)));
-        }
-    }
-    let input = Input::Oversee(telemetry.clone());
-    loop {
-        let step = decide(records, &rules.policy, now, &input);
-        let over = step.is_empty() || rules.bug != Some(Bug::TickUnbounded);
-        group.add(records, step, None);
-        if over {
-            return;
-        }
-    }
-}
-
 impl Owner {
-    /// Whether its overseer has to look.
-    pub(super) fn oversees(&self, now: BusTime) -> bool {
-        let at = self.overseeing.next(&self.records);
-        self.rules.bug != Some(Bug::NeverDue) && at.is_some_and(|at| at <= now)
-    }
-
-    /// Looks when it is time to; says what is wrong when a second look finds something to do.
-    pub(super) fn oversee(&mut self, now: BusTime, tally: &mut Tally) -> Option<String> {
-        if !self.oversees(now) || self.group.is_full() {
+    /// Has its overseer look when it is time to; gives what it is told of agents.
+    pub(super) fn oversee(&mut self, now: BusTime) -> Option<Telemetry> {
+        let at = self.overseeing.next(self.governor.records());
+        if self.rules.bug == Some(Bug::NeverDue) || at.is_none_or(|at| at > now) {
             return None;
         }
         self.overseeing.looked = now;
-        let telemetry = self.overseeing.telemetry();
-        let before = self.records.dispatches.len();
-        look(&mut self.records, &mut self.group, &self.rules, &telemetry, now);
-        if self.records.dispatches.len() > before {
+        let telemetry = Telemetry { looked: self.governor.looked(), ..self.overseeing.telemetry() };
+        self.governor.oversee(telemetry.clone(), now);
+        Some(telemetry)
+    }
+
+    /// Says what is wrong when a second look finds something to do, unless the first is not over.
+    pub(super) fn look_again(
+        &self,
+        telemetry: Telemetry,
+        now: BusTime,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let records = self.governor.records();
+        let asked = |entry: &Arc<Entry>| entry.mail.iter().any(asks);
+        if self.governor.in_flight().is_some_and(asked) {
             tally.note("status asked for");
         }
-        let again = decide(&self.records, &self.rules.policy, now, &Input::Oversee(telemetry));
-        let idempotent = again.is_empty() || self.records.assignments.len() > ONE_LOOK;
-        (!idempotent).then(|| format!("the tick: a second look changes {:?}", again.records))
+        if self.governor.waiting() > 0 || records.assignments.len() > ONE_LOOK {
+            return Ok(());
+        }
+        let again = decide(records, &self.rules.policy, now, &Input::Oversee(telemetry));
+        if again.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the tick: a second look changes {:?}", again.records))
     }
 
     /// As an owner sends what it has not committed.
     pub(super) fn send_early(entry: &Entry, bus: &mut Bus) {
-        let early = entry.mail.iter().filter(|m| matches!(m.body, MailBody::StatusRequest(_)));
-        for mail in early {
+        for mail in entry.mail.iter().filter(|mail| asks(mail)) {
             let from = AgentId::Go.into();
             bus.store_mail(Stored { place: None, from, mail: mail.clone(), seq: 0 });
         }
     }
+}
+
+fn asks(mail: &Mail) -> bool {
+    matches!(mail.body, MailBody::StatusRequest(_))
 }

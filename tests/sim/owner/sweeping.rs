@@ -1,17 +1,16 @@
-//! The sweeper's shell of the simulation: hears renewals unless it is deaf, and its own canary
-//! with them, tells its owner what core's sweeper proposes, and does at leases what core says.
+//! The sweeper's shell of the simulation: hears renewals unless it is deaf, and its own canary with them, and does
+//! at leases what core's failure detector says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tetrarch_core::agent::{Agent, Hosting};
+use tetrarch_core::agent::Agent;
+use tetrarch_core::detector::{FailureDetector, SweepAction};
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::liveness::Liveness;
-use tetrarch_core::owner::{Input, Silence};
+use tetrarch_core::owner::Input;
 use tetrarch_core::records::Records;
-use tetrarch_core::sweep::{
-    LeaseLook, MassPolicy, Proposal, Rows, Sweeper, Taking, Takings, Watch, Windows,
-};
+use tetrarch_core::sweep::{LeaseLook, MassPolicy, Windows};
 use tetrarch_core::time::{BusTime, Millis, Moment};
 use tetrarch_tests::simulated::{Leases, NOW};
 
@@ -33,7 +32,7 @@ enum Work {
     Looked(LeaseLook),
     Revoke(u64),
     Revoked(bool),
-    /// The owner wants the lease of a host that does not do what it is told.
+    /// Whoever renews it.
     RevokeAny,
 }
 
@@ -63,25 +62,22 @@ impl Around<'_> {
     }
 }
 
-/// One spell of sweeping.
+/// One owner's sweeping.
 #[derive(Debug)]
 pub(crate) struct Sweeping {
     since: BusTime,
-    sweeper: Sweeper<AgentId>,
-    rows: Rows<AgentId>,
-    takings: Takings,
+    detector: FailureDetector,
     canary: BusTime,
     sweep: BusTime,
     works: Vec<(BusTime, HostName, Work)>,
     /// Since when its canary came back without a gap of more than half a window, and when last.
     heard: (BusTime, BusTime),
-    /// Whom it watches, with the agents that fall silent with them.
-    watched: BTreeMap<AgentId, u32>,
+    /// Hosts that are watched: their epochs, and how many agents fall silent with them.
+    watched: BTreeMap<AgentId, (u64, u32)>,
     /// When it raised the alert of a mass failure last.
     alerted: BusTime,
     /// What it found, for its owner.
     pub(crate) found: Vec<Input>,
-    revoked: BTreeMap<HostName, u64>,
 }
 
 impl Sweeping {
@@ -90,9 +86,7 @@ impl Sweeping {
         let windows = Windows::new(WINDOW).expect("it is a window");
         let mut sweeping = Self {
             since: now,
-            sweeper: Sweeper::new(windows, mass),
-            rows: Rows::new(windows),
-            takings: Takings::new(windows),
+            detector: FailureDetector::new(windows, mass),
             canary: now,
             sweep: now,
             works: Vec::new(),
@@ -100,7 +94,6 @@ impl Sweeping {
             watched: BTreeMap::new(),
             alerted: BusTime::default(),
             found: Vec::new(),
-            revoked: BTreeMap::new(),
         };
         for agent in records.agents.values() {
             sweeping.track(agent, now);
@@ -122,32 +115,13 @@ impl Sweeping {
     }
 
     fn track(&mut self, agent: &Agent, now: BusTime) {
-        let now = self.moment(now);
-        if agent.hosting == Hosting::Owner || agent.session.is_none() {
-            return;
-        }
-        if let Some(placement) = &agent.placement {
-            let over = matches!(agent.liveness, Liveness::Terminated | Liveness::Offline);
-            if over || agent.ending.is_some() {
-                self.rows.forget(&agent.id);
-            } else {
-                let (who, epoch) = (agent.id.clone(), agent.epoch);
-                self.rows.track(who, &placement.host, epoch, agent.liveness, now);
-            }
-            return;
-        }
-        let AgentId::Ho(host) = agent.id.clone() else { return };
-        match agent.liveness {
-            Liveness::Terminated | Liveness::Offline => {
-                self.sweeper.forget(&agent.id);
-                self.watched.remove(&agent.id);
-            }
-            state @ (Liveness::Register | Liveness::Active | Liveness::Stale) => {
-                if self.sweeper.epoch(&agent.id) != Some(agent.epoch) {
-                    let (who, epoch) = (agent.id.clone(), agent.epoch);
-                    self.watched.insert(who.clone(), 1);
-                    self.sweeper.track(Watch { who, host, epoch, state, agents: 1 }, now);
-                }
+        self.detector.track(agent, self.moment(now));
+        if matches!(agent.liveness, Liveness::Terminated | Liveness::Offline) {
+            self.watched.remove(&agent.id);
+        } else if matches!(agent.id, AgentId::Ho(_)) {
+            let known = self.watched.entry(agent.id.clone()).or_insert((agent.epoch, 1));
+            if known.0 != agent.epoch {
+                *known = (agent.epoch, 1);
             }
         }
     }
@@ -160,16 +134,13 @@ impl Sweeping {
 
     /// A host's renewal is heard of.
     pub(crate) fn hear(&mut self, renewal: &Renewal, now: BusTime) {
-        let who = AgentId::Ho(renewal.host.clone());
-        let Some(epoch) = self.sweeper.epoch(&who) else { return };
-        let now = self.moment(now);
-        self.sweeper.weigh(&who, renewal.load + 1);
-        self.watched.insert(who.clone(), renewal.load + 1);
-        self.sweeper.observe(&who, epoch, now);
+        let (host, load) = (&renewal.host, renewal.load);
         let named = renewal.rows.iter().map(|(agent, epoch)| (agent, *epoch));
-        for (agent, epoch, absence) in self.rows.renewed(&renewal.host, named, now) {
-            self.found.push(Input::Swept { agent, epoch, found: Silence::Absent(absence) });
+        let actions = self.detector.renewed(host, load, named, self.moment(now));
+        if let Some((_, agents)) = self.watched.get_mut(&AgentId::Ho(host.clone())) {
+            *agents = load + 1;
         }
+        self.found.extend(actions.into_iter().flatten().filter_map(told));
     }
 
     /// Does what is due. A deaf one does not hear its canary.
@@ -182,7 +153,7 @@ impl Sweeping {
                 self.heard = (if gap { now } else { self.heard.0 }, now);
             }
             if !deaf || around.bug == Some(Bug::DeafnessUnnoticed) {
-                self.sweeper.canary(self.moment(now));
+                self.detector.canary(self.moment(now));
             }
         }
         if self.sweep <= now {
@@ -197,48 +168,18 @@ impl Sweeping {
 
     fn propose(&mut self, around: &mut Around<'_>) {
         let now = self.moment(around.now);
-        let proposals = self.sweeper.sweep(now);
-        self.restrained(&proposals, around);
+        let before: BTreeSet<HostName> = self.detector.declared().cloned().collect();
+        let actions = self.detector.sweep(now);
+        let declared = self.detector.declared().filter(|host| !before.contains(*host));
+        let declared: Vec<HostName> = declared.cloned().collect();
+        self.restrained(&declared, around);
+        for host in &declared {
+            self.observed(host, around);
+        }
         if around.bug == Some(Bug::Restless) && !around.faulty && now.0 % 50 < 5 {
             self.found.push(Input::MassSilence { silent: 0, active: 0 });
         }
-        for proposal in proposals {
-            match proposal {
-                Proposal::Active { who, epoch } => {
-                    if let AgentId::Ho(host) = &who {
-                        self.takings.broken(host);
-                    }
-                    let found = Silence::Broken;
-                    self.found.push(Input::Swept { agent: who, epoch, found });
-                }
-                Proposal::Stale { who, epoch, missed } => {
-                    if let AgentId::Ho(host) = &who {
-                        let taking = self.takings.begun(host, epoch);
-                        self.follow(host.clone(), taking, around);
-                    }
-                    let found = Silence::Begun { missed };
-                    self.found.push(Input::Swept { agent: who, epoch, found });
-                }
-                Proposal::Offline { who: AgentId::Ho(host), epoch, missed } => {
-                    self.observed(&host, around);
-                    let taking = self.takings.long(&host, epoch, missed, now);
-                    let taking = match around.bug {
-                        Some(Bug::LeaseNotTaken) => Taking::Lost { epoch, missed },
-                        Some(Bug::LeaseTakenBlindly) => {
-                            Taking::Revoke(around.leases.look(&AgentId::Ho(host.clone()), NOW).seq)
-                        }
-                        Some(_) | None => taking,
-                    };
-                    self.follow(host, taking, around);
-                }
-                Proposal::Offline { .. } => {}
-                Proposal::MassSilence { silent, active, .. } => {
-                    around.tally.note("mass silence");
-                    self.alerted = around.now;
-                    self.found.push(Input::MassSilence { silent, active });
-                }
-            }
-        }
+        self.perform(actions, around);
     }
 
     /// Invariant 11: three windows in which this sweeper heard its canary.
@@ -253,14 +194,10 @@ impl Sweeping {
     }
 
     /// Invariant 23: most of a crowd is not declared at once, without a word.
-    fn restrained(&self, proposals: &[Proposal<AgentId>], around: &mut Around<'_>) {
-        let weight = |who: &AgentId| u64::from(self.watched.get(who).copied().unwrap_or(1));
-        let declared = proposals.iter().filter_map(|proposal| match proposal {
-            Proposal::Offline { who, .. } => Some(who),
-            Proposal::Active { .. } | Proposal::Stale { .. } | Proposal::MassSilence { .. } => None,
-        });
-        let declared: Vec<&AgentId> = declared.collect();
-        let silent: u64 = declared.iter().map(|who| weight(who)).sum();
+    fn restrained(&self, declared: &[HostName], around: &mut Around<'_>) {
+        let weight =
+            |who: &AgentId| self.watched.get(who).map_or(1, |(_, agents)| u64::from(*agents));
+        let silent: u64 = declared.iter().map(|host| weight(&AgentId::Ho(host.clone()))).sum();
         let all: u64 = self.watched.keys().map(weight).sum();
         let told = around.now - self.alerted < Millis(100 * WINDOW.0);
         if all >= 12 && declared.len() >= 2 && silent * 2 > all && !told {
@@ -270,25 +207,22 @@ impl Sweeping {
         }
     }
 
-    fn follow(&mut self, host: HostName, taking: Taking, around: &mut Around<'_>) {
-        let now = self.moment(around.now);
-        let late = Millis(around.dice.below(LATE_MAX) as u64);
-        match taking {
-            Taking::Wait => {}
-            Taking::Look(after) => self.works.push((around.now + after + late, host, Work::Look)),
-            Taking::Revoke(seq) => {
-                self.works.push((around.now + late, host, Work::Revoke(seq)));
-            }
-            Taking::Lost { epoch, missed } => {
-                let agent = AgentId::Ho(host);
-                let found = Silence::Long { missed };
-                self.found.push(Input::Swept { agent, epoch, found });
-            }
-            Taking::Alive { epoch } => {
-                around.tally.note("lease moved, host spared");
-                let who = AgentId::Ho(host.clone());
-                let watch = Watch { who, host, epoch, state: Liveness::Stale, agents: 1 };
-                self.sweeper.track(watch, now);
+    fn perform(&mut self, actions: impl IntoIterator<Item = SweepAction>, around: &mut Around<'_>) {
+        for action in actions {
+            let mut late = || around.now + Millis(around.dice.below(LATE_MAX) as u64);
+            match action {
+                SweepAction::Tell(input) | SweepAction::Heard(input) => {
+                    if matches!(input, Input::MassSilence { .. }) {
+                        around.tally.note("mass silence");
+                        self.alerted = around.now;
+                    }
+                    self.found.push(input);
+                }
+                SweepAction::Look(host, after) => {
+                    self.works.push((late() + after, host, Work::Look))
+                }
+                SweepAction::Take(host, seq) => self.works.push((late(), host, Work::Revoke(seq))),
+                SweepAction::Revoke(host, _) => self.works.push((late(), host, Work::RevokeAny)),
             }
         }
     }
@@ -304,17 +238,32 @@ impl Sweeping {
         match work {
             Work::Look => {
                 let seen = around.seen();
-                let found = around.leases.look(&key, seen);
+                let found = match around.bug {
+                    // As if it had never changed.
+                    Some(Bug::LeaseNotTaken | Bug::LeaseTakenBlindly) => {
+                        LeaseLook { seq: 1, held: true }
+                    }
+                    Some(_) | None => around.leases.look(&key, seen),
+                };
                 self.works.push((late, host, Work::Looked(found)));
             }
             Work::Looked(found) => {
                 let failed = around.faulty && around.dice.percent(5);
-                let taking = self.takings.looked(&host, (!failed).then_some(found), now);
-                self.follow(host, taking, around);
+                let before = self.is_declared(&host);
+                let action = self.detector.looked(host.clone(), (!failed).then_some(found), now);
+                self.spared(&host, (before, action.is_some()), around);
+                self.perform(action, around);
             }
             Work::Revoke(seq) => {
                 let renewed = around.leases.renewed(&key);
-                let held = around.leases.look(&key, NOW).held;
+                let LeaseLook { held, seq: last } = around.leases.look(&key, NOW);
+                let blindly = around.bug == Some(Bug::LeaseTakenBlindly);
+                let not_at_all = around.bug == Some(Bug::LeaseNotTaken);
+                if not_at_all {
+                    self.works.push((late, host, Work::Revoked(true)));
+                    return;
+                }
+                let seq = if blindly { last } else { seq };
                 let taken = around.leases.clear(&key, seq).is_ok();
                 if taken && held {
                     around.tally.note("lease taken from a silent host");
@@ -329,8 +278,10 @@ impl Sweeping {
                 self.works.push((late, host, Work::Revoked(taken && !unknown)));
             }
             Work::Revoked(taken) => {
-                let taking = self.takings.revoked(&host, taken);
-                self.follow(host, taking, around);
+                let before = self.is_declared(&host);
+                let action = self.detector.taken(host.clone(), taken, now);
+                self.spared(&host, (before, action.is_some()), around);
+                self.perform(action, around);
             }
             Work::RevokeAny => {
                 let seen = around.seen();
@@ -346,17 +297,34 @@ impl Sweeping {
         }
     }
 
+    fn is_declared(&self, host: &HostName) -> bool {
+        self.detector.declared().any(|declared| declared == host)
+    }
+
+    /// Notes when nothing is to be done about a host any more that was declared.
+    fn spared(&self, host: &HostName, (before, acts): (bool, bool), around: &mut Around<'_>) {
+        if before && !acts && !self.is_declared(host) {
+            around.tally.note("lease moved, host spared");
+        }
+    }
+
     /// The owner wants a lease taken.
-    pub(crate) fn revoke(&mut self, host: &HostName, epoch: u64, now: BusTime) {
-        let who = AgentId::Ho(host.clone());
-        let known = self.revoked.insert(host.clone(), epoch) == Some(epoch);
-        if !known && self.sweeper.epoch(&who) == Some(epoch) {
-            self.works.push((now, host.clone(), Work::RevokeAny));
+    pub(crate) fn revoke(&mut self, host: HostName, epoch: u64, now: BusTime) {
+        if let Some(SweepAction::Revoke(host, _)) = self.detector.revoke(host, epoch) {
+            self.works.push((now, host, Work::RevokeAny));
         }
     }
 
     /// Whether nothing is under way at a lease.
     pub(crate) fn is_idle(&self) -> bool {
         self.works.is_empty() && self.found.is_empty()
+    }
+}
+
+/// What an owner is told by a renewal.
+fn told(action: SweepAction) -> Option<Input> {
+    match action {
+        SweepAction::Tell(input) | SweepAction::Heard(input) => Some(input),
+        SweepAction::Look(..) | SweepAction::Take(..) | SweepAction::Revoke(..) => None,
     }
 }

@@ -19,7 +19,7 @@ impl World {
         let beats = self.hosts.iter().filter_map(Host::next_beat);
         let owners = self.owners.iter().filter(|owner| owner.is_up(self.now));
         let owners = owners.flat_map(|owner| {
-            let own = owner.next_deadline(self.now).filter(|_| owner.can_decide());
+            let own = owner.next_deadline().filter(|_| owner.can_decide());
             own.into_iter().chain([owner.sweeping.next()])
         });
         seats.chain(beats).chain(owners).chain(self.ends_of_faults()).min()

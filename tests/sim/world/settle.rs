@@ -43,6 +43,7 @@ impl World {
         let owner = !owner.can_take(&self.bus, self.now)
             && !owner.can_send()
             && !owner.can_publish(&self.bus)
+            && !owner.reads()
             && owner.sweeping.is_idle();
         // Silence that began before is found out later.
         let known = self.now - self.calmed > Millis(OFFLINE_WINDOWS * WINDOW.0);

@@ -7,11 +7,11 @@ use crate::agent::{ORCHESTRATOR_PROFILE, Profile};
 use crate::assignment::Purpose;
 use crate::brief::{RunResult, RunnerKind};
 use crate::id::{Domain, EpicId, NodeId, ProfileName, ProjectName};
-use crate::ledger::EventKind;
+use crate::ledger::{Entry, EventKind, Record};
 use crate::limits::{FINDINGS_BYTES_MAX, OUTPUT_TOKENS};
 use crate::plan::schema::PlanFile;
 use crate::plan::{Node, REVIEW_DOMAIN, Review};
-use crate::planner::{Bounds, Planner, Planning};
+use crate::planner::{Bounds, Planner, Planning, PlanningStatus};
 use crate::records::Records;
 use crate::request::SubagentWish;
 use crate::role::Role;
@@ -20,10 +20,29 @@ use crate::step::Draft;
 
 use super::{Policy, fit};
 
-/// The profile whose model a question to the planner is put to; none: it is the installation's planner that
-/// is asked (spec 12, `[planner]`).
-#[must_use]
-pub fn asked_of<'r>(records: &'r Records, planning: &Planning) -> Option<&'r Profile> {
+/// A question to the planner, and the profile whose model it is put to; none: it is the installation's planner
+/// that is asked (spec 12, `[planner]`).
+#[derive(Debug, Clone)]
+pub struct PlannerQuestion {
+    /// What is asked.
+    pub planning: Planning,
+    /// The profile.
+    pub of: Option<Profile>,
+}
+
+impl PlannerQuestion {
+    /// What an entry says is to be asked once it is committed. `records`: as they then are.
+    pub(crate) fn all_of(entry: &Entry, records: &Records) -> Vec<Self> {
+        let asked = entry.records.iter().filter_map(|record| {
+            let Record::Planning(it) = record else { return None };
+            let question = || Self { planning: (**it).clone(), of: asked_of(records, it).cloned() };
+            (it.status == PlanningStatus::Asked).then(question)
+        });
+        asked.collect()
+    }
+}
+
+pub(super) fn asked_of<'r>(records: &'r Records, planning: &Planning) -> Option<&'r Profile> {
     profile_of(records, planning.project(records)?).filter(|profile| plans(profile))
 }
 

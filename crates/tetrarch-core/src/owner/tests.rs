@@ -12,6 +12,7 @@ mod crystallizing;
 mod deadlines;
 mod denials;
 mod draining;
+mod endings;
 mod files;
 pub(crate) mod fleet;
 mod folding;

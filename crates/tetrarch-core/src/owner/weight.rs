@@ -60,30 +60,10 @@ fn by_itself(step: &Step) -> usize {
 /// that are new in it.
 fn plan(step: &Step, touch: &PlanTouch) -> usize {
     let changes: usize = touch.changes.iter().map(|change| VIEW + change.why.len()).sum();
-    let new = step.records.values().map(|record| match record {
-        Record::Node(_, new) => node(new),
-        Record::NodeState(..)
-        | Record::Agent(_)
-        | Record::Host(_)
-        | Record::Project(_)
-        | Record::Profile(..)
-        | Record::Run(_)
-        | Record::RunStatus(_)
-        | Record::Goal(_)
-        | Record::GoalState(_)
-        | Record::Plan(_)
-        | Record::Assignment(_)
-        | Record::Dispatch(_)
-        | Record::Planning(_)
-        | Record::Question(_)
-        | Record::Draft(_)
-        | Record::Crystallization(_)
-        | Record::Schedule(_)
-        | Record::Reservation(_)
-        | Record::Change(_)
-        | Record::Decision(_)
-        | Record::Snapshot(_) => 0,
-    });
+    let new = step
+        .records
+        .values()
+        .map(|record| if let Record::Node(_, new) = record { node(new) } else { 0 });
     ITEM + changes + new.sum::<usize>()
 }
 

@@ -74,6 +74,11 @@ impl Takings {
         Self { patience, silent: BTreeMap::new() }
     }
 
+    /// Hosts whose lease is to be taken.
+    pub fn declared(&self) -> impl Iterator<Item = &HostName> {
+        self.silent.iter().filter(|(_, it)| it.missed.is_some()).map(|(host, _)| host)
+    }
+
     /// A host missed a window: its lease is to be remembered as it is.
     pub fn begun(&mut self, host: &HostName, epoch: u64) -> Taking {
         let known = self.silent.get(host).is_some_and(|silent| silent.epoch == epoch);

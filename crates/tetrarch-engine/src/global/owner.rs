@@ -1,9 +1,8 @@
-//! The owner's actor: decides on what the intake brings, commits, and hands committed entries
-//! to the outbox. It holds core's records and decides nothing itself.
+//! The owner's actor: brings core's governor what arrives, and does on the bus what it says. It decides
+//! nothing itself.
 
 mod taking;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,21 +14,13 @@ use tetrarch_bus::intake::Intaken;
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::outbox::{Announcer, Recorder};
-use tetrarch_core::id::{CommitId, HostName};
-use tetrarch_core::mail::Mail;
+use tetrarch_core::governor::{Governor, GovernorAction, Outgoing, OwnerStart};
 use tetrarch_core::overseer::Telemetry;
-use tetrarch_core::owner::{
-    Archived, Fill, Group, Input, Policy, Settlement, forgetting_is_late, is_due, next_deadline,
-    stalling, unanswering_hosts, unsettled,
-};
-use tetrarch_core::records::Records;
-use tetrarch_core::snapshot::Retention;
-use tetrarch_core::time::BusTime;
+use tetrarch_core::owner::{Archived, Fill, Input, Policy, Settlement, stalling};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::TermEnd;
-use super::archiving::Archiving;
+use super::archiving;
 use super::credentials::CredentialActs;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
@@ -37,29 +28,24 @@ use super::heartbeats::HeartbeatTable;
 use super::intaking::{intake, looks, ticks};
 use super::keeping::{self, Keeping, OutboxProgress};
 use super::memory::StoredMemory;
-use super::planning::{self, PlannerConfig, PlannerHandle, PlannerQuestion};
+use super::planning::{self, PlannerHandle};
 use super::posting;
 use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
-use super::queue::Queue;
 use super::reached;
 use super::reclaiming;
 use super::replying::Replying;
 use super::restore::Restored;
-use super::settling::Settling;
+use super::settling;
 use super::sweeper_handle::SweeperHandle;
-use super::sweeping::{self, SweepConfig, SweeperMsg};
+use super::sweeping;
+use super::{GlobalConfig, TermEnd};
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::metrics::Leading;
-use crate::pump::{Pump, WithPermit};
+use crate::pump::{MailboxPermit, Pump, WithPermit};
 
 /// How often what is due is done when nothing else happens.
 const TICK_EVERY: Duration = Duration::from_secs(60);
-/// The least time to a deadline's tick: what one tick left over is not done in one go with requests.
-const DEADLINE_PAUSE: Duration = Duration::from_millis(20);
-
-/// Answers to reads that wait for the commit of what they tell; no more is read meanwhile.
-const ANSWERS_MAX: usize = 1024;
 
 /// What the owner's actor is told.
 pub(super) enum OwnerMsg {
@@ -77,14 +63,14 @@ pub(super) enum OwnerMsg {
     Filled(Box<Fill>),
     /// Something may be due.
     Tick,
+    /// The time is there that the governor named.
+    Woken,
     /// The overseer is to look at what stands still.
     Oversee,
     /// What the journals of what stands still say; the overseer looks now.
     Diagnosed(Diagnosed),
     /// What the journals of lost runs say.
     Settled(Vec<Settlement>),
-    /// Journals of ended runs have waited for long enough.
-    ArchivingIsDue,
     /// Journals of ended runs are kept.
     Archived(Vec<Archived>),
     /// Something was done with credentials.
@@ -94,15 +80,9 @@ pub(super) enum OwnerMsg {
 /// What it is started with.
 pub(super) struct OwnerArgs {
     pub(super) bus: Bus,
-    pub(super) policy: Policy,
-    pub(super) planner: Option<PlannerConfig>,
-    pub(super) halted: watch::Receiver<Option<String>>,
-    pub(super) retention: Retention,
-    pub(super) mail_age: Duration,
-    pub(super) instance: String,
+    pub(super) config: GlobalConfig,
     pub(super) epoch: u64,
-    pub(super) patience: SweepConfig,
-    pub(super) tick_every: Option<Duration>,
+    pub(super) loads: u64,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
     pub(super) memory: watch::Sender<StoredMemory>,
@@ -116,26 +96,15 @@ pub(super) struct OwnerActor;
 /// Its state.
 pub(super) struct OwnerState {
     bus: Bus,
-    policy: Policy,
     halted: watch::Receiver<Option<String>>,
-    instance: String,
-    epoch: u64,
     clock: Clock,
     heartbeats: HeartbeatTable,
     diagnosing: Diagnosing,
-    /// When the overseer looked last; at the start of time when it has not.
-    looked: BusTime,
     leading: Leading,
-    settling: Settling,
-    archiving: Archiving,
-    records: Records,
-    group: Group,
-    queue: Queue,
-    /// Answers that wait for the commit of what they tell.
-    answers: Vec<(u64, Mail)>,
+    governor: Governor<Arc<MailboxPermit>>,
     replying: Replying,
+    /// None while a commit is in flight.
     committer: Option<Committer>,
-    commits: usize,
     sweeper_handle: SweeperHandle,
     asking: PlannerHandle,
     outbox: mpsc::Sender<Committed>,
@@ -143,10 +112,11 @@ pub(super) struct OwnerState {
     ready: watch::Sender<bool>,
     ending: mpsc::Sender<Result<TermEnd, EngineError>>,
     pumps: Vec<Pump>,
-    /// The next deadline, and the timer set to it.
-    timer: Option<(BusTime, Pump)>,
-    /// Hosts whose lease the sweeper was told to take, with their epochs.
-    revoked: HashSet<(HostName, u64)>,
+    /// The timer to the time that the governor named.
+    wake: Option<Pump>,
+    /// What reads journals of lost runs, and what keeps those of ended ones.
+    settling: Option<Pump>,
+    archiving: Option<Pump>,
 }
 
 impl Actor for OwnerActor {
@@ -159,11 +129,11 @@ impl Actor for OwnerActor {
         myself: ActorRef<OwnerMsg>,
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
-        let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
+        let OwnerArgs { bus, config, epoch, loads, clock, restored, memory, ready, ending } = args;
         let heartbeats = HeartbeatTable::new(clock);
         let (asking, answers) =
-            planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
-        let OwnerArgs { halted, restored, memory, ready, ending, tick_every, mail_age, .. } = args;
+            planning::start(config.planner.as_ref(), &restored.records, myself.clone())?;
+        let planner = config.planner.as_ref().map(|it| it.planner(&config.policy.prices));
         let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
         let Restored { server, kept, troubles, holds, .. } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
@@ -172,10 +142,11 @@ impl Actor for OwnerActor {
         let announcer = Announcer::new(bus.clone());
         let recorder = Recorder::new(bus.clone(), revisions, kept.ledger.created.clone(), server);
         memory.send_replace(kept);
+        let retention = config.retention;
         let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone(), holds };
         let (reading, shrunk) = intake(&bus, intake_seq, &myself).await?;
         let (sweeper, sweeping) =
-            sweeping::start(&bus, (patience, heartbeats.clone()), &records, myself.clone()).await?;
+            sweeping::start(&bus, (&config, heartbeats.clone()), &records, myself.clone()).await?;
         let mut pumps = vec![
             ("announcer", announce(announcer, unpublished, entries, announced, ending.clone())),
             ("recorder", record(recorder, images, (recorded, memory.clone()), ending.clone())),
@@ -187,33 +158,26 @@ impl Actor for OwnerActor {
             ("clock", ticks(&myself, TICK_EVERY, || OwnerMsg::Tick)),
             ("reclaimer", reclaiming::start(&bus, &myself)),
             ("post", posting::start(&bus, &records, &myself, ending.clone())),
-            ("expiry", expiring::start(&bus, mail_age, clock, &myself)),
+            ("expiry", expiring::start(&bus, config.ages.mail, clock, &myself)),
         ];
-        pumps.extend(tick_every.map(|it| ("overseer", ticks(&myself, it, || OwnerMsg::Oversee))));
+        let overseer = |it| ("overseer", ticks(&myself, it, || OwnerMsg::Oversee));
+        pumps.extend(config.tick_every.map(overseer));
         let ending_pumps = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
         let pumps = ending_pumps.chain(looks(&bus, &records, &myself)).collect();
-        let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
-        let first = std::iter::once(Input::Started { epoch, instance: instance.clone() });
+        let found = troubles.into_iter().chain(shrunk).collect();
+        let GlobalConfig { instance, policy, halted, .. } = config;
+        let policy = Policy { planner, ..policy };
+        let start = OwnerStart { instance, epoch, loads, policy, records, found };
         let mut state = OwnerState {
-            queue: Queue::new(policy.requests_per_second, first.chain(found)),
+            governor: Governor::new(start),
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             heartbeats,
             diagnosing: Diagnosing::new(bus.clone()),
-            looked: BusTime(0),
             leading: Leading::new(),
-            settling: Settling::new(bus.clone()),
             replying: Replying::new(bus.clone(), epoch),
-            archiving: Archiving::new(bus.clone()),
             bus,
-            policy,
             halted,
-            instance,
-            epoch,
             clock,
-            records,
-            group: Group::default(),
-            answers: Vec::new(),
-            commits: 0,
             sweeper_handle: SweeperHandle::new(sweeper),
             asking,
             outbox,
@@ -221,8 +185,9 @@ impl Actor for OwnerActor {
             ready,
             ending,
             pumps,
-            timer: None,
-            revoked: HashSet::new(),
+            wake: None,
+            settling: None,
+            archiving: None,
         };
         state.advance(&myself);
         Ok(state)
@@ -243,20 +208,19 @@ impl Actor for OwnerActor {
             }
             OwnerMsg::Posted(WithPermit { item, permit }) => state.post(*item, permit),
             OwnerMsg::Heard(WithPermit { item, permit }) => {
-                state.queue.push_with_permit(item, Arc::new(permit))
+                state.governor.put_placed(item, Arc::new(permit));
             }
-            OwnerMsg::Found(found) => state.queue.push(*found),
-            OwnerMsg::Filled(fill) => state.make_room(*fill),
-            OwnerMsg::Tick => {
-                // Another is set when more is due.
-                state.timer = None;
-                state.queue.tell_over_share();
-                state.queue.push(Input::Tick);
+            OwnerMsg::Found(found) => state.governor.put(*found),
+            OwnerMsg::Filled(fill) => {
+                reclaiming::carry_out(&state.bus, state.governor.filled(*fill))
             }
+            OwnerMsg::Tick => state.governor.tick(),
+            OwnerMsg::Woken => state.governor.woken(state.clock.now()),
             OwnerMsg::Oversee => {
                 let (now, telemetry) = (state.clock.now(), state.telemetry());
-                let stalling = stalling(&state.records, &state.policy, &telemetry, now);
-                let known = stalling.iter().filter_map(|run| state.records.runs.get(run));
+                let (records, policy) = (state.governor.records(), state.governor.policy());
+                let stalling = stalling(records, policy, &telemetry, now);
+                let known = stalling.iter().filter_map(|run| records.runs.get(run));
                 let journals = known.map(JournalName::of).collect();
                 if !state.diagnosing.begins(journals, &myself) {
                     state.oversee();
@@ -266,28 +230,15 @@ impl Actor for OwnerActor {
                 state.diagnosing.ended(known);
                 state.oversee();
             }
-            OwnerMsg::Settled(read) => {
-                state.settling.ended();
-                if !read.is_empty() {
-                    state.queue.push(Input::Settled(read));
-                }
+            OwnerMsg::Settled(read) => state.governor.settled(read),
+            OwnerMsg::Archived(kept) => state.governor.archived(kept, state.clock.now()),
+            OwnerMsg::Credentials(CredentialActs { acts, told }) => {
+                // Who asked may have ended: it asks again.
+                let _unheard = told.send(state.governor.put_acts(acts));
             }
-            OwnerMsg::ArchivingIsDue => state.archiving.is_due(),
-            OwnerMsg::Archived(kept) => {
-                state.archiving.ended(&kept, state.clock.now());
-                for it in kept {
-                    state.queue.push(Input::Archived(it));
-                }
-            }
-            OwnerMsg::Credentials(done) => state.credentials(done),
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
-        state.settle_the_lost(&myself);
-        state.keep_journals(&myself);
-        state.sweeper_handle.tell(&state.records);
-        state.revoke_the_unanswering();
-        state.set_timer(&myself);
         Ok(())
     }
 }
@@ -295,62 +246,56 @@ impl Actor for OwnerActor {
 impl OwnerState {
     fn telemetry(&self) -> Telemetry {
         let Diagnosed { diagnoses, words } = self.diagnosing.known();
-        let looked = self.looked;
+        let looked = self.governor.looked();
         Telemetry { looked, diagnosed: diagnoses, words, ..self.heartbeats.telemetry() }
     }
 
-    /// Has the journals read of runs that ended without a result.
-    fn settle_the_lost(&mut self, myself: &ActorRef<OwnerMsg>) {
-        if self.settling.is_reading() || !self.queue.is_empty() {
-            return;
-        }
-        let lost = unsettled(&self.records);
-        if !lost.is_empty() {
-            self.settling.begins(&self.records, lost, myself);
-        }
-    }
-
-    /// Has the journals kept of runs that ended, when nothing else is to be decided on.
-    fn keep_journals(&mut self, myself: &ActorRef<OwnerMsg>) {
-        let busy = self.archiving.is_working() || !self.queue.is_empty();
-        if busy || self.policy.halted.is_some() {
-            return;
-        }
-        self.archiving.goes_on(&self.records, self.clock, myself);
-    }
-
     fn oversee(&mut self) {
-        let telemetry = self.telemetry();
-        self.looked = self.clock.now();
-        self.queue.push(Input::Oversee(telemetry));
+        self.governor.oversee(self.telemetry(), self.clock.now());
     }
 
-    /// Decides on what waits, as far as it fits into one entry, and commits when no commit is in
-    /// flight.
+    /// Has the governor decide, and does what it says.
     fn advance(&mut self, myself: &ActorRef<OwnerMsg>) {
         if self.halted.has_changed().unwrap_or(false) {
-            self.policy.halted.clone_from(&self.halted.borrow_and_update());
+            self.governor.halt(self.halted.borrow_and_update().clone());
         }
-        self.decide_what_fits();
-        self.leading.look(&self.records, self.queue.len());
-        if self.group.is_empty() {
-            if self.committer.is_some() {
-                self.replying.send(std::mem::take(&mut self.answers));
-            }
-            return;
-        }
-        let Some(mut committer) = self.committer.take() else { return };
-        self.commits += 1;
         let now = self.clock.now();
-        let seed = format!("{} {}", self.instance, self.epoch);
-        let commit = CommitId::derive(now, &seed, "commit", self.commits);
-        let group = std::mem::take(&mut self.group);
-        let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
+        self.decide_what_fits(now);
+        for action in self.governor.actions(now) {
+            self.perform(action, myself);
+        }
+        let records = self.governor.records();
+        self.leading.look(records, self.governor.waiting());
+        self.sweeper_handle.tell(records);
+    }
+
+    fn perform(&mut self, action: GovernorAction, myself: &ActorRef<OwnerMsg>) {
+        match action {
+            GovernorAction::Commit(outgoing) => self.commit(outgoing, myself),
+            GovernorAction::Reply(answers) => self.replying.send(answers),
+            GovernorAction::Wake(at) => {
+                self.wake =
+                    at.map(|at| Pump::after(self.clock.until(at), myself.clone(), OwnerMsg::Woken));
+            }
+            GovernorAction::Revoke(host, epoch) => self.sweeper_handle.revoke(host, epoch),
+            GovernorAction::Settle(lost, wait) => {
+                let records = self.governor.records();
+                self.settling = Some(settling::start(&self.bus, records, (lost, wait), myself));
+            }
+            GovernorAction::Archive(runs) => {
+                self.archiving = Some(archiving::start(&self.bus, runs, myself));
+            }
+        }
+    }
+
+    /// Commits an entry, and then makes it visible: the next one waits until the outbox has this.
+    fn commit(&mut self, outgoing: Outgoing, myself: &ActorRef<OwnerMsg>) {
+        let Some(mut committer) = self.committer.take() else { return };
+        let Outgoing { entry, answers, questions } = outgoing;
         self.sweeper_handle.note(&entry);
-        let questions = PlannerQuestion::all_of(&entry, &self.records);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
-        let (replying, answers) = (self.replying.clone(), std::mem::take(&mut self.answers));
+        let replying = self.replying.clone();
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
             reached::decided(&entry);
@@ -370,52 +315,11 @@ impl OwnerState {
         }));
     }
 
-    /// Wakes this actor when the next deadline passes.
-    fn set_timer(&mut self, myself: &ActorRef<OwnerMsg>) {
-        if !self.queue.is_empty() {
-            // What waits for room in a commit is decided first.
-            return;
-        }
-        let deadline = next_deadline(&self.records, &self.policy, self.clock.now());
-        let late = forgetting_is_late(&self.records, &self.policy);
-        let Some(at) = deadline.into_iter().chain(late).min() else {
-            self.timer = None;
-            return;
-        };
-        if self.timer.as_ref().is_some_and(|(set, _)| *set == at) {
-            return;
-        }
-        let (wait, to) = (self.clock.until(at).max(DEADLINE_PAUSE), myself.clone());
-        let waking = Pump::run(async move {
-            tokio::time::sleep(wait).await;
-            // An actor that ended needs no timer.
-            let _ended = to.cast(OwnerMsg::Tick);
-        });
-        self.timer = Some((at, waking));
-    }
-
-    /// Has the leases taken of hosts that do not end what they were ordered to end.
-    fn revoke_the_unanswering(&mut self) {
-        for (host, epoch) in unanswering_hosts(&self.records, self.clock.now()) {
-            if self.revoked.insert((host.clone(), epoch))
-                && let Err(error) =
-                    self.sweeper_handle.sweeper.try_send(SweeperMsg::Revoke(host.clone(), epoch))
-            {
-                tracing::error!(%host, %error, "an order to the sweeper was dropped");
-                // It is told at the next input.
-                self.revoked.remove(&(host.clone(), epoch));
-                return;
-            }
-        }
-    }
-
     fn committed(&mut self, outcome: Result<Committer, CommitError>) {
         let ending = match outcome {
             Ok(committer) => {
                 self.committer = Some(committer);
-                if is_due(&self.records) {
-                    self.queue.push(Input::Tick);
-                }
+                self.governor.committed();
                 // Whoever waits for readiness may be gone.
                 let _unwatched = self.ready.send(true);
                 return;

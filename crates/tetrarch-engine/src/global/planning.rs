@@ -8,10 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tetrarch_core::agent::Profile;
 use tetrarch_core::id::DispatchId;
-use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::owner::{Input, asked_of};
+use tetrarch_core::owner::{Input, PlannerQuestion};
 use tetrarch_core::planner::dialogue::{Dialogue, Next};
 use tetrarch_core::planner::{Bounds, Planning, PlanningStatus, Proposal};
 use tetrarch_core::records::Records;
@@ -36,28 +34,6 @@ const TAKEN_UP: usize = 64;
 /// What is asked from now on.
 #[derive(Debug, Clone)]
 pub(super) struct PlannerHandle(mpsc::Sender<PlannerQuestion>);
-
-/// A question, and the profile whose model it is put to; none: it is put to the installation's planner.
-#[derive(Debug, Clone)]
-pub(super) struct PlannerQuestion {
-    planning: Planning,
-    of: Option<Profile>,
-}
-
-impl PlannerQuestion {
-    fn new(planning: &Planning, records: &Records) -> Self {
-        Self { planning: planning.clone(), of: asked_of(records, planning).cloned() }
-    }
-
-    /// What an entry says is to be asked once it is committed. `records`: as they then are.
-    pub(super) fn all_of(entry: &Entry, records: &Records) -> Vec<Self> {
-        let asked = entry.records.iter().filter_map(|record| {
-            let Record::Planning(it) = record else { return None };
-            (it.status == PlanningStatus::Asked).then(|| Self::new(it, records))
-        });
-        asked.collect()
-    }
-}
 
 impl PlannerHandle {
     /// Asks what is to be asked.

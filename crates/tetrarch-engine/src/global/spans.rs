@@ -1,16 +1,17 @@
 //! A span for each request that the owner decides on.
 
+use tetrarch_core::governor::QueueItem;
 use tetrarch_core::owner::Input;
 use tetrarch_core::request::{Request, RequestBody};
 use tetrarch_telemetry::trace;
 
 /// Gives a request's decision a span of its own and lets what it causes follow that.
-pub(super) fn traced(input: Input) -> Input {
-    let Input::Request(mut request) = input else { return input };
+pub(super) fn traced(next: QueueItem) -> QueueItem {
+    let QueueItem::Decide(Input::Request(mut request), seq) = next else { return next };
     let span = span_of(&request);
     trace::follow(&span, request.trace.as_deref());
     request.trace = trace::onward(&span, request.trace.as_deref());
-    Input::Request(request)
+    QueueItem::Decide(Input::Request(request), seq)
 }
 
 fn span_of(request: &Request) -> tracing::Span {

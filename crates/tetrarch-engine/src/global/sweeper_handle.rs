@@ -1,41 +1,55 @@
-//! What the sweeper has yet to be told of agents whose records changed: as long as it is behind, it is
-//! told later, of each as it then is.
+//! What the sweeper has yet to be told: hosts whose leases are to be taken, and agents whose records changed. As
+//! long as it is behind, it is told later, of each agent as it then is.
 
 use std::collections::BTreeSet;
 
-use tetrarch_core::id::AgentId;
+use tetrarch_core::detector::FailureDetector;
+use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::records::Records;
 use tokio::sync::mpsc;
 
-use super::sweeping::{SweeperMsg, is_watched};
+use super::sweeping::SweeperMsg;
 
 /// The owner's word to the sweeper. Should a commit be refused, the term ends and its sweeper with it.
 #[derive(Debug)]
 pub(super) struct SweeperHandle {
-    pub(super) sweeper: mpsc::Sender<SweeperMsg>,
+    sweeper: mpsc::Sender<SweeperMsg>,
+    revoked: BTreeSet<(HostName, u64)>,
     untold: BTreeSet<AgentId>,
 }
 
 impl SweeperHandle {
     /// Has told nothing.
     pub(super) fn new(sweeper: mpsc::Sender<SweeperMsg>) -> Self {
-        Self { sweeper, untold: BTreeSet::new() }
+        Self { sweeper, revoked: BTreeSet::new(), untold: BTreeSet::new() }
     }
 
     /// Notes of whom there is news.
     pub(super) fn note(&mut self, entry: &Entry) {
         for record in &entry.records {
             if let Record::Agent(agent) = record
-                && is_watched(agent)
+                && FailureDetector::watches(agent)
             {
                 self.untold.insert(agent.id.clone());
             }
         }
     }
 
+    /// Notes that the lease of this life of a host is to be taken.
+    pub(super) fn revoke(&mut self, host: HostName, epoch: u64) {
+        self.revoked.insert((host, epoch));
+    }
+
     /// Tells as much as the sweeper takes now; the rest the next time.
     pub(super) fn tell(&mut self, records: &Records) {
+        while let Some((host, epoch)) = self.revoked.first() {
+            if self.sweeper.try_send(SweeperMsg::Revoke(host.clone(), *epoch)).is_err() {
+                tracing::error!(%host, "the sweeper is busy; it gets the order to revoke a lease later");
+                return;
+            }
+            self.revoked.pop_first();
+        }
         while let Some(next) = self.untold.first() {
             if let Some(agent) = records.agents.get(next) {
                 let told = self.sweeper.try_send(SweeperMsg::Changed(Box::new(agent.clone())));

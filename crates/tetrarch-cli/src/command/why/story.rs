@@ -128,62 +128,16 @@ impl Story {
             Focus::Agent(id) => id == agent,
             Focus::Attempt(..) | Focus::Node(..) => self.serving.contains(agent),
         };
+        let of_host = [
+            EventKind::HostJoined,
+            EventKind::HostLeft,
+            EventKind::HostDrained,
+            EventKind::AgentLiveness,
+        ];
+        let of_parent = [EventKind::Alert, EventKind::CircuitClosed];
         itself
-            || match event.kind {
-                EventKind::HostJoined
-                | EventKind::HostLeft
-                | EventKind::HostDrained
-                | EventKind::AgentLiveness => self.served_on(agent),
-                EventKind::Alert | EventKind::CircuitClosed => self.served_below(agent),
-                EventKind::OwnerStarted
-                | EventKind::ProjectCreated
-                | EventKind::ProjectMode
-                | EventKind::ProjectRetired
-                | EventKind::ProfileApplied
-                | EventKind::AgentAdmitted
-                | EventKind::SpawnDenied
-                | EventKind::AgentEnding
-                | EventKind::AgentReplaced
-                | EventKind::AgentVerb
-                | EventKind::RunState
-                | EventKind::GoalCreated
-                | EventKind::GoalStatus
-                | EventKind::NodeAdded
-                | EventKind::PlanChanged
-                | EventKind::DraftProposed
-                | EventKind::DraftDecided
-                | EventKind::NodeStatus
-                | EventKind::NodeOverride
-                | EventKind::NodePriority
-                | EventKind::Budget
-                | EventKind::GoalPriority
-                | EventKind::GoalUpdated
-                | EventKind::ScheduleCreated
-                | EventKind::ScheduleDeleted
-                | EventKind::ScheduleFired
-                | EventKind::AssignmentStatus
-                | EventKind::PlannerAsked
-                | EventKind::PlannerAnswered
-                | EventKind::Verdict
-                | EventKind::Refused
-                | EventKind::Question
-                | EventKind::QuestionAnswered
-                | EventKind::QuestionWithdrawn
-                | EventKind::FilesReserved
-                | EventKind::ChangeProposed
-                | EventKind::ChangeDecided
-                | EventKind::ChangeOrdered
-                | EventKind::ChangeSettled
-                | EventKind::FilesReleased
-                | EventKind::MailRead
-                | EventKind::MailSetAside
-                | EventKind::Recovery
-                | EventKind::RunArchived
-                | EventKind::GoalArchived
-                | EventKind::LedgerSnapshot
-                | EventKind::IntakeMoved
-                | EventKind::LedgerAccepted => false,
-            }
+            || (of_host.contains(&event.kind) && self.served_on(agent))
+            || (of_parent.contains(&event.kind) && self.served_below(agent))
     }
 
     /// Whether this is the orchestrator of a host on which somebody of the story is.

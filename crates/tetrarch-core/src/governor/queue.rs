@@ -1,21 +1,18 @@
 //! What waits for the owner's decision, in its order, with the places it holds until then: what is not
-//! decided on is not read from the bus either. Requests beyond their sender's share are told apart here
-//! by core's rule.
+//! decided on is not read from the bus either. Requests beyond their sender's share are told apart here.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use tetrarch_core::limits::ANSWERED_WITHIN;
-use tetrarch_core::owner::{Input, Posted, is_only_answered};
-use tetrarch_core::request::Request;
-use tetrarch_core::share::{Backlog, Shares, Verdict};
-use tetrarch_core::time::{BusTime, Millis};
-use tetrarch_core::trouble::Trouble;
-
-use crate::pump::MailboxPermit;
+use crate::limits::ANSWERED_WITHIN;
+use crate::owner::{Input, Posted, is_only_answered};
+use crate::request::Request;
+use crate::share::{Backlog, Shares, Verdict};
+use crate::time::{BusTime, Millis};
+use crate::trouble::Trouble;
 
 /// What is next.
-pub(super) enum QueueItem {
+#[derive(Debug)]
+pub enum QueueItem {
     /// It is decided on. The last request of a message has its sequence.
     Decide(Input, Option<u64>),
     /// It is answered from the records.
@@ -26,55 +23,50 @@ pub(super) enum QueueItem {
 
 /// A request's message in `REQUESTS`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StoredRequest {
+pub struct StoredRequest {
     /// Its sequence, if the request is the last one of it.
-    pub(super) seq: Option<u64>,
+    pub seq: Option<u64>,
     /// When it was stored.
-    pub(super) at: BusTime,
+    pub at: BusTime,
     /// Its size in bytes.
-    pub(super) bytes: usize,
+    pub bytes: usize,
 }
 
-struct QueuedInput {
+#[derive(Debug)]
+struct QueuedInput<P> {
     input: Input,
     stored: Option<StoredRequest>,
-    /// Given back with the last of its batch.
-    _permit: Option<Arc<MailboxPermit>>,
+    /// Given back when it is dropped, which is with the decision.
+    _place: Option<P>,
 }
 
-/// The queue.
-pub(super) struct Queue {
-    waiting: VecDeque<QueuedInput>,
+/// The queue. Its bound is the number of places that are given out.
+#[derive(Debug)]
+pub(super) struct Queue<P> {
+    waiting: VecDeque<QueuedInput<P>>,
     shares: Shares,
 }
 
-impl Queue {
-    /// A queue that begins with these, and has shares of so many requests a second.
-    pub(super) fn new(requests_per_second: u64, first: impl Iterator<Item = Input>) -> Self {
-        let waiting =
-            first.map(|input| QueuedInput { input, stored: None, _permit: None }).collect();
-        Self { waiting, shares: Shares::new(requests_per_second) }
+impl<P> Queue<P> {
+    /// An empty queue with shares of so many requests a second.
+    pub(super) fn new(requests_per_second: u64) -> Self {
+        Self { waiting: VecDeque::new(), shares: Shares::new(requests_per_second) }
     }
 
     /// Adds what holds no place: there are few of it.
     pub(super) fn push(&mut self, input: Input) {
-        self.waiting.push_back(QueuedInput { input, stored: None, _permit: None });
+        self.waiting.push_back(QueuedInput { input, stored: None, _place: None });
     }
 
     /// Adds what holds a place until it is decided on.
-    pub(super) fn push_with_permit(&mut self, input: Input, permit: Arc<MailboxPermit>) {
-        self.waiting.push_back(QueuedInput { input, stored: None, _permit: Some(permit) });
+    pub(super) fn push_placed(&mut self, input: Input, place: P) {
+        self.waiting.push_back(QueuedInput { input, stored: None, _place: Some(place) });
     }
 
-    /// Adds a request of a batch.
-    pub(super) fn push_request(
-        &mut self,
-        request: Box<Request>,
-        stored: StoredRequest,
-        permit: &Arc<MailboxPermit>,
-    ) {
-        let (input, permit) = (Input::Request(request), Some(Arc::clone(permit)));
-        self.waiting.push_back(QueuedInput { input, stored: Some(stored), _permit: permit });
+    /// Adds a request, which holds a place too.
+    pub(super) fn push_request(&mut self, request: Box<Request>, stored: StoredRequest, place: P) {
+        let (input, stored) = (Input::Request(request), Some(stored));
+        self.waiting.push_back(QueuedInput { input, stored, _place: Some(place) });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -134,47 +126,5 @@ impl Queue {
             let rate = self.shares.rate();
             self.push(Input::Trouble(Trouble::OverShare { senders, rate }));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tetrarch_core::id::{RequestId, Ulid};
-    use tetrarch_core::request::{Report, RequestBody, Sender};
-
-    use super::*;
-    use crate::pump::{MailboxSlots, WithPermit};
-
-    fn request(seq: u64) -> Box<Request> {
-        let from = "PO-demo".parse().unwrap();
-        Box::new(Request {
-            seq,
-            sender: Sender { from, via: None, session: None, epoch: 1 },
-            id: RequestId(Ulid(u128::from(seq))),
-            digest: String::new(),
-            trace: None,
-            credential: None,
-            body: RequestBody::Report(Report::Ready),
-        })
-    }
-
-    #[tokio::test]
-    async fn batch_awaiting_decisions_keeps_its_permit() {
-        let slots = MailboxSlots::new(1);
-        let mut queue = Queue::new(1_000, std::iter::empty());
-        let WithPermit { permit, .. } = slots.try_reserve(()).unwrap();
-        let permit = Arc::new(permit);
-        for seq in 1..=2 {
-            let stored = StoredRequest { seq: Some(seq), at: BusTime(0), bytes: 100 };
-            queue.push_request(request(seq), stored, &permit);
-        }
-        drop(permit);
-        for seq in 1..=2 {
-            assert!(slots.try_reserve(()).is_none(), "{seq} is not decided on");
-            assert!(
-                matches!(queue.next(BusTime(0)), Some(QueueItem::Decide(_, Some(it))) if it == seq)
-            );
-        }
-        assert!(slots.try_reserve(()).is_some());
     }
 }
