@@ -58,8 +58,11 @@ pub(crate) fn list<'t>(name: &str, texts: impl IntoIterator<Item = &'t str>) -> 
 
 /// A length of time that does not change with every second.
 pub(crate) fn age(of: Millis) -> String {
-    let step = if of.0 < 60_000 { 10_000 } else { 60_000 };
-    Millis(of.0 / step * step).to_string()
+    match of.0 {
+        0..10_000 => "<10s".to_owned(),
+        10_000..60_000 => Millis(of.0 / 10_000 * 10_000).to_string(),
+        60_000.. => Millis(of.0 / 60_000 * 60_000).to_string(),
+    }
 }
 
 /// How long ago something was.
