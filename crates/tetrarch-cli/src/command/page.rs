@@ -28,9 +28,8 @@ pub(super) use self::link::link_of;
 #[command(after_help = "\
 Examples:
   tetrarch page
-  tetrarch page --url nats://bus.example.org:4222 --credentials ada.creds
 
-`tetrarch up` serves the page by itself. Whoever opens the printed link acts with the credential of
+`tetrarch up` serves the page by itself; this command serves it beside a bus that runs elsewhere. Whoever opens the printed link acts with the credential of
 whoever started this command. The link is kept in the file page.link of the data directory. The page
 listens at people.page_listen on this machine alone; reach it from elsewhere through ssh -L.")]
 pub(crate) struct PageArgs {
