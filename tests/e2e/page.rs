@@ -310,7 +310,7 @@ fn requests_of_others_are_refused_and_change_nothing() {
     for host in ["evil.example:80", "127.0.0.1:1", "127.0.0.1.evil.example"] {
         assert_eq!(status(&with(get.clone(), "Host", &format!("Host: {host}")), ""), 421, "{host}");
     }
-    assert_eq!(status(&with(get.clone(), "Host", ""), ""), 421, "or 400 of the server itself");
+    assert_eq!(status(&with(get, "Host", ""), ""), 421);
 
     // Forms of other places, without their token, of another kind, twice.
     let body = stop(&browser.form(""));
@@ -321,7 +321,7 @@ fn requests_of_others_are_refused_and_change_nothing() {
         assert_eq!(status(&with(post.clone(), "Origin", origin), &body), 403, "{origin}");
     }
     assert_eq!(status(&with(post.clone(), "Cookie", ""), &body), 401);
-    assert_eq!(status(&with(post.clone(), "Content-Type", "Content-Type: text/plain"), &body), 415);
+    assert_eq!(status(&with(post, "Content-Type", "Content-Type: text/plain"), &body), 415);
     assert_eq!(browser.post(&stop("")).status, 403);
     let other = Browser::open(&fleet);
     assert_eq!(other.post(&body).status, 403, "it is of another session");

@@ -8,7 +8,6 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState};
 use tetrarch_core::time::BusTime;
-use tetrarch_core::verb::Verb;
 use tetrarch_view::amount::{clock, cost, count};
 use tetrarch_view::order::find;
 use tetrarch_view::row::AgentRow;
@@ -135,7 +134,6 @@ fn verbs(visit: &PageVisit<'_>, row: &AgentRow) -> Markup {
     let id = row.id.to_string();
     let runs = row.run.is_some() && !row.ended;
     let paused = row.state == RunState::PausedByUser.as_str();
-    let held = if paused { Verb::Resume } else { Verb::Pause };
     let stopped = !row.ended
         && match Role::of(&row.id) {
             Role::Global | Role::Host => false,
@@ -150,10 +148,8 @@ fn verbs(visit: &PageVisit<'_>, row: &AgentRow) -> Markup {
         @if runs {
             (text_form(visit, FormKind::Steer, &id, "Steer: a text before its next step", "Steer"))
             (text_form(visit, FormKind::Interrupt, &id, "Interrupt: abort its turn, because", "Interrupt"))
-            @match held {
-                Verb::Resume => { (button(visit, FormKind::Resume, &id, "Resume")) }
-                _ => { (button(visit, FormKind::Pause, &id, "Pause")) }
-            }
+            @if paused { (button(visit, FormKind::Resume, &id, "Resume")) }
+            @else { (button(visit, FormKind::Pause, &id, "Pause")) }
         }
         @if stopped {
             details {

@@ -67,9 +67,12 @@ pub(crate) fn change(
     let Some(it) = model.fleet.fold.records.changes.get(&id) else { return unknown(title) };
     let action = &it.made.action;
     let digest = action.digest();
-    let shown = match extra {
-        PageExtra::Diff(of, shown) if *of == digest => Some(shown),
-        _ => None,
+    let shown = if let PageExtra::Diff(of, shown) = extra
+        && *of == digest
+    {
+        Some(shown)
+    } else {
+        None
     };
     let live = html! {
         dl class="sheet" {

@@ -71,12 +71,10 @@ pub(crate) fn hosts(model: &PageModel, extra: &PageExtra) -> Markup {
 }
 
 fn bus(model: &PageModel, extra: &PageExtra) -> Markup {
-    let bus = match extra {
-        PageExtra::Bus(Ok(bus)) => bus,
-        PageExtra::Bus(Err(why)) => {
-            return html! { p class="bad" { "The bus does not answer: " (why) } };
-        }
-        _ => return html! {},
+    let PageExtra::Bus(bus) = extra else { return html! {} };
+    let bus = match bus {
+        Ok(bus) => bus,
+        Err(why) => return html! { p class="bad" { "The bus does not answer: " (why) } },
     };
     let owner = match &bus.owner {
         Some(it) => html! { (it.address) ", epoch " (it.epoch) ", " (ago(model.now, it.since)) },

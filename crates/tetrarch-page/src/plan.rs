@@ -164,10 +164,10 @@ fn boxed(line: &OutlineLine, (x, y): (usize, usize)) -> Markup {
 
 /// The versions of a plan, the latest first.
 pub(crate) fn history(model: &PageModel, epic: EpicId, extra: &PageExtra) -> Markup {
-    let versions = match extra {
-        PageExtra::Versions(Ok(versions)) => versions,
-        PageExtra::Versions(Err(why)) => return html! { p class="bad" { (why) } },
-        _ => return nothing("No versions were read."),
+    let PageExtra::Versions(versions) = extra else { return nothing("No versions were read.") };
+    let versions = match versions {
+        Ok(versions) => versions,
+        Err(why) => return html! { p class="bad" { (why) } },
     };
     html! {
         p { (link(&PageView::Plan(epic), "the plan as it is")) " · " (versions.len()) " versions" }

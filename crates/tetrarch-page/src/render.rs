@@ -130,11 +130,7 @@ pub fn document(
     extra: &PageExtra,
 ) -> String {
     let shown = parts(model, visit, view, extra);
-    let words = match view {
-        PageView::Search(words) => words.as_str(),
-        PageView::Fleet(wish, _) => wish.filter.as_str(),
-        _ => "",
-    };
+    let words = if let PageView::Search(words) = view { words.as_str() } else { "" };
     out(html! {
         (DOCTYPE)
         html lang="en" {

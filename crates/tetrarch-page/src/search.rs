@@ -12,7 +12,7 @@ use crate::sheet::{link, nothing, state};
 const FOUND_SHOWN: usize = 25;
 
 /// One find.
-struct Found {
+struct SearchFind {
     view: PageView,
     name: String,
     text: String,
@@ -49,9 +49,9 @@ pub(crate) fn found(model: &PageModel, words: &str) -> Markup {
     }
 }
 
-fn agents(model: &PageModel, words: &str) -> Vec<Found> {
+fn agents(model: &PageModel, words: &str) -> Vec<SearchFind> {
     let rows = matching(&model.rows, words).into_iter().filter_map(|at| model.rows.get(at));
-    rows.map(|row| Found {
+    rows.map(|row| SearchFind {
         view: PageView::Agent(row.id.clone()),
         name: row.id.to_string(),
         text: row.intent.clone(),
@@ -60,13 +60,13 @@ fn agents(model: &PageModel, words: &str) -> Vec<Found> {
     .collect()
 }
 
-fn goals(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
+fn goals(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
     let records = &model.fleet.fold.records;
     let goals = records.goals.values().filter(|goal| {
         has(&goal.spec.title) || has(&goal.id.to_string()) || has(goal.project.as_str())
     });
     goals
-        .map(|goal| Found {
+        .map(|goal| SearchFind {
             view: PageView::Plan(goal.id),
             name: goal.spec.title.clone(),
             text: goal.project.to_string(),
@@ -75,7 +75,7 @@ fn goals(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
         .collect()
 }
 
-fn work(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
+fn work(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
     let fold = &model.fleet.fold;
     let nodes = fold
         .records
@@ -84,7 +84,7 @@ fn work(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
         .flat_map(|(epic, nodes)| nodes.values().map(move |node| (*epic, node)));
     nodes
         .filter(|(_, node)| has(&node.name) || has(&node.objective))
-        .map(|(epic, node)| Found {
+        .map(|(epic, node)| SearchFind {
             view: PageView::Plan(epic),
             name: node.id.to_string(),
             text: node.name.clone(),
@@ -93,10 +93,10 @@ fn work(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
         .collect()
 }
 
-fn questions(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
+fn questions(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
     let all = model.fleet.fold.records.questions.values();
     all.filter(|it| has(&it.text) || has(&it.id.to_string()))
-        .map(|it| Found {
+        .map(|it| SearchFind {
             view: PageView::Question(it.id),
             name: it.id.to_string(),
             text: it.text.clone(),
@@ -105,10 +105,10 @@ fn questions(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
         .collect()
 }
 
-fn changes(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
+fn changes(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
     let all = model.fleet.fold.records.changes.values();
     all.filter(|it| has(&it.id.to_string()) || it.made.action.files.iter().any(|file| has(file)))
-        .map(|it| Found {
+        .map(|it| SearchFind {
             view: PageView::Change(it.id),
             name: it.id.to_string(),
             text: it.made.action.files.join(" "),
@@ -117,9 +117,9 @@ fn changes(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
         .collect()
 }
 
-fn hosts(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<Found> {
+fn hosts(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
     let all = model.fleet.fold.records.hosts.values().filter(|host| has(host.name.as_str()));
-    all.map(|host| Found {
+    all.map(|host| SearchFind {
         view: PageView::Agent(AgentId::Ho(host.name.clone())),
         name: host.name.to_string(),
         text: host.address.clone(),

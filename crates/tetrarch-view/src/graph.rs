@@ -49,7 +49,7 @@ pub fn plan_graph(
         let middle = |id: &NodeId| {
             let of = needs.get(id).into_iter().flatten().filter_map(|needed| rows.get(needed));
             let (sum, count) = of.fold((0, 0), |(sum, count), row| (sum + row * 100, count + 1));
-            if count == 0 { usize::MAX } else { sum / count }
+            sum.checked_div(count).unwrap_or(usize::MAX)
         };
         ids.sort_by_key(|id| (middle(id), *id));
         for (row, id) in ids.into_iter().enumerate() {

@@ -45,7 +45,7 @@ const NEWS_MAX: usize = 256;
 pub(super) struct PageServer {
     /// The person's connection.
     pub(super) client: HumanClient,
-    at: SocketAddr,
+    at: String,
     /// The path that everything is below.
     pub(super) place: String,
     token: String,
@@ -82,7 +82,7 @@ impl PageServer {
         tasks.spawn(keep(picture.clone(), news, changed.clone()));
         Arc::new(Self {
             client,
-            at,
+            at: at.to_string(),
             place: link.place.clone(),
             token: link.token.clone(),
             picture,
@@ -148,7 +148,7 @@ fn refusal(server: &PageServer, request: &Request) -> Option<Response> {
         site: header_of(headers, &HeaderName::from_static("sec-fetch-site")),
         content: header_of(headers, &header::CONTENT_TYPE),
     };
-    let refused = check(server.at, facts).err()?;
+    let refused = check(&server.at, facts).err()?;
     let status = StatusCode::from_u16(refused.status()).unwrap_or(StatusCode::FORBIDDEN);
     Some(said(status, refused.as_str()))
 }
