@@ -331,7 +331,6 @@ fn invalid_file_value_is_named_with_its_line() {
         ("[host]\nlabels = { zone = 1 }", "allowed: names with a value each"),
         ("[overseer]\nallow_agents = 'PO-a'", "allowed: a list of names"),
         ("[bus]\ncredentials = ''", "allowed: a path"),
-        ("[people]\npage_listen = '0.0.0.0:7878'", "allowed: 127.0.0.1:<port>"),
         ("[people]\napprovals = 0", "allowed: a whole number from 1 to 10"),
         ("[people]\napprovals = 11", "allowed: a whole number from 1 to 10"),
         (
