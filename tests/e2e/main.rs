@@ -43,6 +43,7 @@ mod obstacles;
 mod offline;
 mod overseeing;
 mod own_tools;
+mod page;
 mod pauses;
 mod plan_document;
 mod planner;

@@ -198,6 +198,8 @@ impl Fleet {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path().join("home")).env("USER", HUMAN);
         command.env("TETRARCH_BUS_DATA_DIR", self.data_dir());
+        // Those that look at the page name an address; many fleets would want the same one.
+        command.env("TETRARCH_PEOPLE_PAGE_LISTEN", "off");
         if let Some(server) = nats_server() {
             command.env("TETRARCH_NATS_SERVER", server);
         }

@@ -14,7 +14,7 @@ struct Row {
 }
 
 /// A crate is added here together with its record in `docs/decisions/`.
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     Row { name: "failpoint", ours: &[], outside: Some(&["rustix"]) },
     Row {
         name: "core",
@@ -36,6 +36,7 @@ const ROWS: [Row; 10] = [
     },
     Row { name: "view", ours: &["core"], outside: Some(&["nucleo-matcher"]) },
     Row { name: "roster", ours: &["core", "view"], outside: None },
+    Row { name: "page", ours: &["core", "view"], outside: Some(&["form_urlencoded", "maud"]) },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
     Row { name: "telemetry", ours: &["core"], outside: None },
     Row { name: "model", ours: &["core", "telemetry"], outside: None },
@@ -51,13 +52,13 @@ const ROWS: [Row; 10] = [
     },
     Row {
         name: "cli",
-        ours: &["core", "bus", "engine", "roster", "runner", "telemetry", "view"],
+        ours: &["core", "bus", "engine", "page", "roster", "runner", "telemetry", "view"],
         outside: None,
     },
 ];
 
 /// Outside packages that one crate alone may name.
-const HOMES: [(&str, &str); 14] = [
+const HOMES: [(&str, &str); 16] = [
     ("async-nats", "bus"),
     ("nkeys", "bus"),
     ("pbjson", "bus"),
@@ -70,6 +71,8 @@ const HOMES: [(&str, &str); 14] = [
     ("ractor", "engine"),
     ("clap", "cli"),
     ("crossterm", "roster"),
+    ("form_urlencoded", "page"),
+    ("maud", "page"),
     ("nucleo-matcher", "view"),
     ("ratatui", "roster"),
 ];

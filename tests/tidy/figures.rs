@@ -8,10 +8,21 @@ use crate::repository::sources;
 use crate::source::{Source, has_word};
 
 /// Lines of code of the product, without tests, comments and blank lines. Lower it when there are fewer.
-const PRODUCT_LINES_MAX: usize = 88_600;
+const PRODUCT_LINES_MAX: usize = 91_500;
 /// Crates in the order of their arrows.
-const CRATES: [&str; 10] =
-    ["core", "view", "roster", "bus", "engine", "runner", "cli", "model", "telemetry", "failpoint"];
+const CRATES: [&str; 11] = [
+    "core",
+    "view",
+    "roster",
+    "page",
+    "bus",
+    "engine",
+    "runner",
+    "cli",
+    "model",
+    "telemetry",
+    "failpoint",
+];
 
 /// What is counted of one crate.
 #[derive(Debug, Default)]

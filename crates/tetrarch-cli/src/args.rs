@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::command::{
     advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
     describe, doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs,
-    mail, man, mcp, plan, profile, project, replay, roster, run, schedule, schema, serve, spawn,
-    status, stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
+    mail, man, mcp, page, plan, profile, project, replay, roster, run, schedule, schema, serve,
+    spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
 use crate::options::GlobalArgs;
 
@@ -37,8 +37,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look",
         &[
-            "roster", "get", "describe", "tree", "logs", "why", "events", "audit", "replay",
-            "artifact",
+            "page", "roster", "get", "describe", "tree", "logs", "why", "events", "audit",
+            "replay", "artifact",
         ],
     ),
     (
@@ -143,6 +143,8 @@ pub(crate) enum CliCommand {
     Budget(budget::BudgetArgs),
     /// Watch and direct the fleet on the terminal.
     Roster(roster::RosterArgs),
+    /// Serve the page of the fleet to a browser on this machine.
+    Page(page::PageArgs),
     /// Show events of the ledger.
     Events(events::EventsArgs),
     /// Show, export and verify the audit trail of privileged acts.

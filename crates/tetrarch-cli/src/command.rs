@@ -16,6 +16,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod file;
+mod following;
 pub(crate) mod get;
 pub(crate) mod goal;
 pub(crate) mod guard;
@@ -27,6 +28,7 @@ pub(crate) mod logs;
 pub(crate) mod mail;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod page;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod project;
@@ -205,14 +207,14 @@ fn start(context: &Context, runtime: Runtime, command: CliCommand) -> Result<(),
 /// Whether it goes on until it is told to end.
 fn serves(command: &CliCommand) -> bool {
     let hosts = matches!(command, CliCommand::Host(args) if args.serves());
-    hosts || matches!(command, CliCommand::Up(_) | CliCommand::Serve(_))
+    hosts || matches!(command, CliCommand::Up(_) | CliCommand::Serve(_) | CliCommand::Page(_))
 }
 
 /// Whether it has something to tell to whoever asks for metrics. The programs that `up` starts share an address.
 fn counting(command: &CliCommand) -> Counting {
     if matches!(command, CliCommand::Host(args) if args.with_parent) {
         Counting::BesideOwner
-    } else if serves(command) && !matches!(command, CliCommand::Up(_)) {
+    } else if serves(command) && !matches!(command, CliCommand::Up(_) | CliCommand::Page(_)) {
         Counting::Alone
     } else {
         Counting::Nobody
@@ -253,6 +255,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError
         CliCommand::Events(args) => events::run(context, args).await,
         CliCommand::Audit(args) => audit::run(context, args).await,
         CliCommand::Replay(args) => replay::run(context, args).await,
+        CliCommand::Page(args) => page::run(context, args).await,
         CliCommand::Roster(args) => roster::run(context, args).await,
         CliCommand::Spawn(args) => spawn::run(context, args).await,
         CliCommand::Stop(args) => stop::run(context, args).await,

@@ -11,6 +11,7 @@ mod tests;
 mod value;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) approval_ttl: Millis,
     /// How many people have to approve a change, and who may.
     pub(crate) approvals: Approvals,
+    /// Where the page is served; none where it is not.
+    pub(crate) page_listen: Option<SocketAddr>,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -264,6 +267,8 @@ impl Config {
             },
             approval_ttl: settings.millis("people.approval_ttl"),
             approvals: approvals(&settings),
+            // `off` is no address.
+            page_listen: settings.text("people.page_listen").and_then(|text| text.parse().ok()),
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
                 prometheus_listen: settings.text("telemetry.prometheus_listen"),

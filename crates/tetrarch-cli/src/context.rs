@@ -186,6 +186,19 @@ impl HumanClient {
         self.ask(OpName::of(op), id, payload, None).await
     }
 
+    /// Asks the owner for an operation under an id, for a screen that shows the answer in words.
+    ///
+    /// # Errors
+    /// Why it is refused or not answered, and what helps.
+    pub(crate) async fn told(&self, id: RequestId, op: &Op) -> Result<String, String> {
+        let payload = tetrarch_bus::codec::encode_op(op, id).map_err(|error| error.to_string())?;
+        let reply = self.ask(OpName::of(op), id, payload, None).await;
+        reply.map(|reply| reply.detail).map_err(|error| match error.hint {
+            Some(hint) => format!("{}; {hint}", error.what),
+            None => error.what,
+        })
+    }
+
     /// Asks the owner for an operation whose body is made already.
     ///
     /// # Errors

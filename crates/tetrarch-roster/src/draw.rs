@@ -14,11 +14,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use tetrarch_view::news::LinkState;
 use tetrarch_view::text::visible;
 use tetrarch_view::tone::Tone;
 use unicode_width::UnicodeWidthStr;
 
-use crate::input::LinkState;
 use crate::model::{Pane, RosterModel};
 
 /// Draws everything.
@@ -95,7 +95,7 @@ fn put_all<'l>(buffer: &mut Buffer, area: Rect, lines: impl IntoIterator<Item = 
 
 /// The first line of a pane: what it is, and at its end how it stands to what is.
 fn title(model: &RosterModel, painter: Painter, area: Rect, buffer: &mut Buffer, left: Line<'_>) {
-    let (word, tone) = match &model.link {
+    let (word, tone) = match &model.fleet.link {
         LinkState::Opening => ("reading the bus".to_owned(), Tone::Warn),
         LinkState::Live => ("live".to_owned(), Tone::Good),
         LinkState::Stale(since) => {
@@ -118,7 +118,7 @@ fn title(model: &RosterModel, painter: Painter, area: Rect, buffer: &mut Buffer,
 /// How the project of whoever a key is about delegates.
 fn mode(model: &RosterModel) -> String {
     let Some(row) = model.subject() else { return String::new() };
-    let of = |name| model.fold.records.projects.get(name);
+    let of = |name| model.fleet.fold.records.projects.get(name);
     let own = if let tetrarch_core::id::AgentId::Po(name) = &row.id { of(name) } else { None };
     let project = own.or_else(|| row.project.as_ref().and_then(of));
     project.map_or_else(String::new, |project| {

@@ -2,24 +2,9 @@
 
 use crossterm::event::{KeyEvent, MouseEvent};
 use tetrarch_core::id::{AgentId, ChangeId, RequestId, RunId};
-use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::ledger::Entry;
-use tetrarch_core::obstacle::Telemetry;
 use tetrarch_core::request::Op;
 use tetrarch_core::time::BusTime;
-use tetrarch_core::vitals::Vitals;
-use tetrarch_view::fold::RecordFold;
-
-/// How what is shown stands to what is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkState {
-    /// Nothing was read yet.
-    Opening,
-    /// It is shown as it changes.
-    Live,
-    /// The bus is away since then: it is shown as it was.
-    Stale(BusTime),
-}
+use tetrarch_view::news::{FleetNews, RunNews};
 
 /// Whose journal is read along.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,30 +28,10 @@ pub enum RosterInput {
     Resized(u16, u16),
     /// It is this late: what was heard since the last time becomes what is shown.
     Tick(BusTime),
-    /// All records, in place of what was known.
-    Loaded(Box<RecordFold>),
-    /// Entries of the ledger, with their sequences.
-    Entries(Vec<(u64, Entry)>),
-    /// What a host says of its sessions.
-    Reported(Vec<Vitals>),
-    /// What the records do not say.
-    Told(Telemetry),
-    /// The bus came or went.
-    Linked(LinkState),
-    /// Entries of a run's journal, with when they were stored.
-    Journal {
-        /// The run.
-        run: RunId,
-        /// The entries, oldest first.
-        entries: Vec<(BusTime, JournalEvent)>,
-    },
-    /// Words of a run as they come.
-    Text {
-        /// The run.
-        run: RunId,
-        /// The words.
-        text: String,
-    },
+    /// Something was heard of the fleet.
+    Fleet(FleetNews),
+    /// Something was heard of the run that is read along with.
+    Run(RunNews),
     /// The diff of a change, or why it cannot be read.
     Diff {
         /// The change.

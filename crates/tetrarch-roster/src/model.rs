@@ -7,15 +7,15 @@ use tetrarch_core::id::{
     AgentId, ChangeId, DraftId, EpicId, Principal, QuestionId, RequestId, RunId,
 };
 use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::obstacle::{Obstacle, Telemetry};
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::time::BusTime;
-use tetrarch_view::fold::RecordFold;
 use tetrarch_view::inbox::{InboxItem, InboxScope, inbox};
+use tetrarch_view::news::FleetImage;
 use tetrarch_view::order::{ListLine, ListWish, find, lines};
 use tetrarch_view::outline::{OutlineLine, outline};
-use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
+use tetrarch_view::row::{AgentRow, rows};
 
-use crate::input::{LinkState, WatchedRun};
+use crate::input::WatchedRun;
 
 /// Entries of a journal that are kept.
 pub const ENTRIES_MAX: usize = 500;
@@ -189,14 +189,8 @@ pub struct RosterModel {
     pub human: Principal,
     /// With colours.
     pub coloured: bool,
-    /// The records.
-    pub fold: RecordFold,
-    /// What hosts said.
-    pub reported: ReportedVitals,
-    /// What the records do not say.
-    pub telemetry: Telemetry,
-    /// How it stands to what is.
-    pub link: LinkState,
+    /// The fleet.
+    pub fleet: FleetImage,
     /// When it is.
     pub now: BusTime,
     /// Columns and lines of the terminal.
@@ -244,10 +238,7 @@ impl RosterModel {
         Self {
             human,
             coloured,
-            fold: RecordFold::default(),
-            reported: ReportedVitals::new(),
-            telemetry: Telemetry { owner: true, halted: None },
-            link: LinkState::Opening,
+            fleet: FleetImage::default(),
             now,
             size,
             rows: Vec::new(),
@@ -272,7 +263,7 @@ impl RosterModel {
 
     /// Makes what is shown of what was heard.
     pub(crate) fn refresh(&mut self) {
-        self.rows = rows(&self.fold.records, &self.reported, self.now);
+        self.rows = rows(&self.fleet.fold.records, &self.fleet.reported, self.now);
         match self.pane {
             Pane::Agents | Pane::Focus => {}
             Pane::Inbox => self.look_for_obstacles(),
@@ -293,7 +284,7 @@ impl RosterModel {
 
     pub(crate) fn look_for_obstacles(&mut self) {
         self.inbox.obstacles =
-            tetrarch_core::obstacle::of_fleet(&self.fold.records, &self.telemetry);
+            tetrarch_core::obstacle::of_fleet(&self.fleet.fold.records, &self.fleet.telemetry);
         let keys: Vec<InboxKey> = self.waiting().iter().map(InboxKey::of).collect();
         let stays = self.inbox.selected.as_ref().is_some_and(|key| keys.contains(key));
         if !stays {
@@ -303,21 +294,22 @@ impl RosterModel {
     }
 
     pub(crate) fn outline(&mut self) {
-        self.plan.lines = self.plan.epic.map(|epic| outline(&self.fold, epic)).unwrap_or_default();
+        self.plan.lines =
+            self.plan.epic.map(|epic| outline(&self.fleet.fold, epic)).unwrap_or_default();
     }
 
     /// What waits for whoever looks.
     #[must_use]
     pub fn waiting(&self) -> Vec<InboxItem<'_>> {
         let scope = InboxScope { human: &self.human, everyone: false, closed: false };
-        inbox(&self.fold.records, &self.inbox.obstacles, scope)
+        inbox(&self.fleet.fold.records, &self.inbox.obstacles, scope)
     }
 
     /// How many ask whoever looks for something: questions, changes and drafts.
     #[must_use]
     pub fn asking(&self) -> usize {
         let scope = InboxScope { human: &self.human, everyone: false, closed: false };
-        inbox(&self.fold.records, &[], scope).len()
+        inbox(&self.fleet.fold.records, &[], scope).len()
     }
 
     /// The item that is shown in full.
@@ -392,7 +384,7 @@ impl RosterModel {
     /// The change that a run of an agent made last.
     #[must_use]
     pub fn change_of(&self, agent: &AgentId) -> Option<&Change> {
-        let made = self.fold.records.changes.values().filter(|change| change.agent == *agent);
+        let made = self.fleet.fold.records.changes.values().filter(|change| change.agent == *agent);
         made.max_by_key(|change| (change.proposed, change.id))
     }
 

@@ -17,9 +17,10 @@ use crossterm::event::{
 use tetrarch_core::id::RunId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::time::BusTime;
+use tetrarch_view::news::{LinkState, NewsEffect, RunNews};
 use tetrarch_view::text::diff_for_people;
 
-use crate::input::{LinkState, RosterEffect, RosterInput};
+use crate::input::{RosterEffect, RosterInput};
 use crate::model::{AskedAct, ENTRIES_MAX, Pane, RosterModel, STREAMED_MAX};
 
 /// Milliseconds after which the time that somebody works is shown anew.
@@ -48,30 +49,13 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             model.select(model.place().unwrap_or(0));
         }
         RosterInput::Tick(now) => tick(&mut model, now, &mut effects),
-        RosterInput::Loaded(fold) => {
-            model.fold = *fold;
-            model.heard = true;
-        }
-        RosterInput::Entries(entries) => {
-            for (seq, entry) in entries {
-                model.fold.apply(seq, &entry);
-            }
-            model.heard = true;
-        }
-        RosterInput::Reported(rows) => {
-            model.reported.extend(rows.into_iter().map(|row| (row.agent.clone(), row)));
-            model.heard = true;
-        }
-        RosterInput::Told(telemetry) => {
-            model.heard |= model.telemetry != telemetry;
-            model.telemetry = telemetry;
-        }
-        RosterInput::Linked(link) => {
-            model.changed |= model.link != link;
-            model.link = link;
-        }
-        RosterInput::Journal { run, entries } => journaled(&mut model, run, entries),
-        RosterInput::Text { run, text } => said(&mut model, run, &text),
+        RosterInput::Fleet(news) => match model.fleet.hear(news) {
+            NewsEffect::Nothing => {}
+            NewsEffect::Link => model.changed = true,
+            NewsEffect::Fleet => model.heard = true,
+        },
+        RosterInput::Run(RunNews::Journal { run, entries }) => journaled(&mut model, run, entries),
+        RosterInput::Run(RunNews::Text { run, text }) => said(&mut model, run, &text),
         RosterInput::Diff { change, digest, diff } => {
             let shown = model.diff.as_mut();
             let wanted = shown.filter(|shown| shown.change == change && shown.digest == digest);
@@ -118,7 +102,7 @@ fn on_act(model: &mut RosterModel, ticket: u64, change: impl FnOnce(&mut AskedAc
 /// Shows what was heard, and the time where it is shown.
 fn tick(model: &mut RosterModel, now: BusTime, effects: &mut RosterEffects) {
     let passed = now - model.now;
-    let stale = matches!(model.link, LinkState::Stale(_));
+    let stale = matches!(model.fleet.link, LinkState::Stale(_));
     if model.heard || passed.0 >= TIME_SHOWN_EVERY && model.shows_time() {
         model.now = now;
         model.refresh();

@@ -139,6 +139,23 @@ pub fn place_of(agent: &Agent) -> String {
     }
 }
 
+/// A name in few characters: of a long one the end, by which the commands know it too.
+#[must_use]
+pub fn short(id: &AgentId) -> String {
+    let text = id.to_string();
+    let shortened = |rest: &str| {
+        let from = rest.len().saturating_sub(6);
+        format!("…{}", rest.get(from..).unwrap_or(rest))
+    };
+    match id {
+        AgentId::Go | AgentId::Ho(_) | AgentId::Po(_) | AgentId::Io(_) => text,
+        AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
+            let (head, tail) = text.rsplit_once(':').unwrap_or(("", &text));
+            format!("{head}:{}", shortened(tail))
+        }
+    }
+}
+
 /// What it says itself, else what its work is called. An orchestrator is about what it looks after.
 fn intent(records: &Records, agent: &Agent, run: Option<&Run>, vitals: Option<&Vitals>) -> String {
     if let Some(vitals) = vitals.filter(|vitals| !vitals.words.is_empty()) {

@@ -109,7 +109,8 @@ pub(in crate::command) enum Entries {
 }
 
 impl Entries {
-    fn stored(bus: &Bus, run: &JournalName, from: u64) -> Self {
+    /// A run's journal from this sequence of the stream on.
+    pub(in crate::command) fn stored(bus: &Bus, run: &JournalName, from: u64) -> Self {
         Self::Stored(Box::pin(stream_journal(bus, run, from)))
     }
 

@@ -19,7 +19,7 @@ use tetrarch_core::plan::graph::dependencies;
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 
-use self::diff::versions;
+pub(super) use self::diff::versions;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::obstacles;

@@ -2,21 +2,23 @@
 //! the bus. Each side tells through one bounded channel, and keys come first.
 
 mod asking;
-mod following;
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 use futures::StreamExt;
-use tetrarch_roster::input::{RosterEffect, RosterInput};
+use tetrarch_bus::journal::JournalName;
+use tetrarch_roster::input::{RosterEffect, RosterInput, WatchedRun};
 use tetrarch_roster::model::RosterModel;
 use tetrarch_roster::terminal::{RosterScreen, inputs};
 use tetrarch_roster::update::update;
+use tetrarch_view::news::{FleetNews, RunNews};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::following;
 use super::run::fleet;
 use crate::args::Args;
 use crate::context::{Context, HumanClient};
@@ -90,7 +92,10 @@ pub(super) fn is_offered() -> bool {
 struct RosterSession {
     client: HumanClient,
     tell: mpsc::Sender<RosterInput>,
-    news: mpsc::Receiver<RosterInput>,
+    answers: mpsc::Receiver<RosterInput>,
+    fleet: mpsc::Receiver<FleetNews>,
+    tell_run: mpsc::Sender<RunNews>,
+    run: mpsc::Receiver<RunNews>,
     tasks: JoinSet<()>,
     /// The task that reads along with a run.
     reading: JoinSet<()>,
@@ -98,10 +103,12 @@ struct RosterSession {
 
 impl RosterSession {
     fn start(client: HumanClient) -> Self {
-        let (tell, news) = mpsc::channel(NEWS_MAX);
+        let (tell, answers) = mpsc::channel(NEWS_MAX);
+        let (tell_fleet, fleet) = mpsc::channel(NEWS_MAX);
+        let (tell_run, run) = mpsc::channel(NEWS_MAX);
         let mut tasks = JoinSet::new();
-        following::start(&client, &tell, &mut tasks);
-        Self { client, tell, news, tasks, reading: JoinSet::new() }
+        following::start(&client, &tell_fleet, &mut tasks);
+        Self { client, tell, answers, fleet, tell_run, run, tasks, reading: JoinSet::new() }
     }
 
     /// Shows it until whoever looks has seen enough.
@@ -135,7 +142,9 @@ impl RosterSession {
                     at_once = true;
                     RosterInput::Tick(now())
                 }
-                Some(input) = self.news.recv() => input,
+                Some(answer) = self.answers.recv() => answer,
+                Some(news) = self.run.recv() => RosterInput::Run(news),
+                Some(news) = self.fleet.recv() => RosterInput::Fleet(news),
             };
             let (next, effects) = update(model, input);
             model = next;
@@ -153,8 +162,9 @@ impl RosterSession {
             }
             RosterEffect::Watch(watched) => {
                 self.reading = JoinSet::new();
-                if let Some(watched) = watched {
-                    self.reading.spawn(following::read_along(client, tell, watched));
+                if let Some(WatchedRun { agent, run }) = watched {
+                    let (tell, name) = (self.tell_run.clone(), JournalName { agent, run });
+                    self.reading.spawn(following::read_along(client, tell, name));
                 }
             }
             RosterEffect::ReadDiff { change, digest, sha256 } => {

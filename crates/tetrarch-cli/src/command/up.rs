@@ -1,5 +1,5 @@
-//! `tetrarch up`: everything on this machine. Supervises three children - the bus, the owner and
-//! the host - restarts each with backoff, and stops them in the right order.
+//! `tetrarch up`: everything on this machine. Supervises its children - the bus, the owner, the host
+//! and the page - restarts each with backoff, and stops them in the right order.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use crate::command::host::host_name;
+use crate::command::page::link_of;
 use crate::config::BusConfig;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
@@ -183,8 +184,21 @@ impl FleetStart<'_> {
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
         };
         let launcher = self.launcher;
+        let mut page = None;
+        let both = async {
+            let served = launcher.context.config.page_listen.is_some();
+            let starting =
+                async { if served { launcher.start("page").await.map(Some) } else { Ok(None) } };
+            let (host, started) = tokio::join!(launcher.start("host"), starting);
+            // A fleet does without its page.
+            page = started.unwrap_or_else(|error| {
+                tracing::warn!(?error, "the page is not served");
+                None
+            });
+            host
+        };
         let mut host = tokio::select! {
-            host = launcher.start("host") => host,
+            host = both => host,
             _ = stop.wait_for(|stop| *stop) => return end(owner).await,
             // The others may end while it comes up.
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => {
@@ -194,12 +208,15 @@ impl FleetStart<'_> {
             () = launcher.keep(&mut owner) => return end(owner).await,
         };
         if host.is_ok() {
-            self.say_ready(started);
+            self.say_ready(started, page.is_some());
         }
         let outcome = match &mut host {
-            Ok(host) => self.watch(&mut owner, host, &mut stop).await,
+            Ok(host) => self.watch(&mut owner, host, page.as_mut(), &mut stop).await,
             Err(_) => Ok(()),
         };
+        if let Some(page) = page {
+            end(page).await?;
+        }
         match host {
             Ok(host) => end(host).await?,
             Err(error) => {
@@ -211,11 +228,12 @@ impl FleetStart<'_> {
         outcome
     }
 
-    /// Keeps all three up, each by itself: while one comes up again another may end.
+    /// Keeps all up, each by itself: while one comes up again another may end.
     async fn watch(
         &mut self,
         owner: &mut Supervised,
         host: &mut Supervised,
+        page: Option<&mut Supervised>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<(), CliError> {
         let launcher = self.launcher;
@@ -224,17 +242,19 @@ impl FleetStart<'_> {
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => failed,
             () = launcher.keep(owner) => Ok(()),
             () = launcher.keep(host) => Ok(()),
+            () = launcher.keep_page(page) => Ok(()),
             () = renew(launcher.context) => Ok(()),
         }
     }
 
-    fn say_ready(&self, started: std::time::Instant) {
+    fn say_ready(&self, started: std::time::Instant, has_page: bool) {
         let (url, dir) = (self.bus.url(), self.server.data_dir.display());
         let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let line = format!("{READY}: bus {url}, data {dir}, {took} ms");
         let durability = self.server.durability;
+        let page = link_of(&self.server.data_dir).filter(|_| has_page);
         let told = json!({
-            "event": READY, "durability": durability.as_str(), "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took,
+            "event": READY, "durability": durability.as_str(), "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took, "page": page,
         });
         // Whoever started it and does not wait for this line goes without it.
         let context = self.launcher.context;
@@ -244,6 +264,10 @@ impl FleetStart<'_> {
         };
         let line = match durability.loses() {
             Some(loses) => format!("{line}\n  durability {}: {loses}", durability.as_str()),
+            None => line,
+        };
+        let line = match &page {
+            Some(page) => format!("{line}\n  page: {page}"),
             None => line,
         };
         let next = [("run a plan", "run PLAN"), ("look at it", "status"), ("stop it", "down")]
@@ -342,6 +366,14 @@ impl FleetLauncher<'_> {
         }
     }
 
+    /// The same of the page, where it is served.
+    async fn keep_page(self, page: Option<&mut Supervised>) {
+        match page {
+            Some(page) => self.keep(page).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Starts a child and waits until it says that it is ready.
     async fn start(&self, what: &'static str) -> Result<Supervised, CliError> {
         let program = std::env::current_exe()?;
@@ -349,6 +381,7 @@ impl FleetLauncher<'_> {
         command.args(self.global_args());
         match what {
             "owner" => command.args(["serve", "--global", "--with-parent"]),
+            "page" => command.args(["page", "--with-parent"]),
             _ => command.args(["host", "--with-parent"]).args(self.host_args()),
         };
         // A terminal's Ctrl-C is for this process: it stops its children in order.
@@ -392,6 +425,9 @@ impl FleetLauncher<'_> {
         }
         if let Some(log) = &global.log {
             args.extend(["--log".into(), log.into()]);
+        }
+        if let Some(human) = &global.human {
+            args.extend(["--as".into(), human.into()]);
         }
         args
     }

@@ -3,8 +3,8 @@
 
 use super::value::ValueKind;
 use super::value::ValueKind::{
-    BusUrls, CollectorUrl, Filter, Flag, Growth, Host, KeyFrom, Labels, Listen, Names, OneOf, Path,
-    Paths, Seconds, Share, Size, Span, Text, Whole, Word,
+    BusUrls, CollectorUrl, Filter, Flag, Growth, Host, KeyFrom, Labels, Listen, Loopback, Names,
+    OneOf, Path, Paths, Seconds, Share, Size, Span, Text, Whole, Word,
 };
 
 /// What holds when nobody says anything.
@@ -122,6 +122,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key("telemetry.prometheus_listen", Listen, Follows("not served")),
     key("telemetry.log", Filter, Follows("info for up, serve and host, else warn")),
     key("telemetry.content", Flag, Is("false")),
+    key("people.page_listen", Loopback, Is("127.0.0.1:7878")),
     key("people.approvals", Whole(1, APPROVALS_MAX), Is("1")),
     key("people.approvals_of", Labels, Is("")),
     key("people.approvers", Names, Follows("every human")),

@@ -2,6 +2,7 @@
 //! saying what a kind allows (spec 12). It knows no key and no layer.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use tetrarch_core::secret::{ALL_FORMS, SecretSource};
 
@@ -12,6 +13,9 @@ use tetrarch_core::size::{self, SIZE_FORMS};
 use tetrarch_core::time::Millis;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+
+/// The word for a place that is not listened at.
+pub(super) const OFF: &str = "off";
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +56,8 @@ pub(crate) enum ValueKind {
     CollectorUrl,
     /// An address to listen at.
     Listen,
+    /// An address of this machine that no other machine reaches, or `off`.
+    Loopback,
     /// The name of the variable that holds a secret, never the secret.
     KeyFrom,
     /// A host's name.
@@ -124,6 +130,10 @@ impl ValueKind {
                 "http://<host>:<port>; for TLS send to a collector next to this process".to_owned()
             }
             Self::Listen => "<address>:<port>".to_owned(),
+            Self::Loopback => {
+                "127.0.0.1:<port>, [::1]:<port> or off; reach it from elsewhere by ssh -L"
+                    .to_owned()
+            }
             Self::KeyFrom => ALL_FORMS.to_owned(),
             Self::Host => "a name of A-Z a-z 0-9 _ -, starting with a letter or digit".to_owned(),
         }
@@ -153,6 +163,7 @@ impl ValueKind {
             | Self::BusUrls
             | Self::CollectorUrl
             | Self::Listen
+            | Self::Loopback
             | Self::KeyFrom
             | Self::Host => json!(text),
         };
@@ -202,6 +213,7 @@ impl ValueKind {
             | Self::BusUrls
             | Self::CollectorUrl
             | Self::Listen
+            | Self::Loopback
             | Self::KeyFrom
             | Self::Host => self.read_word(full(json)?),
         }
@@ -231,6 +243,10 @@ impl ValueKind {
             Self::Listen => text
                 .rsplit_once(':')
                 .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()),
+            Self::Loopback => {
+                let at = text.parse::<SocketAddr>();
+                text == OFF || at.is_ok_and(|at| at.ip().is_loopback())
+            }
             Self::KeyFrom => SecretSource::parse(text).is_some(),
             Self::Host => HostName::new(text).is_ok(),
             Self::Text

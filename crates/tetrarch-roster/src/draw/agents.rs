@@ -4,20 +4,20 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
-use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::BURN_BUCKETS;
 use tetrarch_core::run::RunState;
 use tetrarch_view::alarm::Alarm;
 use tetrarch_view::amount::{cost, count};
 use tetrarch_view::burn::bars;
+use tetrarch_view::news::LinkState;
 use tetrarch_view::order::{ListLine, SortColumn, alarms};
 use tetrarch_view::row::AgentRow;
+use tetrarch_view::row::short;
 use tetrarch_view::text::visible;
 use tetrarch_view::tone::{Tone, tone_of};
 
 use super::texts::{fitted, right};
 use super::{Painter, put, put_all, title};
-use crate::input::LinkState;
 use crate::model::RosterModel;
 
 /// The columns that there are, with their widths and the width of the terminal from which on they are shown.
@@ -97,7 +97,7 @@ pub(super) fn draw(
 
 /// What is said where nobody is listed.
 fn nobody(model: &RosterModel) -> &'static str {
-    match model.link {
+    match model.fleet.link {
         LinkState::Opening => "Reading the bus.",
         LinkState::Live | LinkState::Stale(_) if model.rows.is_empty() => {
             "No agents. Give the fleet a plan: tetrarch run PLAN"
@@ -207,7 +207,7 @@ fn cell(
         SortColumn::Cost => (cost(row.cost_micro), Tone::Plain),
         SortColumn::Tool => (row.tool.clone(), Tone::Plain),
         SortColumn::Burn => {
-            let vitals = model.reported.get(&row.id).filter(|_| !row.ended);
+            let vitals = model.fleet.reported.get(&row.id).filter(|_| !row.ended);
             let burnt = vitals.map(|vitals| vitals.burn.by(model.now)).unwrap_or_default();
             let skipped = burnt.len().saturating_sub(width);
             (bars(burnt.get(skipped..).unwrap_or_default()), Tone::Plain)
@@ -227,20 +227,4 @@ fn name(row: &AgentRow, line: ListLine) -> String {
     let (hidden, micro) = line.hidden;
     let more = if hidden > 0 { format!(" +{hidden} {}", cost(micro)) } else { String::new() };
     format!("{}{}{more}", "  ".repeat(line.indent), short(&row.id))
-}
-
-/// A name in few columns: of a long one the end, by which the commands know it too.
-pub(super) fn short(id: &AgentId) -> String {
-    let text = id.to_string();
-    let shortened = |rest: &str| {
-        let from = rest.len().saturating_sub(6);
-        format!("…{}", rest.get(from..).unwrap_or(rest))
-    };
-    match id {
-        AgentId::Go | AgentId::Ho(_) | AgentId::Po(_) | AgentId::Io(_) => text,
-        AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
-            let (head, tail) = text.rsplit_once(':').unwrap_or(("", &text));
-            format!("{head}:{}", shortened(tail))
-        }
-    }
 }

@@ -38,8 +38,8 @@ pub(super) fn draw(
     buffer: &mut Buffer,
 ) {
     let agent = model.focus.agent.as_ref();
-    let known =
-        agent.and_then(|id| Some((model.fold.records.agents.get(id)?, find(&model.rows, id)?)));
+    let known = agent
+        .and_then(|id| Some((model.fleet.fold.records.agents.get(id)?, find(&model.rows, id)?)));
     let Some((agent, row)) = known else {
         put(buffer, head, &Line::raw(" This agent is not known any more. Esc goes back."));
         return;
@@ -249,13 +249,13 @@ fn entry(painter: Painter, at: BusTime, event: &JournalEvent, width: usize) -> V
 /// Its contract and its work.
 fn brief(model: &RosterModel, agent: &Agent, row: &AgentRow, width: usize) -> Vec<Line<'static>> {
     let mut sheet = BriefSheet { lines: Vec::new(), width };
-    let records = &model.fold.records;
+    let records = &model.fleet.fold.records;
     sheet.field("label", &agent.label);
     sheet.field("reason", &agent.reason);
     if let Some(work) = &agent.work {
         let node = records.nodes.get(&work.epic).and_then(|nodes| nodes.get(&work.node));
         let state = records.node_states.get(&work.epic).and_then(|nodes| nodes.get(&work.node));
-        let status = model.fold.node_status(work.epic, work.node);
+        let status = model.fleet.fold.node_status(work.epic, work.node);
         let name = node.map_or("", |node| node.name.as_str());
         let goal = records.goals.get(&work.epic).map_or("", |goal| goal.spec.title.as_str());
         sheet.field("goal", goal);

@@ -134,7 +134,7 @@ fn asked(model: &RosterModel, painter: Painter, act: &AskedAct) -> Line<'static>
 }
 
 fn came_to(model: &RosterModel, act: &AskedAct) -> (String, Tone) {
-    let agent = act.agent.as_ref().and_then(|agent| model.fold.records.agents.get(agent));
+    let agent = act.agent.as_ref().and_then(|agent| model.fleet.fold.records.agents.get(agent));
     let receipts = agent.map(|agent| agent.verbs.receipts.as_slice()).unwrap_or_default();
     if let Some(receipt) = receipts.iter().find(|receipt| Some(receipt.id) == act.id) {
         return stages(receipt);

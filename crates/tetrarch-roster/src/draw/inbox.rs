@@ -9,10 +9,10 @@ use tetrarch_core::plan::proposal::Proposal;
 use tetrarch_core::question::Question;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::inbox::{InboxItem, change_in_words, draft_in_words};
+use tetrarch_view::row::short;
 use tetrarch_view::text::{unmixed, visible};
 use tetrarch_view::tone::{Tone, tone_of};
 
-use super::agents::short;
 use super::texts::{fitted, wrapped};
 use super::{Painter, put, put_all, title};
 use crate::model::{InboxKey, RosterModel};

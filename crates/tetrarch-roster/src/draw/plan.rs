@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use tetrarch_view::amount::bar;
 use tetrarch_view::outline::OutlineLine;
+use tetrarch_view::row::short;
 use tetrarch_view::text::visible;
 use tetrarch_view::tone::{Tone, tone_of};
 
-use super::agents::short;
 use super::texts::fitted;
 use super::{Painter, put, put_all, title};
 use crate::model::RosterModel;
@@ -29,7 +29,7 @@ pub(super) fn draw(
         put(buffer, body, &Line::styled(none, painter.tone(Tone::Faint)));
         return;
     };
-    let records = &model.fold.records;
+    let records = &model.fleet.fold.records;
     let name = records.goals.get(&epic).map_or("", |goal| goal.spec.title.as_str());
     let state = records.goal_states.get(&epic);
     let status = state.map_or("", |state| state.status.as_str());

@@ -16,9 +16,10 @@ use tetrarch_core::question::{Question, QuestionStatus};
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::fold::RecordFold;
+use tetrarch_view::news::{FleetNews, LinkState};
 
 use super::samples::{agent, live, node, node_state, run, run_status, worker};
-use crate::input::{LinkState, RosterInput};
+use crate::input::RosterInput;
 use crate::model::RosterModel;
 
 /// When it is.
@@ -232,9 +233,9 @@ pub(super) fn model(columns: u16, lines: u16) -> RosterModel {
         (1..=20).map(|part| Spend { tokens: part * 900, cost_micro: part * 30_000, turns: 0 });
     burning.burn = Burn::noted(minute, amounts.rev());
     let inputs = [
-        RosterInput::Loaded(Box::new(fold())),
-        RosterInput::Reported(vec![burning]),
-        RosterInput::Linked(LinkState::Live),
+        RosterInput::Fleet(FleetNews::Loaded(Box::new(fold()))),
+        RosterInput::Fleet(FleetNews::Reported(vec![burning])),
+        RosterInput::Fleet(FleetNews::Linked(LinkState::Live)),
         RosterInput::Tick(NOW),
     ];
     inputs.into_iter().fold(model, |model, input| crate::update::update(model, input).0)

@@ -10,6 +10,7 @@ use tetrarch_core::request::{GateOp, GateVerdict, Op};
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::verb::{Receipt, Stage, Wanted};
+use tetrarch_view::news::FleetNews;
 use tetrarch_view::order::SortColumn;
 
 use super::Session;
@@ -137,7 +138,8 @@ fn steer_is_typed_sent_and_followed_to_its_effect() {
         (Stage::Delivered, "queued 01:01:00, delivered 01:01:01"),
         (Stage::Effective, "queued 01:01:00, delivered 01:01:01, effective 01:01:02"),
     ] {
-        it.give(RosterInput::Entries(vec![receipt(id, stage)])).give(RosterInput::Tick(NOW));
+        it.give(RosterInput::Fleet(FleetNews::Entries(vec![receipt(id, stage)])))
+            .give(RosterInput::Tick(NOW));
         assert!(screen(&it).contains(shown), "{shown}:\n{}", screen(&it));
     }
     it.key(KeyCode::Esc);
@@ -195,7 +197,7 @@ fn pause_and_interrupt_go_to_whoever_is_looked_at() {
     let mut status = fold().records.run_status.values().nth(1).unwrap().clone();
     status.state = RunState::PausedByUser;
     let paused = entry(vec![Record::RunStatus(Box::new(status))]);
-    it.give(RosterInput::Entries(vec![(9, paused)])).give(RosterInput::Tick(NOW));
+    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(9, paused)]))).give(RosterInput::Tick(NOW));
     it.keys("p");
     assert_eq!(op(&mut it), verb(Wanted::Resume));
 }
@@ -249,7 +251,7 @@ fn approval_is_for_exactly_the_digest_that_was_shown() {
     // What was shown is no longer what would be merged.
     let mut other = change();
     other.made.action.head = "4".repeat(40);
-    it.give(RosterInput::Entries(vec![(9, of(other))])).keys("yY");
+    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(9, of(other))]))).keys("yY");
     assert_eq!(it.done(), [], "though it is not drawn yet");
     it.give(RosterInput::Tick(NOW));
     assert!(matches!(it.done().as_slice(), [RosterEffect::ReadDiff { .. }]), "it is read anew");
@@ -269,7 +271,8 @@ fn only_an_approved_change_is_merged() {
     it.keys("mY");
     assert_eq!(it.done(), []);
     let approved = Change { status: ChangeStatus::Approved, ..change() };
-    it.give(RosterInput::Entries(vec![(9, of(approved))])).give(RosterInput::Tick(NOW));
+    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(9, of(approved))])))
+        .give(RosterInput::Tick(NOW));
     it.keys("mY");
     assert_eq!(op(&mut it), Op::Gate(GateOp::Apply { change: change().id }));
 }

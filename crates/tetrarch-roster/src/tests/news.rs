@@ -10,9 +10,10 @@ use tetrarch_core::time::BusTime;
 use super::Session;
 use super::fleet::{NOW, fold, model, worker_id};
 use super::screens::screen;
-use crate::input::{LinkState, RosterEffect, RosterInput};
+use crate::input::{RosterEffect, RosterInput};
 use crate::model::{ENTRIES_MAX, STREAMED_MAX};
 use crossterm::event::KeyCode;
+use tetrarch_view::news::{FleetNews, LinkState, RunNews};
 
 /// An entry of the ledger with these records.
 pub(super) fn entry(records: Vec<Record>) -> Entry {
@@ -36,13 +37,14 @@ fn seen() -> Session {
 #[test]
 fn entries_are_shown_with_the_next_tick() {
     let mut it = seen();
-    it.give(RosterInput::Entries(vec![(5, ended(0))]));
+    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(5, ended(0))])));
     assert!(!it.model().changed && it.model().heard);
     it.give(RosterInput::Tick(NOW));
     assert!(it.model().changed && !it.model().heard);
     assert!(!screen(&it).contains("awaiting-input"), "{}", screen(&it));
     let mut it = seen();
-    it.give(RosterInput::Entries(vec![(1, ended(0))])).give(RosterInput::Tick(NOW));
+    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(1, ended(0))])))
+        .give(RosterInput::Tick(NOW));
     assert!(screen(&it).contains("awaiting-input"), "an older entry changes nothing");
 }
 
@@ -55,15 +57,15 @@ fn idle_roster_is_not_drawn_again() {
     assert!(it.model().changed, "somebody works for a second longer");
 
     let mut model = model(120, 40);
-    model.fold.records.agents.retain(|_, agent| agent.work.is_none());
+    model.fleet.fold.records.agents.retain(|_, agent| agent.work.is_none());
     model.refresh();
     model.changed = false;
     let mut it = Session::of(model);
     let told = Telemetry { owner: true, halted: None };
     for input in [
         RosterInput::Tick(BusTime(NOW.0 + 60_000)),
-        RosterInput::Linked(LinkState::Live),
-        RosterInput::Told(told),
+        RosterInput::Fleet(FleetNews::Linked(LinkState::Live)),
+        RosterInput::Fleet(FleetNews::Told(told)),
         RosterInput::Tick(BusTime(NOW.0 + 61_000)),
     ] {
         it.give(input);
@@ -74,20 +76,24 @@ fn idle_roster_is_not_drawn_again() {
 #[test]
 fn lost_bus_is_shown_as_stale_with_its_time_until_it_is_back() {
     let mut it = seen();
-    it.give(RosterInput::Linked(LinkState::Stale(NOW)));
+    it.give(RosterInput::Fleet(FleetNews::Linked(LinkState::Stale(NOW))));
     it.give(RosterInput::Tick(BusTime(NOW.0 + 12_000)));
     assert!(screen(&it).contains("STALE for 12s: the bus is away"), "{}", screen(&it));
-    it.give(RosterInput::Linked(LinkState::Live));
+    it.give(RosterInput::Fleet(FleetNews::Linked(LinkState::Live)));
     assert!(screen(&it).contains(" live"), "{}", screen(&it));
 }
 
 #[test]
 fn journal_and_words_of_another_run_are_left_out() {
     let run = |n| RunId(Ulid::from_parts(1, n));
-    let said = |n: u128, text: &str| RosterInput::Text { run: run(n), text: text.to_owned() };
-    let noted = |n: u128, text: &str| RosterInput::Journal {
-        run: run(n),
-        entries: vec![(NOW, JournalEvent::Log { text: text.to_owned() })],
+    let said = |n: u128, text: &str| {
+        RosterInput::Run(RunNews::Text { run: run(n), text: text.to_owned() })
+    };
+    let noted = |n: u128, text: &str| {
+        RosterInput::Run(RunNews::Journal {
+            run: run(n),
+            entries: vec![(NOW, JournalEvent::Log { text: text.to_owned() })],
+        })
     };
     let mut it = seen();
     it.key(KeyCode::Enter);
@@ -112,7 +118,7 @@ fn next_run_of_an_agent_is_read_along_when_it_begins() {
     let mut agent = fold().records.agents[&worker_id(2)].clone();
     agent.work.as_mut().unwrap().run = RunId(Ulid::from_parts(1, 77));
     let next = entry(vec![Record::Agent(Box::new(agent))]);
-    it.give(RosterInput::Entries(vec![(9, next)])).give(RosterInput::Tick(NOW));
+    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(9, next)]))).give(RosterInput::Tick(NOW));
     let done = it.done();
     let [RosterEffect::Watch(Some(watched))] = done.as_slice() else { panic!("{done:?}") };
     assert_eq!(watched.run, RunId(Ulid::from_parts(1, 77)));

@@ -19,8 +19,9 @@ use unicode_width::UnicodeWidthStr;
 use super::Session;
 use super::fleet::{DIFF, NOW, change, model};
 use crate::draw::draw;
-use crate::input::{LinkState, RosterInput};
+use crate::input::RosterInput;
 use crate::model::RosterModel;
+use tetrarch_view::news::{FleetNews, LinkState, RunNews};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (300, 60)];
 const BLESS: &str = "TETRARCH_BLESS";
@@ -88,10 +89,10 @@ fn journal() -> RosterInput {
         JournalEvent::Ask { question, options: Vec::new() },
     ];
     let stored = (0..).map(|place| BusTime(NOW.0 - 60_000) + Millis(place * 1_000));
-    RosterInput::Journal {
+    RosterInput::Run(RunNews::Journal {
         run: RunId(Ulid::from_parts(1, 2)),
         entries: stored.zip(events).collect(),
-    }
+    })
 }
 
 #[test]
@@ -104,10 +105,10 @@ fn every_view_is_drawn_as_written_down_at_three_sizes() {
         golden("filter", &it, &mut wrong);
         it.key(KeyCode::Esc).keys("d");
         it.key(KeyCode::Enter).give(journal());
-        let words = RosterInput::Text {
+        let words = RosterInput::Run(RunNews::Text {
             run: RunId(Ulid::from_parts(1, 2)),
             text: "The answer may\nbe\x1b[2J".to_owned(),
-        };
+        });
         it.give(words);
         golden("transcript", &it, &mut wrong);
         it.keys("2");
@@ -123,7 +124,7 @@ fn every_view_is_drawn_as_written_down_at_three_sizes() {
         it.keys("?");
         golden("help", &it, &mut wrong);
         it.key(KeyCode::Esc).key(KeyCode::Esc).keys("x");
-        it.give(RosterInput::Linked(LinkState::Stale(NOW)));
+        it.give(RosterInput::Fleet(FleetNews::Linked(LinkState::Stale(NOW))));
         golden("stop", &it, &mut wrong);
     }
     let all = wrong.join("\n");

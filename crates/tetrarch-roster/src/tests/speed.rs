@@ -15,6 +15,7 @@ use super::fleet::{NOW, model};
 use super::samples::{live, run, run_status, worker};
 use crate::draw::draw;
 use crate::input::RosterInput;
+use tetrarch_view::news::FleetNews;
 
 /// Agents of the fleet.
 const AGENTS: u128 = 10_000;
@@ -37,7 +38,7 @@ fn frame_of_ten_thousand_agents_takes_less_than_50_ms() {
             Record::RunStatus(Box::new(status)),
             Record::Run(Box::new(run(n, "gpt-5-mini"))),
         ];
-        model.fold.add(records.map(|record| (record, 1)));
+        model.fleet.fold.add(records.map(|record| (record, 1)));
         let mut vitals = live(n, u64::try_from(n).unwrap());
         let amounts = (0..60).map(|part| Spend { tokens: part * 7, ..Spend::default() });
         vitals.burn = Burn::noted(NOW.0 / 60_000, amounts);
@@ -45,7 +46,7 @@ fn frame_of_ten_thousand_agents_takes_less_than_50_ms() {
     }
     let mut it = Session::of(model);
     let heard = Instant::now();
-    it.give(RosterInput::Reported(reported)).give(RosterInput::Tick(NOW));
+    it.give(RosterInput::Fleet(FleetNews::Reported(reported))).give(RosterInput::Tick(NOW));
     let heard = heard.elapsed();
     assert!(it.model().lines.len() > 10_000);
     let mut terminal = Terminal::new(TestBackend::new(300, 60)).unwrap();

@@ -74,7 +74,7 @@ pub(super) fn open_plan(model: &mut RosterModel) {
     });
     let epics = epics(model);
     let of_project = epics.iter().copied().find(|epic| {
-        let goal = model.fold.records.goals.get(epic);
+        let goal = model.fleet.fold.records.goals.get(epic);
         goal.is_some_and(|goal| Some(&goal.project) == project)
     });
     let epic = of_row.or(of_project).or(epics.first().copied());
@@ -85,7 +85,7 @@ pub(super) fn open_plan(model: &mut RosterModel) {
 
 /// Goals: those that are worked on first, then the newest.
 fn epics(model: &RosterModel) -> Vec<EpicId> {
-    let mut states: Vec<_> = model.fold.records.goal_states.values().collect();
+    let mut states: Vec<_> = model.fleet.fold.records.goal_states.values().collect();
     states.sort_by_key(|state| (state.status.is_closed(), std::cmp::Reverse(state.id)));
     states.into_iter().map(|state| state.id).collect()
 }

@@ -185,7 +185,13 @@ fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError>
 }
 
 /// The plan events of an epic that are kept, in order.
-pub(super) async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
+///
+/// # Errors
+/// There is no plan, or the bus cannot be read.
+pub(in crate::command) async fn versions(
+    bus: &Bus,
+    epic: EpicId,
+) -> Result<Vec<PlanEvent>, CliError> {
     let Some(last) = last_plan_event(bus, epic).await? else { return Err(no_plan_of(epic)) };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
     let mut versions = Vec::new();

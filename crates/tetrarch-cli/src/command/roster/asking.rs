@@ -1,28 +1,19 @@
 //! What the roster asks the owner for, and the diffs that it reads: each answered by one input.
 
 use tetrarch_bus::artifact::Artifacts;
-use tetrarch_bus::codec::encode_op;
-use tetrarch_bus::subject::OpName;
 use tetrarch_core::id::ChangeId;
 use tetrarch_core::request::Op;
 use tetrarch_roster::input::RosterInput;
 use tokio::sync::mpsc::Sender;
 
 use crate::context::{HumanClient, new_id};
-use crate::exit::CliError;
 
 /// Asks the owner, and tells the request's id and the answer.
 pub(super) async fn operate(client: HumanClient, tell: Sender<RosterInput>, ticket: u64, op: Op) {
     let id = new_id();
     // Whoever quits meanwhile hears no more.
     let _gone = tell.send(RosterInput::Sent { ticket, id }).await;
-    let outcome = match encode_op(&op, id) {
-        Ok(payload) => {
-            let reply = client.ask(OpName::of(&op), id, payload, None).await;
-            reply.map(|reply| reply.detail).map_err(|error| said(&error))
-        }
-        Err(error) => Err(error.to_string()),
-    };
+    let outcome = client.told(id, &op).await;
     let _gone = tell.send(RosterInput::Answered { ticket, outcome }).await;
 }
 
@@ -38,11 +29,4 @@ pub(super) async fn read_diff(
     let diff = read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let diff = diff.map_err(|error| error.to_string());
     let _gone = tell.send(RosterInput::Diff { change, digest, diff }).await;
-}
-
-fn said(error: &CliError) -> String {
-    match &error.hint {
-        Some(hint) => format!("{}; {hint}", error.what),
-        None => error.what.clone(),
-    }
 }

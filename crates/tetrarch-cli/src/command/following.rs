@@ -1,4 +1,4 @@
-//! What the roster hears: the records and every entry after them, what hosts report, whether the bus is there, and
+//! What a screen that stays open hears: the records and every entry after them, what hosts report, whether the bus is there, and
 //! the journal of one run. Each goes on by itself when the bus comes back.
 
 use std::collections::VecDeque;
@@ -13,9 +13,10 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::SpokenWords;
 use tetrarch_core::id::RunId;
+use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Entry, RecordKey};
-use tetrarch_roster::input::{LinkState, RosterInput, WatchedRun};
-use tetrarch_roster::model::ENTRIES_MAX;
+use tetrarch_core::time::BusTime;
+use tetrarch_view::news::{FleetNews, LinkState, RunNews};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
@@ -26,6 +27,8 @@ use crate::obstacles::telemetry;
 use crate::output::now;
 use crate::snapshot::StateSnapshot;
 
+/// Entries at the end of a journal that are read at first.
+pub(super) const JOURNAL_END: usize = 500;
 /// The records that are shown; the rest of the ledger is passed over.
 const SHOWN: [KeyKind; 15] = [
     KeyKind::Agent,
@@ -51,14 +54,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the bus may take to answer such a look.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 
+/// The end of a journal.
+pub(super) type JournalTail = VecDeque<(BusTime, JournalEvent)>;
+
 /// Begins to follow.
-pub(super) fn start(client: &HumanClient, tell: &Sender<RosterInput>, tasks: &mut JoinSet<()>) {
+pub(super) fn start(client: &HumanClient, tell: &Sender<FleetNews>, tasks: &mut JoinSet<()>) {
     tasks.spawn(follow(client.clone(), tell.clone()));
     tasks.spawn(follow_reports(client.bus.clone(), tell.clone()));
 }
 
 /// Reads the records, and then every entry of the ledger, and whether the bus is there.
-async fn follow(client: HumanClient, tell: Sender<RosterInput>) {
+async fn follow(client: HumanClient, tell: Sender<FleetNews>) {
     let from = loop {
         match read_records(&client.bus, &tell).await {
             Ok(from) => break from,
@@ -70,22 +76,22 @@ async fn follow(client: HumanClient, tell: Sender<RosterInput>) {
     tokio::join!(follow_entries(entries, &tell), follow_link(&client, &tell));
 }
 
-async fn follow_entries(entries: impl Stream<Item = Vec<LedgerItem>>, tell: &Sender<RosterInput>) {
+async fn follow_entries(entries: impl Stream<Item = Vec<LedgerItem>>, tell: &Sender<FleetNews>) {
     let mut entries = std::pin::pin!(entries);
     while let Some(items) = entries.next().await {
         let entries: Vec<(u64, Entry)> = items.into_iter().filter_map(shown).collect();
-        if !entries.is_empty() && tell.send(RosterInput::Entries(entries)).await.is_err() {
+        if !entries.is_empty() && tell.send(FleetNews::Entries(entries)).await.is_err() {
             return;
         }
     }
 }
 
-async fn read_records(bus: &Bus, tell: &Sender<RosterInput>) -> Result<u64, CliError> {
+async fn read_records(bus: &Bus, tell: &Sender<FleetNews>) -> Result<u64, CliError> {
     // Read before the records: what is newer than this is in the ledger from there on.
     let meta = load_meta(bus).await;
     let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
     let snapshot = StateSnapshot::read(bus, &SHOWN.map(Select::Kind)).await?;
-    let _gone = tell.send(RosterInput::Loaded(Box::new(snapshot.0))).await;
+    let _gone = tell.send(FleetNews::Loaded(Box::new(snapshot.0))).await;
     Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
 }
 
@@ -99,7 +105,7 @@ fn shown(item: LedgerItem) -> Option<(u64, Entry)> {
 }
 
 /// Hears what hosts say of their sessions.
-async fn follow_reports(bus: Bus, tell: Sender<RosterInput>) {
+async fn follow_reports(bus: Bus, tell: Sender<FleetNews>) {
     let mut renewals = loop {
         match Renewals::listen(&bus).await {
             Ok(renewals) => break renewals,
@@ -108,28 +114,28 @@ async fn follow_reports(bus: Bus, tell: Sender<RosterInput>) {
     };
     loop {
         let rows = renewals.next().await.rows;
-        if !rows.is_empty() && tell.send(RosterInput::Reported(rows)).await.is_err() {
+        if !rows.is_empty() && tell.send(FleetNews::Reported(rows)).await.is_err() {
             return;
         }
     }
 }
 
 /// Looks now and then whether the bus answers and who owns the ledger.
-async fn follow_link(client: &HumanClient, tell: &Sender<RosterInput>) {
+async fn follow_link(client: &HumanClient, tell: &Sender<FleetNews>) {
     let mut seen = now();
     loop {
         let asked = now();
         let link = match tokio::time::timeout(ANSWERED_WITHIN, telemetry(client)).await {
             Ok(Ok(telemetry)) => {
                 seen = asked;
-                if tell.send(RosterInput::Told(telemetry)).await.is_err() {
+                if tell.send(FleetNews::Told(telemetry)).await.is_err() {
                     return;
                 }
                 LinkState::Live
             }
             Ok(Err(_)) | Err(_) => LinkState::Stale(seen),
         };
-        if tell.send(RosterInput::Linked(link)).await.is_err() {
+        if tell.send(FleetNews::Linked(link)).await.is_err() {
             return;
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -137,13 +143,8 @@ async fn follow_link(client: &HumanClient, tell: &Sender<RosterInput>) {
 }
 
 /// Reads the end of a run's journal, and then what comes: its entries and its words.
-pub(super) async fn read_along(
-    client: HumanClient,
-    tell: Sender<RosterInput>,
-    watched: WatchedRun,
-) {
-    let WatchedRun { agent, run } = watched;
-    let (bus, name) = (client.bus, JournalName { agent, run });
+pub(super) async fn read_along(client: HumanClient, tell: Sender<RunNews>, name: JournalName) {
+    let (bus, run) = (client.bus, name.run);
     let (mut words, from) = loop {
         match open(&bus, &name, &tell).await {
             Ok(opened) => break opened,
@@ -156,7 +157,7 @@ pub(super) async fn read_along(
         let input = tokio::select! {
             biased;
             Some(read) = entries.next() => journal(run, read),
-            text = words.next() => RosterInput::Text { run, text },
+            text = words.next() => RunNews::Text { run, text },
         };
         if tell.send(input).await.is_err() {
             return;
@@ -169,31 +170,57 @@ pub(super) async fn read_along(
 async fn open(
     bus: &Bus,
     name: &JournalName,
-    tell: &Sender<RosterInput>,
+    tell: &Sender<RunNews>,
 ) -> Result<(SpokenWords, u64), CliError> {
     let words = SpokenWords::of(bus, name).await?;
-    if let Some((from, _)) = end_begins(bus, name, ENTRIES_MAX).await? {
+    if let Some((from, _)) = end_begins(bus, name, JOURNAL_END).await? {
         return Ok((words, from));
     }
-    let wanted = [Select::One(RecordKey::RunStatus(name.run))];
-    let known = StateSnapshot::read(bus, &wanted).await?;
-    let status = known.records.run_status.get(&name.run);
-    if let Some(sha256) = status.and_then(|status| status.archive.clone()) {
-        let mut kept = Entries::of(bus, name, Some(sha256)).await?;
-        let mut end = VecDeque::new();
-        while let Some(entry) = kept.next().await? {
-            end.push_back(entry);
-            if end.len() > ENTRIES_MAX {
-                end.pop_front();
-            }
-        }
-        let _gone = tell.send(journal(name.run, end)).await;
+    let end = kept_end(bus, name).await?;
+    if !end.is_empty() {
+        let _gone = tell.send(RunNews::Journal { run: name.run, entries: end.into() }).await;
     }
     Ok((words, 1))
 }
 
-/// Entries that can be read, as the roster hears of them.
-fn journal(run: RunId, read: impl IntoIterator<Item = Journaled>) -> RosterInput {
-    let readable = |stored: Journaled| Some((stored.at, stored.entry.ok()?.event));
-    RosterInput::Journal { run, entries: read.into_iter().filter_map(readable).collect() }
+/// The end of a run's journal, with when each entry was stored.
+///
+/// # Errors
+/// The bus is away, or the journal cannot be read.
+pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError> {
+    match end_begins(bus, name, JOURNAL_END).await? {
+        Some((from, _)) => end_of(Entries::stored(bus, name, from)).await,
+        None => kept_end(bus, name).await,
+    }
+}
+
+/// The end of a journal that the stream does not have any more; empty when it was not kept.
+async fn kept_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError> {
+    let wanted = [Select::One(RecordKey::RunStatus(name.run))];
+    let known = StateSnapshot::read(bus, &wanted).await?;
+    let status = known.records.run_status.get(&name.run);
+    match status.and_then(|status| status.archive.clone()) {
+        Some(sha256) => end_of(Entries::of(bus, name, Some(sha256)).await?).await,
+        None => Ok(JournalTail::new()),
+    }
+}
+
+async fn end_of(mut entries: Entries) -> Result<JournalTail, CliError> {
+    let mut end = JournalTail::new();
+    while let Some(entry) = entries.next().await? {
+        end.extend(readable(entry));
+        if end.len() > JOURNAL_END {
+            end.pop_front();
+        }
+    }
+    Ok(end)
+}
+
+/// Entries that can be read, as a screen hears of them.
+fn journal(run: RunId, read: impl IntoIterator<Item = Journaled>) -> RunNews {
+    RunNews::Journal { run, entries: read.into_iter().filter_map(readable).collect() }
+}
+
+fn readable(stored: Journaled) -> Option<(BusTime, JournalEvent)> {
+    Some((stored.at, stored.entry.ok()?.event))
 }

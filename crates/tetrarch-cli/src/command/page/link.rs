@@ -1,0 +1,118 @@
+//! The link by which a browser comes in: a place of this installation alone, since a browser gives a cookie to every
+//! port of a host but only to one place, and a token. Both are kept in the data directory, readable by its user alone.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::exit::{CliError, Code};
+
+/// The file with the link.
+const FILE: &str = "page.link";
+/// Digits of a place and of a token.
+const PLACE_DIGITS: usize = 16;
+const TOKEN_DIGITS: usize = 64;
+
+/// A link in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PageLink {
+    /// The path that everything is below, with a slash at both ends.
+    pub(super) place: String,
+    /// What lets a browser in.
+    pub(super) token: String,
+    /// All of it.
+    pub(super) url: String,
+}
+
+impl PageLink {
+    fn new(at: SocketAddr, place: &str, token: &str) -> Self {
+        let (place, token) = (format!("/{place}/"), token.to_owned());
+        let url = format!("http://{at}{place}enter/{token}");
+        Self { place, token, url }
+    }
+
+    /// Reads the place and the token of a link.
+    fn read(text: &str) -> Option<(String, String)> {
+        let mut parts = text.trim().strip_prefix("http://")?.split('/').skip(1);
+        let (place, enter, token) = (parts.next()?, parts.next()?, parts.next()?);
+        let hex = |text: &str, digits: usize| {
+            text.len() == digits && text.bytes().all(|it| it.is_ascii_hexdigit())
+        };
+        let whole = enter == "enter" && parts.next().is_none();
+        (whole && hex(place, PLACE_DIGITS) && hex(token, TOKEN_DIGITS))
+            .then(|| (place.to_owned(), token.to_owned()))
+    }
+}
+
+/// The link that is kept in a data directory; none when the page was never served.
+pub(crate) fn link_of(data_dir: &Path) -> Option<String> {
+    fs::read_to_string(data_dir.join(FILE)).ok().map(|text| text.trim().to_owned())
+}
+
+/// Keeps the link for an address: the one that was there before, so that it can be kept by people too.
+///
+/// # Errors
+/// The file cannot be written, or there is no randomness.
+pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> Result<PageLink, CliError> {
+    let known = link_of(data_dir).as_deref().and_then(PageLink::read);
+    let (place, token) = match known {
+        Some(known) => known,
+        None => (random(PLACE_DIGITS)?, random(TOKEN_DIGITS)?),
+    };
+    let link = PageLink::new(at, &place, &token);
+    let (path, beside) = (data_dir.join(FILE), data_dir.join(format!("{FILE}.new")));
+    let written = || {
+        fs::create_dir_all(data_dir)?;
+        if beside.exists() {
+            fs::remove_file(&beside)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        writeln!(file, "{}", link.url)?;
+        fs::rename(&beside, &path)
+    };
+    written().map_err(|error: std::io::Error| {
+        let what = format!("cannot write {}: {error}", path.display());
+        CliError::new(Code::Failed, what).hint("make the data directory writable")
+    })?;
+    Ok(link)
+}
+
+/// So many random hexadecimal digits.
+///
+/// # Errors
+/// The machine has no randomness.
+pub(super) fn random(digits: usize) -> Result<String, CliError> {
+    let mut bytes = [0_u8; 32];
+    let got = getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(|error| CliError::new(Code::Failed, format!("no randomness: {error}")))?;
+    if got < bytes.len() {
+        return Err(CliError::new(Code::Failed, "the machine gave too little randomness"));
+    }
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(text.chars().take(digits).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn link_is_kept_with_its_token_for_its_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = keep(dir.path(), "127.0.0.1:7878".parse().unwrap()).unwrap();
+        let mode = fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let again = keep(dir.path(), "127.0.0.1:9000".parse().unwrap()).unwrap();
+        assert_eq!((&again.place, &again.token), (&first.place, &first.token));
+        assert_eq!(link_of(dir.path()), Some(again.url));
+        fs::write(dir.path().join(FILE), "http://127.0.0.1:1/x/enter/y\n").unwrap();
+        let other = keep(dir.path(), "127.0.0.1:7878".parse().unwrap()).unwrap();
+        assert!(other.token != first.token && other.token.len() == TOKEN_DIGITS);
+    }
+}

@@ -1,0 +1,63 @@
+//! What happened, as the ledger tells it.
+
+use maud::{Markup, html};
+use tetrarch_core::ledger::Event;
+use tetrarch_core::time::BusTime;
+use tetrarch_view::amount::clock;
+
+use crate::address::PageView;
+use crate::render::PageExtra;
+use crate::sheet::{agent, heads, link, nothing};
+
+/// Events of one page.
+pub const EVENTS_SHOWN: usize = 200;
+
+/// An event, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// The sequence of its entry.
+    pub seq: u64,
+    /// When that was stored.
+    pub at: BusTime,
+    /// What happened.
+    pub event: Event,
+}
+
+/// The events before a sequence, or the latest ones.
+pub(crate) fn list(before: Option<u64>, extra: &PageExtra) -> Markup {
+    let PageExtra::Events(rows) = extra else { return nothing("No events were read.") };
+    let first = rows.last().map(|row| row.seq).filter(|seq| *seq > 1);
+    html! {
+        p {
+            @if before.is_some() { (link(&PageView::Events(None), "latest")) " " }
+            @if let Some(first) = first { (link(&PageView::Events(Some(first)), "earlier")) }
+        }
+        @if rows.is_empty() { (nothing("No events.")) } @else {
+            table {
+                (heads(&["TIME (UTC)", "SEQUENCE", "KIND", "ABOUT", "WHY"]))
+                tbody { @for row in rows { (line(row)) } }
+            }
+        }
+    }
+}
+
+fn line(row: &EventRow) -> Markup {
+    let event = &row.event;
+    html! {
+        tr {
+            td { time { (clock(row.at)) } }
+            td { (row.seq) }
+            td { (event.kind.as_str()) }
+            td {
+                @match &event.agent {
+                    Some(id) => { (agent(id)) }
+                    None => { (event.actor) }
+                }
+                @if let (Some(epic), Some(node)) = (event.epic, event.node) {
+                    " " (link(&PageView::Plan(epic), &node.to_string()))
+                }
+            }
+            td { (event.reason) }
+        }
+    }
+}
