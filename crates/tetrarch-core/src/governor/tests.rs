@@ -383,7 +383,7 @@ fn acts_on_credentials_are_known_once_committed() {
     let mut desk = Desk::new(Fleet::new());
     let (what, about) = ("creds.revoke".to_owned(), "human bob: UKEY".to_owned());
     let act = Act { what, about, credential: None };
-    let act = CredentialAct { id: RequestId(Ulid(7)), by: human(), act };
+    let act = CredentialAct { id: RequestId(Ulid(7)), by: human(), ends: None, act };
     assert!(desk.governor.put_acts(vec![act.clone()]).is_empty());
     desk.turn();
     assert!(desk.governor.put_acts(vec![act.clone()]).is_empty(), "it is in flight");
