@@ -276,6 +276,8 @@ impl Replies {
                 | Record::Draft(_)
                 | Record::Crystallization(_)
                 | Record::Schedule(_)
+                | Record::Graph(_)
+                | Record::Turn(_)
                 | Record::Reservation(_)
                 | Record::Change(_)
                 | Record::Snapshot(_) => None,

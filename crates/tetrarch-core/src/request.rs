@@ -2,6 +2,7 @@
 //! after decoding. Nothing here decides. What is asked about goals, work and schedules stands in a file
 //! for each.
 
+pub mod conversations;
 pub mod goals;
 pub mod schedules;
 pub mod verbs;
@@ -28,6 +29,7 @@ use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
 use crate::verb::{Stage, Verb};
+use conversations::ConversationOp;
 use goals::{GoalOp, GoalUpdate};
 use schedules::ScheduleOp;
 use verbs::VerbOp;
@@ -300,6 +302,8 @@ pub enum Op {
     Work(WorkOp),
     /// About what begins at set times.
     Schedule(ScheduleOp),
+    /// `conversation.*`, `graph.apply`: what people say and how it is routed.
+    Conversation(ConversationOp),
     /// `file.*`: reservations of files.
     File(FileOp),
     /// `approval.decide`, `apply.request`: changes that wait before their branches.
@@ -331,7 +335,8 @@ impl Op {
             | Self::CircuitClose { .. }
             | Self::Gate(_)
             | Self::Budget(_)
-            | Self::OverseerTick(_) => true,
+            | Self::OverseerTick(_)
+            | Self::Conversation(ConversationOp::Graph(_)) => true,
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
             | Self::AgentRegister
@@ -346,6 +351,7 @@ impl Op {
             | Self::GoalUpdate(_)
             | Self::Work(_)
             | Self::Schedule(_)
+            | Self::Conversation(ConversationOp::Say(_) | ConversationOp::Move(_))
             | Self::File(_)
             | Self::WorkBlock { .. } => false,
         }
@@ -377,6 +383,7 @@ impl Op {
             Self::Goal(op) => op.name(),
             Self::Work(op) => op.name(),
             Self::Schedule(op) => op.name(),
+            Self::Conversation(op) => op.name(),
             Self::File(op) => op.name(),
             Self::Gate(op) => op.name(),
             Self::Budget(op) => op.name(),

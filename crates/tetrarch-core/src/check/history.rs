@@ -10,6 +10,7 @@ use crate::budget::{Counter, Spend};
 use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
+use crate::graph::GraphRecord;
 use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -85,6 +86,19 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let old = before.schedules.get(&new.id);
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
                 found.must(grows, 10, &new.id, "its firings were uncounted");
+            }
+            Record::Turn(new) => {
+                let old = before.turns.get(&new.id);
+                let goes_on = old.is_none_or(|old| {
+                    old.moved <= new.moved && (!old.status.is_over() || *old == **new)
+                });
+                found.must(goes_on, 10, &new.id, "it had ended, or was moved back");
+            }
+            Record::Graph(new) => {
+                let old = before.graphs.get(&(new.project.clone(), new.name.clone()));
+                let latest = |it: &GraphRecord| it.versions.last().map_or(0, |it| it.version);
+                let rises = old.map_or(0, latest) < latest(new);
+                found.must(rises, 13, &new.name, "its version did not rise");
             }
             Record::Plan(plan) => folding::check(before, entry, plan, found),
             Record::Host(_)

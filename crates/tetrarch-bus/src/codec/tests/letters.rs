@@ -167,6 +167,8 @@ fn bodies() -> Vec<MailBody> {
             session: id("~"),
             text: text(),
         }),
+        MailBody::TurnDue(Box::new(super::samples::conversation::due(true))),
+        MailBody::TurnDue(Box::new(super::samples::conversation::due(false))),
         MailBody::Answer { question: None, text: text() },
         reply(true),
         reply(false),

@@ -107,6 +107,8 @@ impl Story {
             | Record::Draft(_)
             | Record::Crystallization(_)
             | Record::Schedule(_)
+            | Record::Graph(_)
+            | Record::Turn(_)
             | Record::Reservation(_)
             | Record::Change(_)
             | Record::Decision(_)
@@ -161,6 +163,10 @@ impl Story {
                 | EventKind::ScheduleCreated
                 | EventKind::ScheduleDeleted
                 | EventKind::ScheduleFired
+                | EventKind::GraphApplied
+                | EventKind::TurnSaid
+                | EventKind::TurnMoved
+                | EventKind::TurnEnded
                 | EventKind::AssignmentStatus
                 | EventKind::PlannerAsked
                 | EventKind::PlannerAnswered
