@@ -174,24 +174,25 @@ impl Talk {
         let reply = client.operate(&Op::Conversation(ConversationOp::Say(said))).await?;
         let told: Value = serde_json::from_str(reply.data.as_deref().unwrap_or_default())
             .map_err(|error| CliError::new(Code::Failed, format!("the owner's answer: {error}")))?;
-        let number = told["turn"].as_u64().unwrap_or_default();
+        let [number, moved] = ["turn", "moved"].map(|key| told[key].as_u64().unwrap_or_default());
         if let Some(ahead) = told["ahead"].as_u64().filter(|_| told["status"] == "queued") {
             output::say(&format!("queued: {ahead} before it"));
         }
-        self.follow(client, number).await
+        self.follow(client, number, moved).await
     }
 
-    /// Follows a turn from here on.
+    /// Follows a turn from here on; what it asked before it was moved so often is answered.
     pub(super) async fn follow(
         &mut self,
         client: &HumanClient,
         number: u64,
+        answered: u64,
     ) -> Result<TurnFollower, CliError> {
         let conversation = self.args.conversation.clone();
         let id = TurnId { human: self.human.clone(), conversation, number };
         let turns = [Select::TurnsOf(self.human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
-        TurnFollower::new(&client.bus, self.from, snapshot, id)
+        TurnFollower::new(&client.bus, (self.from, snapshot), id, answered)
     }
 
     /// The turns of this conversation, as they were read.

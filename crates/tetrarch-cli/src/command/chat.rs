@@ -144,7 +144,7 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> Result<(), CliError>
     match (asks, &open) {
         (Some(turn), _) => output::text(&turn.answer).map(drop)?,
         (None, Some(turn)) => {
-            let follower = talk.follow(client, turn.id.number).await?;
+            let follower = talk.follow(client, turn.id.number, 0).await?;
             follow(client, follower, &mut lines).await?;
         }
         (None, None) => {}

@@ -72,10 +72,10 @@ fn say(
         turn.id.conversation == said.conversation && turn.status == TurnStatus::Asking
     });
     if let Some(turn) = asking.cloned() {
-        let id = turn.id.clone();
+        let data = told(&turn, TurnStatus::Running, 0);
         let turn = Turn { status: TurnStatus::Running, since: draft.now, ..turn };
         due(draft, turn, "answered", &said.text);
-        return Ok(OpReply { data: Some(told(&id, TurnStatus::Running, 0)), ..reply });
+        return Ok(OpReply { data: Some(data), ..reply });
     }
     let turn = new_turn(draft, human, request.seq, said)?;
     join_human(draft, &request.sender.from, human)?;
@@ -87,17 +87,20 @@ fn say(
     event.agent = Some(AgentId::Io(human.clone()));
     draft.put(Record::Turn(Box::new(turn)));
     begin_due(draft, human);
-    let status = draft.turn(&id).map_or(TurnStatus::Queued, |turn| turn.status);
-    Ok(OpReply { data: Some(told(&id, status, before)), ..reply })
+    let data = draft.turn(&id).map(|turn| told(turn, turn.status, before));
+    Ok(OpReply { data, ..reply })
 }
 
-/// What a person is told of a turn: `ahead` is how many of its lane come before it.
-fn told(id: &TurnId, status: TurnStatus, ahead: usize) -> String {
-    let TurnId { conversation, number, .. } = id;
-    let conversation = conversation.as_str();
-    let (status, number) = (status.as_str(), *number);
-    json!({"conversation": conversation, "turn": number, "status": status, "ahead": ahead})
-        .to_string()
+/// What a person is told of a turn that they said or answered: `ahead` is how many of its lane come before it.
+fn told(turn: &Turn, status: TurnStatus, ahead: usize) -> String {
+    let data = json!({
+        "conversation": turn.id.conversation.as_str(),
+        "turn": turn.id.number,
+        "moved": turn.moved,
+        "status": status.as_str(),
+        "ahead": ahead,
+    });
+    data.to_string()
 }
 
 fn check_text(text: &str) -> Result<(), Refusal> {

@@ -37,6 +37,8 @@ pub(in crate::command) struct TurnFollower {
     entries: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
     interrupt: Signal,
     began: Instant,
+    /// What it asks is new only after more moves than these.
+    answered: u64,
     /// The person's turns as they are.
     pub(in crate::command) snapshot: StateSnapshot,
 }
@@ -48,18 +50,22 @@ impl TurnFollower {
     /// Signals cannot be heard.
     pub(super) fn new(
         bus: &Bus,
-        from: u64,
-        snapshot: StateSnapshot,
+        (from, snapshot): (u64, StateSnapshot),
         id: TurnId,
+        answered: u64,
     ) -> Result<Self, CliError> {
         let entries = Box::pin(follow_ledger(bus, from, 0));
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { id, entries, interrupt, began: Instant::now(), snapshot })
+        Ok(Self { id, entries, interrupt, began: Instant::now(), answered, snapshot })
     }
 
     /// Which turn.
     pub(in crate::command) fn id(&self) -> &TurnId {
         &self.id
+    }
+
+    fn asks(&self, turn: &Turn) -> bool {
+        turn.status == TurnStatus::Asking && turn.moved > self.answered
     }
 
     /// Says what happens until there is something to decide.
@@ -69,7 +75,7 @@ impl TurnFollower {
     pub(in crate::command) async fn next(&mut self) -> Result<Heard, CliError> {
         loop {
             if let Some(turn) = self.snapshot.records.turns.get(&self.id)
-                && (turn.status.is_over() || turn.status == TurnStatus::Asking)
+                && (turn.status.is_over() || self.asks(turn))
             {
                 return Ok(Heard::Ended(Box::new(turn.clone())));
             }
@@ -114,7 +120,7 @@ fn news(before: Option<&Turn>, after: Option<&Turn>, entry: &Entry) -> Vec<Strin
         let at = after.position.as_ref().map(|position| position.at.to_string());
         let at = at.unwrap_or_default();
         lines.push(if after.working {
-            format!("{at}: delegated to project {}", after.project)
+            format!("{at}: asking project {} for an agent", after.project)
         } else {
             at
         });
@@ -124,11 +130,13 @@ fn news(before: Option<&Turn>, after: Option<&Turn>, entry: &Entry) -> Vec<Strin
     for event in of_goal {
         let agent = event.agent.as_ref().map(ToString::to_string).unwrap_or_default();
         if event.kind == EventKind::AgentAdmitted {
-            lines.push(format!("{agent} works on it"));
+            lines.push(format!("delegated to {agent}"));
         } else if event.kind == EventKind::AgentReplaced {
             lines.push(format!("{agent} goes on in its next session"));
-        } else if event.kind == EventKind::NodeStatus {
-            lines.push(event.reason.clone());
+        } else if event.kind == EventKind::NodeStatus
+            && let Some((_, ended)) = event.reason.split_once("in_progress -> ")
+        {
+            lines.push(ended.to_owned());
         }
     }
     lines
