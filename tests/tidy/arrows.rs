@@ -21,6 +21,7 @@ const ROWS: [Row; 10] = [
         ours: &[],
         outside: Some(&[
             "aho-corasick",
+            "cel",
             "croner",
             "data-encoding",
             "jiff",

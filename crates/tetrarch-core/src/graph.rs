@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::id::{Domain, GraphName, GraphNodeName, ProfileName, ProjectName};
 use crate::limits::{DELIVERABLE_BYTES_MAX, TURN_CONTEXT_BYTES_MAX};
 use crate::time::BusTime;
-use guard::Guard;
+use guard::EdgeGuard;
 use template::{clipped, filled};
 
 /// A state graph that was read and checked: it has no cycle.
@@ -50,7 +50,7 @@ pub struct GraphEdge {
     /// Where to.
     pub to: GraphNodeName,
     /// When.
-    pub guard: Guard,
+    pub guard: EdgeGuard,
     /// Its place among the edges of its node; the lowest is tried first.
     pub priority: u64,
 }
@@ -91,7 +91,7 @@ impl NodeAction {
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntentRule {
     /// When it applies; the first that does is taken.
-    pub when: Guard,
+    pub when: EdgeGuard,
     /// What is wanted then.
     pub intent: String,
     /// How sure that is, from 0 to 1.

@@ -29,7 +29,6 @@ use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
 use crate::verb::{Stage, Verb};
-use conversations::ConversationOp;
 use goals::{GoalOp, GoalUpdate};
 use schedules::ScheduleOp;
 use verbs::VerbOp;
@@ -303,7 +302,7 @@ pub enum Op {
     /// About what begins at set times.
     Schedule(ScheduleOp),
     /// `conversation.*`, `graph.apply`: what people say and how it is routed.
-    Conversation(ConversationOp),
+    Conversation(conversations::ConversationOp),
     /// `file.*`: reservations of files.
     File(FileOp),
     /// `approval.decide`, `apply.request`: changes that wait before their branches.
@@ -335,8 +334,8 @@ impl Op {
             | Self::CircuitClose { .. }
             | Self::Gate(_)
             | Self::Budget(_)
-            | Self::OverseerTick(_)
-            | Self::Conversation(ConversationOp::Graph(_)) => true,
+            | Self::OverseerTick(_) => true,
+            Self::Conversation(op) => matches!(op, conversations::ConversationOp::Graph(_)),
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
             | Self::AgentRegister
@@ -351,7 +350,6 @@ impl Op {
             | Self::GoalUpdate(_)
             | Self::Work(_)
             | Self::Schedule(_)
-            | Self::Conversation(ConversationOp::Say(_) | ConversationOp::Move(_))
             | Self::File(_)
             | Self::WorkBlock { .. } => false,
         }

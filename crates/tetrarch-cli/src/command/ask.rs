@@ -15,7 +15,7 @@ use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
 
-use self::following::{Heard, TurnFollower};
+use self::following::{TurnFollower, TurnNews};
 use super::run::PROJECT;
 use crate::context::{Context, HumanClient};
 use crate::document::{STANDARD_INPUT, read_text};
@@ -28,13 +28,12 @@ use tetrarch_bus::state::Select;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tetrarch ask 'count the files in src'
+  tetrarch ask --project demo 'count the files in src'
   tetrarch ask --conversation site --project demo 'why is the page slow?'
-  tetrarch ask --background --conversation night 'look for broken links'
-  tetrarch ask - < request.txt
+  tetrarch ask --background --conversation night --project demo 'look for broken links'
 
 What happens is said on standard error, the answer on standard output. Ctrl-C leaves the turn running;
-`tetrarch chat NAME` follows it again.
+a chat of the same name follows it again.
 
 Exit codes: 0 answered; 1 the turn failed, or its lane is full; 3 project or graph not found.")]
 pub(crate) struct AskArgs {
@@ -85,11 +84,11 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<(), CliError
     loop {
         match follower.next().await? {
             // It may be answered here or anywhere else.
-            Heard::Question(id, question) => {
-                output::say(&format!("{question}; answer with `tetrarch answer {id} TEXT`"));
+            TurnNews::Question(id, question) => {
+                output::say(&format!("{question}; `tetrarch inbox` shows it as {id}"));
             }
-            Heard::Ended(turn) => return told(context, &follower.snapshot, &turn),
-            Heard::Interrupted => {
+            TurnNews::Ended(turn) => return told(context, &follower.snapshot, &turn),
+            TurnNews::Interrupted => {
                 let conversation = &follower.id().conversation;
                 output::say(&format!("left running; `tetrarch chat {conversation}` goes on"));
                 return Err(CliError::new(Code::Interrupted, "interrupted"));

@@ -13,7 +13,7 @@ use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
 use tokio::sync::mpsc;
 
-use super::ask::following::{Heard, TurnFollower};
+use super::ask::following::{TurnFollower, TurnNews};
 use super::ask::{Talk, TalkArgs};
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
@@ -24,13 +24,12 @@ use crate::snapshot::StateSnapshot;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tetrarch chat
   tetrarch chat site --project demo
   tetrarch chat --list
   tetrarch chat site --transcript
 
 Each line is a turn. /status shows the turns that have not ended, /quit ends the chat; the
-conversation stays, and `tetrarch chat NAME` goes on with it.")]
+conversation stays, and a chat of the same name goes on with it.")]
 pub(crate) struct ChatArgs {
     /// The conversation; a new name begins one [default: main].
     name: Option<ConversationName>,
@@ -126,10 +125,13 @@ fn lines() -> mpsc::Receiver<std::io::Result<String>> {
         let most = TURN_TEXT_BYTES_MAX as u64 + 2;
         loop {
             let mut line = String::new();
-            let read = stdin().lock().take(most).read_line(&mut line);
-            let ended = !matches!(read, Ok(1..));
-            let line = read.map(|_| line);
-            if (ended && line.is_ok()) || lines.blocking_send(line).is_err() || ended {
+            let read = match stdin().lock().take(most).read_line(&mut line) {
+                Ok(0) => return,
+                Ok(_) => Ok(line),
+                Err(error) => Err(error),
+            };
+            let ended = read.is_err();
+            if lines.blocking_send(read).is_err() || ended {
                 return;
             }
         }
@@ -184,7 +186,7 @@ async fn follow(
 ) -> Result<bool, CliError> {
     loop {
         match follower.next().await? {
-            Heard::Question(question, text) => {
+            TurnNews::Question(question, text) => {
                 output::text(&text)?;
                 let Some(line) = lines.recv().await.transpose()? else { return Ok(false) };
                 let text = line.trim_end().to_owned();
@@ -193,11 +195,11 @@ async fn follow(
                     output::say(&error.what);
                 }
             }
-            Heard::Ended(turn) => {
+            TurnNews::Ended(turn) => {
                 output::text(&turn.answer)?;
                 return Ok(true);
             }
-            Heard::Interrupted => return Ok(false),
+            TurnNews::Interrupted => return Ok(false),
         }
     }
 }

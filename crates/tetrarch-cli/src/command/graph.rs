@@ -30,7 +30,7 @@ Examples:
   tetrarch graph test graph.yaml --say 'count the files' --result 'there are 7'
   tetrarch graph apply demo graph.yaml
   tetrarch graph list demo
-  tetrarch ask --graph triage --conversation new 'count the files'
+  tetrarch ask --conversation fence --project demo --graph triage 'paint the fence'
 
 A running conversation keeps the version of its graph. A graph named `default` is followed by every
 new conversation of its project (docs/conversations.md).")]

@@ -69,8 +69,8 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(kept, 10, &draft.id, "it was decided on, and changed");
             }
             Record::GoalState(state) => {
-                let old = before.goal_states.get(&state.id).map(|state| state.status);
-                let old = old.unwrap_or(GoalStatus::Active);
+                let old = before.goal_states.get(&state.id);
+                let old = old.map_or(GoalStatus::Active, |state| state.status);
                 let to = |from: GoalStatus, to: GoalStatus| from.to(to).is_ok();
                 reachable(&state.id, &GoalStatus::ALL, old, state.status, to, found);
             }
@@ -87,19 +87,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
                 found.must(grows, 10, &new.id, "its firings were uncounted");
             }
-            Record::Turn(new) => {
-                let old = before.turns.get(&new.id);
-                let goes_on = old.is_none_or(|old| {
-                    old.moved <= new.moved && (!old.status.is_over() || *old == **new)
-                });
-                found.must(goes_on, 10, &new.id, "it had ended, or was moved back");
-            }
-            Record::Graph(new) => {
-                let old = before.graphs.get(&(new.project.clone(), new.name.clone()));
-                let latest = |it: &GraphRecord| it.versions.last().map_or(0, |it| it.version);
-                let rises = old.map_or(0, latest) < latest(new);
-                found.must(rises, 13, &new.name, "its version did not rise");
-            }
+            Record::Turn(_) | Record::Graph(_) => talked(before, record, found),
             Record::Plan(plan) => folding::check(before, entry, plan, found),
             Record::Host(_)
             | Record::Project(_)
@@ -110,6 +98,23 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
     }
     gate::orders(before, entry, found);
     entry.dropped.iter().for_each(|key| forgotten(before, entry, key, found));
+}
+
+/// Turns go on, and graphs get new versions.
+fn talked(before: &Records, record: &Record, found: &mut Findings) {
+    if let Record::Turn(new) = record {
+        let goes_on = before
+            .turns
+            .get(&new.id)
+            .is_none_or(|old| old.moved <= new.moved && (!old.status.is_over() || *old == **new));
+        found.must(goes_on, 10, &new.id, "it had ended, or was moved back");
+    }
+    if let Record::Graph(new) = record {
+        let old = before.graphs.get(&(new.project.clone(), new.name.clone()));
+        let latest = |it: &GraphRecord| it.versions.last().map_or(0, |it| it.version);
+        let rises = old.map_or(0, latest) < latest(new);
+        found.must(rises, 13, &new.name, "its version did not rise");
+    }
 }
 
 fn handed_over(before: &Records, it: &Crystallization, found: &mut Findings) {

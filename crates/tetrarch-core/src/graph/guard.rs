@@ -1,8 +1,8 @@
 //! Guards: CEL expressions over what a turn knows. One is read and evaluated here, with a bounded cost: no loops,
 //! a bounded length and depth, and nothing but the names below (docs/decisions/0121).
 
-use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 use cel::parser::PrattParser;
@@ -20,7 +20,7 @@ const BRACKETS_MAX: u16 = 12;
 
 /// A guard that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Guard {
+pub struct EdgeGuard {
     text: String,
     expression: IdedExpr,
 }
@@ -59,7 +59,7 @@ pub enum GuardError {
     NotBoolean(&'static str),
 }
 
-impl Guard {
+impl EdgeGuard {
     /// Reads a guard (spec 07, State graphs).
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Guard {
     }
 }
 
-impl fmt::Display for Guard {
+impl fmt::Display for EdgeGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -151,8 +151,8 @@ fn of_json(value: &Value) -> cel::Value {
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => items.iter().map(of_json).collect::<Vec<_>>().into(),
         Value::Object(pairs) => {
-            let pairs = pairs.iter().map(|(key, value)| (key.clone(), of_json(value)));
-            pairs.collect::<HashMap<String, cel::Value>>().into()
+            let pairs = pairs.iter().map(|(key, value)| (key.as_str().into(), of_json(value)));
+            cel::Value::Map(cel::objects::Map { map: Arc::new(pairs.collect()) })
         }
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn holds(text: &str) -> Result<bool, GuardError> {
-        Guard::new(text)?.holds(&values())
+        EdgeGuard::new(text)?.holds(&values())
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
             ("[1, 2].all(x, x > 0)", "uses a macro or message"),
             ("[1].map(x, [2].map(y, x + y)) == []", "uses a macro or message"),
         ] {
-            let error = Guard::new(text).unwrap_err().to_string();
+            let error = EdgeGuard::new(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
         }
     }
@@ -249,12 +249,12 @@ mod tests {
     fn length_and_depth_hold_at_both_ends() {
         let of = |length: usize| format!("'{}' == intent", "a".repeat(length - 12));
         assert_eq!(holds(&of(GUARD_BYTES_MAX)), Ok(false));
-        let long = Guard::new(&of(GUARD_BYTES_MAX + 1)).unwrap_err();
+        let long = EdgeGuard::new(&of(GUARD_BYTES_MAX + 1)).unwrap_err();
         assert_eq!(long, GuardError::TooLong(GUARD_BYTES_MAX + 1));
         // A chain of n comparisons is n + 1 levels deep.
         let of = |levels: usize| format!("{}true", "true == ".repeat(levels - 1));
         assert_eq!(holds(&of(GUARD_DEPTH_MAX)), Ok(true));
-        assert_eq!(Guard::new(&of(GUARD_DEPTH_MAX + 1)), Err(GuardError::TooDeep));
+        assert_eq!(EdgeGuard::new(&of(GUARD_DEPTH_MAX + 1)), Err(GuardError::TooDeep));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::guard::{GUARD_NAMES, Guard};
+use super::guard::{EdgeGuard, GUARD_NAMES};
 use super::template::{PLACEHOLDERS, placeholders};
 use super::{Delegation, GraphEdge, GraphNode, IntentRule, NodeAction, StateGraph};
 use crate::id::{GraphName, GraphNodeName};
@@ -229,14 +229,14 @@ fn read_edge(entry: &Entry<'_>, place: u64) -> Option<GraphEdge> {
     Some(GraphEdge { to: fields.name("to")?, guard: guard?, priority: priority? })
 }
 
-fn always() -> Option<Guard> {
-    Guard::new("true").ok()
+fn always() -> Option<EdgeGuard> {
+    EdgeGuard::new("true").ok()
 }
 
-fn read_guard(entry: &Entry<'_>) -> Option<Guard> {
+fn read_guard(entry: &Entry<'_>) -> Option<EdgeGuard> {
     let text = entry.text(LIST_MAX * TEXT_BYTES_MAX)?;
     let allowed = || format!("a CEL expression over {}", GUARD_NAMES.join(", "));
-    Guard::new(&text).map_err(|error| entry.wrong(error.to_string(), allowed())).ok()
+    EdgeGuard::new(&text).map_err(|error| entry.wrong(error.to_string(), allowed())).ok()
 }
 
 /// Names of edges and placeholders that there are not, and nodes of one name.

@@ -22,7 +22,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// What somebody who follows a turn has to be told, beside the statuses.
 #[derive(Debug)]
-pub(in crate::command) enum Heard {
+pub(in crate::command) enum TurnNews {
     /// An agent asks its person something.
     Question(QuestionId, String),
     /// The turn ended, or asks.
@@ -72,16 +72,16 @@ impl TurnFollower {
     ///
     /// # Errors
     /// The ledger cannot be read any more.
-    pub(in crate::command) async fn next(&mut self) -> Result<Heard, CliError> {
+    pub(in crate::command) async fn next(&mut self) -> Result<TurnNews, CliError> {
         loop {
             if let Some(turn) = self.snapshot.records.turns.get(&self.id)
                 && (turn.status.is_over() || self.asks(turn))
             {
-                return Ok(Heard::Ended(Box::new(turn.clone())));
+                return Ok(TurnNews::Ended(Box::new(turn.clone())));
             }
             let item = tokio::select! {
                 item = self.entries.next() => item,
-                _ = self.interrupt.recv() => return Ok(Heard::Interrupted),
+                _ = self.interrupt.recv() => return Ok(TurnNews::Interrupted),
                 () = tokio::time::sleep(SILENCE_MAX) => {
                     let turn = self.snapshot.records.turns.get(&self.id);
                     output::say(&format!("{} ({} s)", still(turn), self.began.elapsed().as_secs()));
@@ -97,7 +97,7 @@ impl TurnFollower {
             let after = self.snapshot.records.turns.get(&self.id);
             news(before.as_ref(), after, &entry).iter().for_each(|line| output::say(line));
             if let Some((id, question)) = asked(after, &entry) {
-                return Ok(Heard::Question(id, question));
+                return Ok(TurnNews::Question(id, question));
             }
         }
     }

@@ -419,7 +419,7 @@ mod tests {
             (
                 "tree",
                 json!({ "al": true }),
-                "al: unknown argument; allowed: project, person, epic, all",
+                "al: unknown argument; allowed: project, human, epic, all",
             ),
             ("tree", json!({ "all": "maybe" }), "all: is true or false"),
             ("describe", json!({}), "thing: is missing"),
