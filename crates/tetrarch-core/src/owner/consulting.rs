@@ -88,7 +88,7 @@ fn ask_for_plan(
 ) -> Result<Begun, Refusal> {
     plans::may_give(draft, project, owner)?;
     // Whatever the planner makes of it, it may come to be one task.
-    profiles::suffice(draft, project, wish)?;
+    profiles::suffice(draft, project, owner, wish)?;
     let goal = plans::goal_of(draft.now, epic, project, owner, wish);
     let trace = draft.trace.clone();
     let question = Planning { trace, ..goal_question(draft.now, &planner, goal) };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::agent::Profile;
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{EpicId, NodeId, ProfileName, ProjectName};
+use crate::id::{EpicId, NodeId, Principal, ProfileName, ProjectName};
 use crate::plan::Node;
 use crate::plan::change::Changed;
 use crate::plan::profiles::{self, Missing};
@@ -21,27 +21,43 @@ fn names<'r>(draft: &Draft<'r>, project: &ProjectName) -> impl Iterator<Item = &
 
 /// Whether a plan can be done in a project with the profiles that come with it; a goal without a plan is one task.
 /// A profile of the project stays as it is: who may give a goal may not therefore change what others' work is
-/// done with (decision 0086).
+/// done with (decision 0086). New profiles come from people alone, since each is a command or a key of hosts
+/// (decision 0125).
 ///
 /// # Errors
-/// Every node that needs a profile that is not there; a profile that the project has otherwise.
+/// Every node that needs a profile that is not there; a profile that the project has otherwise; a new one that
+/// an agent brings.
 pub(super) fn suffice(
     draft: &Draft<'_>,
     project: &ProjectName,
+    giver: &Principal,
     plan: &PlanFile,
 ) -> Result<(), Refusal> {
     plan.check_profiles(names(draft, project)).map_err(|missing| refusal(&missing, project))?;
-    let other = |own: &&Profile| {
-        let known = draft.base().profiles.get(&(project.clone(), own.name.clone()));
-        known.is_some_and(|known| known != *own)
-    };
-    let Some(own) = plan.profiles.iter().find(other) else { return Ok(()) };
-    let detail = format!(
-        "the project {project} has another profile {:?} than the plan brings; give the plan's another name, or \
-         change the project's with `tetrarch profile apply {project} <file>`",
-        own.name.as_str()
-    );
-    Err(Refusal::new(ErrorCode::Conflict, detail))
+    let known = |own: &Profile| draft.base().profiles.get(&(project.clone(), own.name.clone()));
+    for own in &plan.profiles {
+        let name = own.name.as_str();
+        match known(own) {
+            Some(known) if known == own => {}
+            Some(_) => {
+                let detail = format!(
+                    "the project {project} has another profile {name:?} than the plan brings; give the \
+                     plan's another name, or change the project's with \
+                     `tetrarch profile apply {project} <file>`"
+                );
+                return Err(Refusal::new(ErrorCode::Conflict, detail));
+            }
+            None if giver.agent().is_some() => {
+                let detail = format!(
+                    "{giver} may not add the profile {name:?}, which hosts execute; a person adds it first \
+                     with `tetrarch profile apply {project} <file>`"
+                );
+                return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+            }
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether what a change adds or defines otherwise can be done in the project of its epic.

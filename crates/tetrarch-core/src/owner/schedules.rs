@@ -102,7 +102,7 @@ fn create(
             may_give(draft, from, project)?;
             fits("plan", plan, SCHEDULE_PLAN_BYTES_MAX)?;
             paced(rhythm, plan)?;
-            profiles::suffice(draft, project, &read_plan(plan)?)?;
+            profiles::suffice(draft, project, from, &read_plan(plan)?)?;
         }
         Deed::Mail { to, text } => {
             may_write(draft, from, to)?;

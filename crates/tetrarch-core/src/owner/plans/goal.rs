@@ -20,7 +20,8 @@ use crate::owner::{conversing, profiles};
 /// Creates a goal with its plan, version 1, and hands it to the project's orchestrator.
 ///
 /// # Errors
-/// The project is unknown, retired or somebody else's; it has no profile for some of the work.
+/// The project is unknown, retired or somebody else's; it has no profile for some of the work; an agent brings
+/// a new one.
 pub(in crate::owner) fn create_goal(
     draft: &mut Draft<'_>,
     epic: EpicId,
@@ -29,7 +30,7 @@ pub(in crate::owner) fn create_goal(
     plan: &PlanFile,
 ) -> Result<(), Refusal> {
     let po = may_give(draft, project, owner)?;
-    profiles::suffice(draft, project, plan)?;
+    profiles::suffice(draft, project, owner, plan)?;
     let goal = goal_of(draft.now, epic, project, owner, plan);
     put_profiles(draft, project, plan);
     let alone = plan.nodes.is_empty().then(|| plan.with_one_task());

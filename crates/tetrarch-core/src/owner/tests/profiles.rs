@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, human, plan_of, po, project, request, task, topics, wish};
 use crate::error::{DenialReason, ErrorCode};
-use crate::id::EpicId;
+use crate::id::{EpicId, Principal};
 use crate::mail::OpReply;
 use crate::owner::Input;
 use crate::plan::change::NewNode;
@@ -69,6 +69,34 @@ fn goal_adds_new_profiles_and_changes_none() {
     assert_eq!(fleet.records.profiles.len(), 1, "nothing of it is kept");
     assert_eq!(give(&mut fleet, &brings("work")).error, None, "the same is no other");
     assert_eq!(fleet.records.profiles.len(), 2);
+}
+
+#[test]
+fn agents_add_no_profiles_with_goals_or_schedules() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "default");
+    let orchestrator = Principal::Agent(po());
+    let mut brings = bare();
+    brings["profiles"] = json!({"default": {"argv": ["work"]}});
+    let give = |fleet: &mut Fleet, document: &Value| {
+        let goal = Op::GoalCreate { project: project(), plan: file(document) };
+        let deed = Deed::Goal { project: project(), plan: document.to_string() };
+        let rhythm = Rhythm::Every(Millis::from_secs(60));
+        let schedule = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
+        [fleet.op(&orchestrator, goal), fleet.op(&orchestrator, schedule)]
+    };
+    assert!(give(&mut fleet, &brings).iter().all(|reply| reply.error.is_none()), "they are there");
+    let key = json!({"runner": "llm", "provider": "openai", "model": "m", "keyFrom": "env:KEY"});
+    for new in [json!({"argv": ["steal"]}), key] {
+        brings["profiles"]["another"] = new;
+        for refused in give(&mut fleet, &brings) {
+            assert_eq!(refused.error, Some(ErrorCode::Unauthorized), "{}", refused.detail);
+            assert!(refused.detail.contains("profile apply demo"), "{}", refused.detail);
+        }
+    }
+    let command = plan_of(&[task("T1.1", json!({"run": "steal"}))]);
+    assert!(give(&mut fleet, &command).iter().all(|reply| reply.error.is_some()));
+    assert_eq!(fleet.records.profiles.len(), 1, "nothing of it is kept");
 }
 
 #[test]
