@@ -167,6 +167,22 @@ fn graph_of_a_project_is_checked_applied_and_asks_back() {
     assert_eq!(asked, "which one?\n");
     let (code, said) = typed(&fleet, &["chat", "paint"], "the red one\n/quit\n");
     assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe red one it is\n"), "it goes on");
+    let answer = r#"{"intent": "paint", "confidence": 0.9}"#;
+    let router = json!({"name": "router", "argv": ["echo", answer]});
+    let router = fleet.file("router.json", &router.to_string());
+    fleet.ok(["profile", "apply", "desk", router.to_str().unwrap()]);
+    let routed = json!({"name": "routed", "nodes": [
+        {"name": "route", "entry": {"classify": {"intents": ["paint", "work"], "profile": "router"}},
+         "edges": [{"to": "paint", "guard": "intent == 'paint' && confidence > 0.5"}, {"to": "end"}]},
+        node("paint", "end", json!({"compose": "it is painted"})),
+        {"name": "end", "entry": "answer", "terminal": true},
+    ]});
+    let routed = fleet.file("routed.json", &routed.to_string());
+    fleet.ok(["graph", "apply", "desk", routed.to_str().unwrap()]);
+    let new =
+        ["ask", "--conversation", "routed", "--project", "desk", "--graph", "routed", "a fence"];
+    assert_eq!(fleet.ok(new), "it is painted\n", "an agent said what is wanted");
+
     let fixed = fleet.run(["ask", "--conversation", "paint", "--graph", "default", "x"]);
     assert_eq!(fixed.code, Some(5), "{}", fixed.err);
     assert!(fixed.err.contains("conversation paint has the graph choose"), "{}", fixed.err);

@@ -8,12 +8,16 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use crate::id::{Domain, GraphName, GraphNodeName, ProfileName, ProjectName};
-use crate::limits::{DELIVERABLE_BYTES_MAX, TURN_CONTEXT_BYTES_MAX};
+use crate::limits::{
+    DELIVERABLE_BYTES_MAX, GUARD_FAILURE_BYTES_MAX, GUARD_FAILURES_MAX, TURN_CONTEXT_BYTES_MAX,
+};
 use crate::time::BusTime;
-use guard::EdgeGuard;
+use guard::{EdgeGuard, GuardError};
 use template::{clipped, filled};
 
 /// A state graph that was read and checked: it has no cycle.
@@ -109,6 +113,8 @@ pub struct Delegation {
     pub domain: Option<Domain>,
     /// Attempts at it before it counts as failed.
     pub attempts: u32,
+    /// What may be wanted, when the agent is to say what is: its result is the intent with a confidence.
+    pub intents: Vec<String>,
 }
 
 /// A graph of a project, as its record has it.
@@ -200,9 +206,7 @@ impl StateGraph {
             match edge.guard.holds(values) {
                 Ok(true) => return (Way::Edge(edge.to.clone()), failed),
                 Ok(false) => {}
-                Err(error) => {
-                    failed.push(format!("guard {} to {}: {error}", edge.guard, edge.to));
-                }
+                Err(error) => failed.push(told(format_args!("guard to {}", edge.to), &error)),
             }
         }
         let stuck = self.on_stuck.as_ref().filter(|stuck| **stuck != node.name);
@@ -221,6 +225,11 @@ impl StateGraph {
     #[must_use]
     pub fn go_on(&self, mut position: Position, outcome: &str, text: &str) -> Advance {
         set_result(&mut position.values, outcome, text);
+        if let Some(GraphNode { entry: NodeAction::Spawn(work), .. }) = self.node(&position.at)
+            && !work.intents.is_empty()
+        {
+            route(&work.intents, &mut position.values);
+        }
         let advance = Advance { position, path: Vec::new(), doing: Doing::Answer(String::new()) };
         match self.node(&advance.position.at).cloned() {
             Some(node) => self.leave(advance, &node),
@@ -250,7 +259,10 @@ impl StateGraph {
                 let text = filled(text, values);
                 set_result(values, "success", &text);
             }
-            NodeAction::Classify(rules) => advance.path.extend(classify(rules, values)),
+            NodeAction::Classify(rules) => {
+                let failed = classify(rules, values);
+                advance.path.extend(failed.into_iter().take(GUARD_FAILURES_MAX));
+            }
             NodeAction::Nothing => {}
         }
         self.leave(advance, &node)
@@ -262,7 +274,8 @@ impl StateGraph {
             keep(&mut position.values, node.name.as_str());
         }
         let (way, failed) = self.next(node, &position.values);
-        advance.path.extend(failed);
+        let told = advance.path.iter().filter(|line| !line.contains(" -> ")).count();
+        advance.path.extend(failed.into_iter().take(GUARD_FAILURES_MAX.saturating_sub(told)));
         let from = &node.name;
         match way {
             Way::Edge(to) => {
@@ -287,6 +300,22 @@ impl StateGraph {
             }
         }
     }
+}
+
+/// Takes what an agent said is wanted, when that is one of these.
+fn route(intents: &[String], values: &mut Map<String, Value>) {
+    let said: Value = serde_json::from_str(&result_text(values)).unwrap_or_default();
+    let intent = said["intent"].as_str().filter(|said| intents.iter().any(|known| known == said));
+    let confidence = said["confidence"].as_f64().filter(|sure| (0.0..=1.0).contains(sure));
+    if let Some(intent) = intent {
+        values.insert("intent".to_owned(), json!(intent));
+        values.insert("confidence".to_owned(), json!(confidence.unwrap_or_default()));
+    }
+}
+
+/// What is told of a guard that failed; the error may quote whole values.
+fn told(what: fmt::Arguments<'_>, error: &GuardError) -> String {
+    clipped(&format!("{what}: {error}"), GUARD_FAILURE_BYTES_MAX).to_owned()
 }
 
 fn unknown(mut advance: Advance) -> Advance {
@@ -339,7 +368,7 @@ fn classify(rules: &[IntentRule], values: &mut Map<String, Value>) -> Vec<String
                 break;
             }
             Ok(false) => {}
-            Err(error) => failed.push(format!("rule {}: {error}", rule.when)),
+            Err(error) => failed.push(told(format_args!("rule for {}", rule.intent), &error)),
         }
     }
     failed

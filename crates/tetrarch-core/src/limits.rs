@@ -418,5 +418,11 @@ pub const GUARD_DEPTH_MAX: usize = 16;
 pub const LANE_MAX: usize = 32;
 /// Bytes of what a person says in one turn.
 pub const TURN_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of a text of a graph whose placeholders are filled in.
+pub const FILLED_BYTES_MAX: usize = 12 * 1024;
+/// Bytes of what is told of one guard that failed.
+pub const GUARD_FAILURE_BYTES_MAX: usize = 256;
+/// Guards that failed in one move, of which something is told.
+pub const GUARD_FAILURES_MAX: usize = 16;
 /// Bytes of what a turn's context holds, as compact JSON.
 pub const TURN_CONTEXT_BYTES_MAX: usize = 24 * 1024;

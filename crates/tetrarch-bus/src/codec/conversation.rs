@@ -82,6 +82,7 @@ impl Wire<Option<pb::TurnDoing>> for Doing {
                 profile: work.profile.put(),
                 domain: work.domain.put(),
                 attempts: work.attempts,
+                intents: work.intents.clone(),
                 ..of("spawn", &work.task)
             },
             Self::Ask(text) => of("ask", text),
@@ -100,6 +101,7 @@ impl Wire<Option<pb::TurnDoing>> for Doing {
                     profile: field("profile", held.profile)?,
                     domain: field("domain", held.domain)?,
                     attempts,
+                    intents: held.intents,
                 })
             }
             "ask" => Self::Ask(held.text),

@@ -25,6 +25,7 @@ const NODE_KEYS: &[&str] = &["name", "entry", "exit", "terminal", "edges"];
 const EDGE_KEYS: &[&str] = &["to", "guard", "priority"];
 const ACTION_KEYS: &[&str] = &["classify", "spawn", "ask", "compose", "answer"];
 const SPAWN_KEYS: &[&str] = &["task", "profile", "domain", "attempts"];
+const ROUTER_KEYS: &[&str] = &["intents", "task", "profile", "domain", "attempts"];
 const RULE_KEYS: &[&str] = &["when", "intent", "confidence"];
 const ACTIONS: &str =
     "spawn, compose, answer, or a mapping with one of classify, spawn, ask, compose, answer";
@@ -172,6 +173,7 @@ fn read_action(entry: &Entry<'_>) -> Option<NodeAction> {
     };
     let action = fields.get(key)?;
     match key {
+        "classify" if action.value().is_object() => read_router(&action).map(NodeAction::Spawn),
         "classify" => {
             let rules = action.list(LIST_MAX, "a list of rules");
             Some(NodeAction::Classify(rules.iter().filter_map(read_rule).collect()))
@@ -184,14 +186,32 @@ fn read_action(entry: &Entry<'_>) -> Option<NodeAction> {
 }
 
 fn delegation(task: String) -> Delegation {
-    Delegation { task, profile: None, domain: None, attempts: ATTEMPTS_DEFAULT }
+    Delegation {
+        task,
+        profile: None,
+        domain: None,
+        attempts: ATTEMPTS_DEFAULT,
+        intents: Vec::new(),
+    }
+}
+
+/// An agent that says what is wanted: its brief asks for one of the intents.
+fn read_router(entry: &Entry<'_>) -> Option<Delegation> {
+    let fields = entry.map(ROUTER_KEYS)?;
+    let intents = fields.texts("intents");
+    if intents.is_empty() {
+        fields.missing("intents", "a list of what may be wanted, each in a word");
+    }
+    let asks = "Say what this person wants:\n{text}".to_owned();
+    read_work(&fields, asks).map(|work| Delegation { intents, ..work })
 }
 
 fn read_spawn(entry: &Entry<'_>) -> Option<Delegation> {
-    let fields = entry.map(SPAWN_KEYS)?;
-    let task = fields
-        .get("task")
-        .map_or(Some("{text}".to_owned()), |task| task.filled_text(TEXT_BYTES_MAX));
+    read_work(&entry.map(SPAWN_KEYS)?, "{text}".to_owned())
+}
+
+fn read_work(fields: &Fields<'_>, task: String) -> Option<Delegation> {
+    let task = fields.get("task").map_or(Some(task), |task| task.filled_text(TEXT_BYTES_MAX));
     let attempts = fields.get("attempts").and_then(|it| it.whole(1, ATTEMPTS_MAX.into()));
     let attempts = attempts.and_then(|count| u32::try_from(count).ok());
     Some(Delegation {

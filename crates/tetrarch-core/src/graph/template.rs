@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::limits::FILLED_BYTES_MAX;
+
 /// What a text may have filled in besides the results that nodes keep: the person's words, the latest result and
 /// what is wanted.
 pub(super) const PLACEHOLDERS: [&str; 3] = ["text", "result", "intent"];
@@ -21,7 +23,7 @@ pub(super) fn placeholders(text: &str) -> Vec<&str> {
     names.collect()
 }
 
-/// The text with its placeholders filled in.
+/// The text with its placeholders filled in, cut where it is longer than [`FILLED_BYTES_MAX`].
 pub(super) fn filled(text: &str, values: &Map<String, Value>) -> String {
     let context = &values.get("context").unwrap_or(&Value::Null);
     let value = |name: &str| match name {
@@ -29,11 +31,16 @@ pub(super) fn filled(text: &str, values: &Map<String, Value>) -> String {
         "intent" => values.get("intent").and_then(Value::as_str),
         _ => context[name].as_str(),
     };
-    let parts = pieces(text).into_iter().map(|piece| match piece {
-        Piece::Words(words) => words,
-        Piece::Placeholder(name) => value(name).unwrap_or_default(),
-    });
-    parts.collect()
+    let mut filled = String::new();
+    for piece in pieces(text) {
+        let part = match piece {
+            Piece::Words(words) => words,
+            Piece::Placeholder(name) => value(name).unwrap_or_default(),
+        };
+        let room = FILLED_BYTES_MAX - filled.len();
+        filled.push_str(&part[..part.floor_char_boundary(room)]);
+    }
+    filled
 }
 
 /// As much of a text as takes at most so many bytes as JSON, whole characters.

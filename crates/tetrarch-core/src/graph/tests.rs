@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::schema::{DEFAULT_GRAPH, parse, parse_text};
 use super::*;
-use crate::limits::TURN_TEXT_BYTES_MAX;
+use crate::limits::{FILLED_BYTES_MAX, TURN_TEXT_BYTES_MAX};
 
 fn graph(value: Value) -> StateGraph {
     parse(&value).unwrap().graph
@@ -135,7 +135,7 @@ fn failing_guard_counts_as_false_and_is_told() {
     ]}));
     let begun = graph.begin("x");
     assert_eq!(begun.path.len(), 2);
-    assert!(begun.path[0].starts_with("guard 1 / 0 == 1 to b: failed: "), "{:?}", begun.path);
+    assert!(begun.path[0].starts_with("guard to b: failed: "), "{:?}", begun.path);
     assert_eq!(begun.path[1], "a -> c");
 }
 
@@ -185,6 +185,61 @@ fn results_and_context_stay_within_their_bounds() {
     assert_eq!(text.len(), DELIVERABLE_BYTES_MAX);
     let size = Value::Object(begun.position.values).to_string().len();
     assert!(size <= TURN_CONTEXT_BYTES_MAX, "{size}");
+}
+
+#[test]
+fn hostile_graph_makes_a_small_move() {
+    let edge = |guard: &str| json!({"to": "end", "guard": guard});
+    let edges: Vec<Value> =
+        (0..15).map(|_| edge("context.text > 1")).chain([edge("true")]).collect();
+    let answer = json!({"answer": "{text}".repeat(600)});
+    let mut graph = graph(json!({"name": "g", "nodes": [
+        {"name": "n1", "edges": edges}, {"name": "end", "entry": answer, "terminal": true},
+    ]}));
+    // More of such nodes than a file has room for.
+    let (one, end) = (graph.nodes[0].clone(), graph.nodes[1].clone());
+    let node = |at: u32| {
+        let mut node = one.clone();
+        node.name = format!("n{at}").parse().unwrap();
+        if at < 40 {
+            node.edges[15].to = format!("n{}", at + 1).parse().unwrap();
+        }
+        node
+    };
+    graph.nodes = (1..=40).map(node).chain([end]).collect();
+    graph.start = "n1".parse().unwrap();
+    let begun = graph.begin(&"x".repeat(TURN_TEXT_BYTES_MAX));
+    let Doing::Answer(text) = &begun.doing else { panic!("{:?}", begun.doing) };
+    assert_eq!(text.len(), FILLED_BYTES_MAX);
+    let failed = begun.path.iter().filter(|line| line.contains("failed: ")).count();
+    assert_eq!((failed, begun.path.len()), (GUARD_FAILURES_MAX, GUARD_FAILURES_MAX + 40));
+    assert!(begun.path.iter().all(|line| line.len() <= GUARD_FAILURE_BYTES_MAX));
+}
+
+#[test]
+fn agent_says_what_is_wanted_and_nothing_else_counts() {
+    let graph = graph(json!({"name": "g", "nodes": [
+        {"name": "route", "entry": {"classify": {"intents": ["paint", "work"], "profile": "router"}},
+         "edges": [{"to": "paint", "guard": "intent == 'paint' && confidence > 0.5"}, {"to": "work"}]},
+        end("paint"), end("work"),
+    ]}));
+    let begun = graph.begin("a red fence");
+    let Doing::Spawn(work) = &begun.doing else { panic!("{:?}", begun.doing) };
+    assert_eq!(work.task, "Say what this person wants:\na red fence");
+    assert_eq!((work.intents.len(), work.profile.as_ref().unwrap().as_str()), (2, "router"));
+    for (said, expected) in [
+        (r#"{"intent": "paint", "confidence": 0.9}"#, "route -> paint"),
+        (r#"{"intent": "paint", "confidence": 0.5}"#, "route -> work"),
+        (r#"{"intent": "paint", "confidence": 9}"#, "route -> work"),
+        (r#"{"intent": "steal", "confidence": 0.9}"#, "route -> work"),
+        ("paint", "route -> work"),
+    ] {
+        let routed = graph.go_on(begun.position.clone(), "success", said);
+        assert_eq!(routed.path, [expected], "{said}");
+    }
+    let none = refused(&json!({"name": "g", "nodes": [
+        {"name": "a", "entry": {"classify": {"profile": "p"}}, "edges": [{"to": "b"}]}, end("b")]}));
+    assert!(none.contains("nodes[0].entry.classify.intents: is missing"), "{none}");
 }
 
 #[test]

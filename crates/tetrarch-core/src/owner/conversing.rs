@@ -312,6 +312,14 @@ fn plan_of(work: &Delegation) -> PlanFile {
         node.domain.clone_from(&work.domain);
         node.role = work.domain.as_ref().map_or(Role::Worker, |_| Role::Specialist);
         node.max_attempts = work.attempts;
+        if !work.intents.is_empty() {
+            let intent = json!({"enum": work.intents});
+            let confidence = json!({"type": "number", "minimum": 0, "maximum": 1});
+            let properties = json!({"intent": intent, "confidence": confidence});
+            let schema =
+                json!({"type": "object", "required": ["intent"], "properties": properties});
+            node.output_schema = Some(schema.to_string());
+        }
     }
     plan
 }

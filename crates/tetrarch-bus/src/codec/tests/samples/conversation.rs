@@ -69,6 +69,7 @@ pub(in crate::codec::tests) fn ops() -> Vec<ConversationOp> {
         profile: full.then(|| id("coder")),
         domain: full.then(|| id("api")),
         attempts: 3,
+        intents: if full { vec!["paint".to_owned()] } else { Vec::new() },
     };
     let doings = [
         Doing::Spawn(work(true)),
