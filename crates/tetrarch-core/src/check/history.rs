@@ -77,9 +77,8 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
             Record::Snapshot(new) => {
                 let old = before.snapshot.as_ref().map_or(0, |old| old.through);
                 let (through, seq) = (new.through, found.seq.unwrap_or(u64::MAX));
-                let between = old < through && through < seq;
                 let what = format_args!("it goes up to {through}, the one before it up to {old}");
-                found.must(between, 20, &"snapshot", what);
+                found.must(old < through && through < seq, 20, &"snapshot", what);
             }
             Record::Crystallization(it) => handed_over(before, it, found),
             Record::Schedule(new) => {

@@ -202,14 +202,21 @@ fn open_turns(draft: &Draft<'_>, human: &HumanName) -> Vec<Turn> {
     open
 }
 
-/// Begins the first turn of each lane where none is under way (spec 07, Lanes).
+/// Begins the first turn of each lane where none is under way; one that waits for its person lets the next begin (spec
+/// 07, Lanes).
 fn begin_due(draft: &mut Draft<'_>, human: &HumanName) {
     for lane in TurnLane::ALL {
         let mut turns = open_turns(draft, human);
         turns.retain(|turn| turn.lane == lane);
-        let first = turns.iter().position(|turn| turn.status != TurnStatus::Queued);
-        if first.is_none() && !turns.is_empty() {
-            let turn = turns.remove(0);
+        let asks = |of: &Turn| {
+            let same = |turn: &&Turn| turn.id.conversation == of.id.conversation;
+            turns.iter().filter(same).any(|turn| turn.status == TurnStatus::Asking)
+        };
+        let waits = |turn: &Turn| turn.status == TurnStatus::Queued && !asks(turn);
+        let first = turns.iter().position(waits);
+        let free = turns.iter().all(|turn| turn.status != TurnStatus::Running);
+        if let Some(first) = first.filter(|_| free) {
+            let turn = turns.swap_remove(first);
             let turn = Turn { status: TurnStatus::Running, since: draft.now, ..turn };
             due(draft, turn, "", "");
         }
@@ -279,6 +286,7 @@ fn move_turn(
             let answer = Room::of(TEXT_BYTES_MAX).text(text, usize::MAX);
             let turn = Turn { status: TurnStatus::Asking, answer, ..turn };
             draft.put(Record::Turn(Box::new(turn)));
+            begin_due(draft, &it.turn.human);
         }
         Doing::Answer(text) => end(draft, turn, TurnStatus::Done, text),
         Doing::Stuck(why) => end(draft, turn, TurnStatus::Failed, why),

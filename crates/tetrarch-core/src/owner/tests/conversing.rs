@@ -290,15 +290,21 @@ fn asked_person_answers_in_the_same_conversation() {
     assert_eq!(apply(&mut fleet, &asking("g", "which one?")).version, Some(1));
     let first = TurnSay { graph: Some("g".parse().unwrap()), ..said("main", "begin") };
     say(&mut fleet, first);
+    say(&mut fleet, said("main", "then this"));
     fleet.report(&io(), Report::Ready);
     moved(&mut fleet);
     let asked = turn(&fleet, "main", 1);
     assert_eq!((asked.status, asked.answer.as_str()), (TurnStatus::Asking, "which one?"));
+    let other = say(&mut fleet, said("other", "hello"));
+    assert_eq!(other.error, None, "{}", other.detail);
+    assert_eq!(turn(&fleet, "other", 1).status, TurnStatus::Running, "it does not wait");
+    assert_eq!(turn(&fleet, "main", 2).status, TurnStatus::Queued, "this does");
+    moved(&mut fleet);
     let answered = TurnSay { project: None, ..said("main", "the blue one") };
     assert_eq!(say(&mut fleet, answered).error, None);
     moved(&mut fleet);
     assert_eq!(turn(&fleet, "main", 1).answer, "you said the blue one");
-    assert_eq!(fleet.records.turns.len(), 1);
+    assert_eq!(turn(&fleet, "main", 2).status, TurnStatus::Running, "it waited for its turn");
 }
 
 #[test]
