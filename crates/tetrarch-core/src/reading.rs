@@ -1,6 +1,6 @@
 //! What a session does with each message of its inbox (spec 02, Inbox): handle it, tell its writer
-//! what was not told before a death, pass over it, or set it aside. The shell writes the cursor
-//! before a message is handled, and again when it is.
+//! what was not told before a death, pass over it, or set it aside. The shell writes the cursor when a
+//! message is handled, and before that when an earlier session may have died of it.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +37,8 @@ pub struct Reading {
     before: u64,
     /// Whether that is handled once more (docs/decisions/0017).
     again: bool,
+    /// Up to here an earlier session may have begun what is not handled.
+    suspect: u64,
     /// How far the mail lane was taken up.
     passed: u64,
     /// The first message that was given to the session's program and is not taken by it: the position
@@ -47,12 +49,20 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Goes on from a cursor. `again`: what was handled of the mail lane is handled once more.
+    /// Goes on from a cursor. `again`: what was handled of the mail lane is handled once more. `suspect`: the last
+    /// sequence that an earlier session may have begun; 0 when there was none.
     #[must_use]
-    pub fn resume(cursor: Cursor, again: bool) -> Self {
+    pub fn resume(cursor: Cursor, again: bool, suspect: u64) -> Self {
         let before = cursor.positions.mail;
         let (passed, in_hand, owed) = (before, None, BTreeMap::new());
-        Self { cursor, before, again, passed, in_hand, owed }
+        Self { cursor, before, again, suspect, passed, in_hand, owed }
+    }
+
+    /// Whether the cursor is written before a message of the mail lane is handled, so that a death on it counts:
+    /// an earlier session may have died of it (docs/decisions/0126).
+    #[must_use]
+    pub fn is_suspect(&self, seq: u64) -> bool {
+        seq <= self.suspect
     }
 
     /// The cursor as it is to be written.

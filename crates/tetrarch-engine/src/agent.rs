@@ -290,23 +290,7 @@ impl AgentState {
                     reader.kept().await?;
                 }
             }
-            SessionEffect::Report(report) => {
-                if let (Some(reader), Report::Result { .. }) = (&mut self.reader, &*report) {
-                    reader.give_back().await?;
-                }
-                self.reports += 1;
-                let now = self.session.shared.clock.now();
-                let seed = self.session.session.to_string();
-                let id = RequestId::derive(now, &seed, report.kind(), self.reports);
-                self.session.report(id, &report).await?;
-                if let Report::Result { result, .. } = &*report {
-                    ended(&self.span, result.outcome, &result.usage);
-                }
-                reach_if(Failpoint::ReadyReported, || matches!(*report, Report::Ready));
-                reach_if(Failpoint::ResultReported, || matches!(*report, Report::Result { .. }));
-                reach_if(Failpoint::CrashReported, || matches!(*report, Report::Crashed { .. }));
-                reach_if(Failpoint::GoneReported, || matches!(*report, Report::Gone { .. }));
-            }
+            SessionEffect::Report(report) => self.report(&report).await?,
             SessionEffect::ReadSpawn { json } => {
                 let node = None;
                 let read = codec::decode_spawn_body(json.as_bytes(), self.run.epic, node);
@@ -336,6 +320,30 @@ impl AgentState {
             SessionEffect::End => return Ok(Performed::Ended),
         }
         Ok(Performed::Nothing)
+    }
+
+    /// Reports to the owner; what is true of the session then is written first.
+    async fn report(&mut self, report: &Report) -> Result<(), EngineError> {
+        if let (Some(reader), Report::Result { .. }) = (&mut self.reader, report) {
+            reader.give_back().await?;
+        }
+        if let (Some(reader), Report::Crashed { .. }) = (&mut self.reader, report) {
+            // What it had in hand may be why, and its next session is told so.
+            reader.write_begun().await?;
+        }
+        self.reports += 1;
+        let now = self.session.shared.clock.now();
+        let seed = self.session.session.to_string();
+        let id = RequestId::derive(now, &seed, report.kind(), self.reports);
+        self.session.report(id, report).await?;
+        if let Report::Result { result, .. } = report {
+            ended(&self.span, result.outcome, &result.usage);
+        }
+        reach_if(Failpoint::ReadyReported, || matches!(report, Report::Ready));
+        reach_if(Failpoint::ResultReported, || matches!(report, Report::Result { .. }));
+        reach_if(Failpoint::CrashReported, || matches!(report, Report::Crashed { .. }));
+        reach_if(Failpoint::GoneReported, || matches!(report, Report::Gone { .. }));
+        Ok(())
     }
 
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<SessionInput, EngineError> {

@@ -2,8 +2,10 @@
 //! performs what core's `orchestrator` machine says.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::try_join_all;
+use futures::{FutureExt, StreamExt};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::RawMessage;
@@ -17,7 +19,7 @@ use tetrarch_core::id::{EpicId, RequestId};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::orchestrator::{Effect, Input, Orchestrator};
 use tetrarch_core::plan::PlanEvent;
-use tetrarch_core::request::{HOST_RESTART, Report};
+use tetrarch_core::request::{HOST_RESTART, Report, SpawnRequest};
 use tetrarch_telemetry::{create_agent, trace};
 use tokio::sync::watch;
 
@@ -27,6 +29,8 @@ use crate::pump::{FromBus, MailboxSlots, Pump};
 use crate::reading::InboxReader;
 use crate::session::{Admitted, CheckedMessage, Session, Shared};
 
+/// Within what time the cursor has what was handled. What a next session then handles again changes nothing.
+const KEEP_AFTER: Duration = Duration::from_millis(50);
 /// Plan events of one epic that are in the mailbox.
 const PLANS_IN_MAILBOX: usize = 32;
 
@@ -39,8 +43,8 @@ pub(crate) enum ProjectMsg {
     Plan(FromBus<PlanEvent>),
     /// A message in its inbox; it ends when there can be no more.
     Incoming(FromBus<CheckedMessage>),
-    /// Nothing came after this many messages were read.
-    Idle(usize),
+    /// What was handled is to be in the cursor.
+    Keep,
     /// Its session is over.
     End,
     /// Something may be due.
@@ -69,7 +73,7 @@ pub(crate) struct ProjectState {
     session: Session,
     machine: Orchestrator,
     reader: Option<InboxReader>,
-    handled: usize,
+    keep: Option<Pump>,
     reports: usize,
     inbox: Option<Pump>,
     plans: BTreeMap<EpicId, Pump>,
@@ -95,7 +99,7 @@ impl Actor for ProjectActor {
             session,
             machine,
             reader: None,
-            handled: 0,
+            keep: None,
             reports: 0,
             inbox: None,
             plans: BTreeMap::new(),
@@ -135,14 +139,12 @@ impl ProjectState {
             ProjectMsg::Plan(event) => vec![Input::Plan(event?.item)],
             ProjectMsg::Incoming(incoming) => {
                 let inputs = self.read(*incoming?.item).await?;
-                // It comes behind whatever is in the mailbox.
-                let _ended = myself.cast(ProjectMsg::Idle(self.handled));
+                let later = || Pump::after(KEEP_AFTER, myself.clone(), ProjectMsg::Keep);
+                self.keep.get_or_insert_with(later);
                 inputs
             }
-            ProjectMsg::Idle(handled) => {
-                if handled == self.handled {
-                    self.keep().await?;
-                }
+            ProjectMsg::Keep => {
+                self.keep().await?;
                 return Ok(true);
             }
             ProjectMsg::Tick => vec![Input::Tick],
@@ -153,11 +155,9 @@ impl ProjectState {
             let mut effects = self.machine.step(now, input);
             while !effects.is_empty() {
                 let mut next = Vec::new();
-                for effect in effects {
-                    if let Some(input) = self.perform(myself, effect).await? {
-                        let now = self.session.shared.clock.now();
-                        next.extend(self.machine.step(now, input));
-                    }
+                for collected in self.perform(myself, effects).await? {
+                    let now = self.session.shared.clock.now();
+                    next.extend(self.machine.step(now, collected));
                 }
                 effects = next;
             }
@@ -182,11 +182,14 @@ impl ProjectState {
                     to.cast(ProjectMsg::Incoming(it)).is_ok()
                 }));
                 self.reader = Some(reader);
-                self.report(&Report::Ready).await?;
+                let id = self.next_report(&Report::Ready);
+                self.session.report(id, &Report::Ready).await?;
                 Ok(true)
             }
             Claimed::EarlierLife { .. } => {
-                self.report(&Report::Crashed { cause: HOST_RESTART.to_owned() }).await?;
+                let crashed = Report::Crashed { cause: HOST_RESTART.to_owned() };
+                let id = self.next_report(&crashed);
+                self.session.report(id, &crashed).await?;
                 Ok(false)
             }
             Claimed::DoNotStart { .. } => Ok(false),
@@ -198,12 +201,11 @@ impl ProjectState {
         let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(Vec::new());
         };
-        self.handled += 1;
         Ok(vec![Input::Mail { from, mail: Box::new(mail) }])
     }
 
     /// What was in hand is handled. Whoever waits to hear so hears it at once; else the cursor is
-    /// written with what comes next, or when nothing does.
+    /// written within [`KEEP_AFTER`].
     async fn handled_all(&mut self) -> Result<(), EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.settle();
@@ -212,42 +214,53 @@ impl ProjectState {
 
     /// Writes how far the inbox is handled, and tells whoever waits for that.
     async fn keep(&mut self) -> Result<(), EngineError> {
+        self.keep = None;
         let Some(reader) = &mut self.reader else { return Ok(()) };
-        reader.write().await?;
+        reader.write_begun().await?;
         reader.kept().await
     }
 
+    /// Performs what the machine says and gives what it is to learn. What is sent waits for its own
+    /// acknowledgement alone, and goes out in the order given.
     async fn perform(
         &mut self,
         myself: &ActorRef<ProjectMsg>,
-        effect: Effect,
-    ) -> Result<Option<Input>, EngineError> {
-        match effect {
-            Effect::Watch(epic) => self.watch(myself, epic),
-            Effect::Leave(epic) => drop(self.plans.remove(&epic)),
-            Effect::Collect(epic) => return self.collect(epic).await.map(Some),
-            Effect::Request { id, request, trace } => {
-                let span = create_agent(request.epic, request.node);
-                trace::follow(&span, trace.as_deref());
-                let onward = trace::onward(&span, trace.as_deref());
-                self.session.request(id, &request, onward.as_deref()).await?;
-            }
-            Effect::Op { id, op } => self.session.operate(id, &op).await?,
-            Effect::Report(report) => self.report(&report).await?,
-            Effect::Mail(mail) => {
-                let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.relay"));
-                self.session.write(&mail, &id).await?;
+        effects: Vec<Effect>,
+    ) -> Result<Vec<Input>, EngineError> {
+        let (mut sent, mut collected) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Watch(epic) => self.watch(myself, epic),
+                Effect::Leave(epic) => drop(self.plans.remove(&epic)),
+                Effect::Collect(epic) => collected.push(self.collect(epic).await?),
+                Effect::Request { id, request, trace } => {
+                    sent.push(request_agent(self.session.clone(), id, request, trace).boxed());
+                }
+                Effect::Op { id, op } => {
+                    let session = self.session.clone();
+                    sent.push(async move { session.operate(id, &op).await }.boxed());
+                }
+                Effect::Report(report) => {
+                    let (session, id) = (self.session.clone(), self.next_report(&report));
+                    sent.push(async move { session.report(id, &report).await }.boxed());
+                }
+                Effect::Mail(mail) => {
+                    let session = self.session.clone();
+                    let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.relay"));
+                    sent.push(async move { session.write(&mail, &id).await }.boxed());
+                }
             }
         }
-        Ok(None)
+        try_join_all(sent).await?;
+        Ok(collected)
     }
 
-    async fn report(&mut self, report: &Report) -> Result<(), EngineError> {
+    /// The id of its next report.
+    fn next_report(&mut self, report: &Report) -> RequestId {
         self.reports += 1;
         let now = self.session.shared.clock.now();
         let seed = self.session.session.to_string();
-        let id = RequestId::derive(now, &seed, report.kind(), self.reports);
-        self.session.report(id, report).await
+        RequestId::derive(now, &seed, report.kind(), self.reports)
     }
 
     /// Follows an epic's plan events: the last that is kept, then each new one. What that goes on from is read
@@ -298,6 +311,19 @@ impl ProjectState {
             .next_deadline()
             .map(|at| Pump::after(clock.until(at), myself.clone(), ProjectMsg::Tick));
     }
+}
+
+/// Asks the governor for an agent, within the trace of what it is asked for.
+async fn request_agent(
+    session: Session,
+    id: RequestId,
+    request: Box<SpawnRequest>,
+    trace: Option<String>,
+) -> Result<(), EngineError> {
+    let span = create_agent(request.epic, request.node);
+    trace::follow(&span, trace.as_deref());
+    let onward = trace::onward(&span, trace.as_deref());
+    session.request(id, &request, onward.as_deref()).await
 }
 
 /// Keeps a plan event that cannot be read among the dead letters, for people.

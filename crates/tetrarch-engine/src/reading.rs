@@ -1,8 +1,9 @@
-//! How a session reads its inbox, as core's `reading` says: the cursor is written before a message is
-//! handled and when it is, and writers hear how far their mail came. It handles nothing itself.
+//! How a session reads its inbox, as core's `reading` says: the cursor is written when a message is
+//! handled, and before it when it is suspect, and writers hear how far their mail came. It handles nothing itself.
 
 use tetrarch_bus::inbox::Inbox;
-use tetrarch_core::cursor::{Cursor, Positions, Trials};
+use tetrarch_bus::subject::pattern::MAIL;
+use tetrarch_core::cursor::{Cursor, FIRST_EPOCH, Positions, Trials};
 use tetrarch_core::id::Principal;
 use tetrarch_core::mail::Lane;
 use tetrarch_core::mail::receipt::{SetAside, Stage};
@@ -16,6 +17,7 @@ pub(crate) struct InboxReader {
     session: Session,
     reading: Reading,
     at: u64,
+    is_written: bool,
     is_anew: bool,
 }
 
@@ -35,9 +37,15 @@ impl InboxReader {
             cursor =
                 Cursor { positions: within, trials: Trials::default(), receipts: None, ..cursor };
         }
-        let reading = Reading::resume(cursor, again);
+        let suspect = if session.epoch == FIRST_EPOCH {
+            0
+        } else {
+            session.shared.bus.stream_last_seq(MAIL).await?
+        };
+        let reading = Reading::resume(cursor, again, suspect);
         let inbox = Inbox::open(&session.shared.wakeup, &owner, reading.from()).await?;
-        Ok((Self { session: session.clone(), reading, at, is_anew }, inbox))
+        let is_written = !is_anew;
+        Ok((Self { session: session.clone(), reading, at, is_written, is_anew }, inbox))
     }
 
     /// Whether the inbox is not the one that was read before.
@@ -50,7 +58,7 @@ impl InboxReader {
         self.reading.cursor().positions
     }
 
-    /// The message, when it is to be handled: it counts as begun before this returns.
+    /// The message, when it is to be handled. One that is suspect counts as begun before this returns.
     pub(crate) async fn take(
         &mut self,
         CheckedMessage { incoming, refusal }: CheckedMessage,
@@ -99,8 +107,11 @@ impl InboxReader {
             for (to, receipt) in self.reading.begin(seq, owed) {
                 self.session.tell(&to, &receipt.of, receipt.stage).await;
             }
-            self.write().await?;
+            if self.reading.is_suspect(seq) {
+                self.write().await?;
+            }
         }
+        self.is_written = false;
         self.reading.pass(seen);
         Ok(Some(admitted))
     }
@@ -108,7 +119,9 @@ impl InboxReader {
     /// What is in hand was handled, or what came of it is saved. Says whether there was anything; the
     /// cursor is not written.
     pub(crate) fn settle(&mut self) -> bool {
-        self.reading.settle()
+        let settled = self.reading.settle();
+        self.is_written &= !settled;
+        settled
     }
 
     /// The session's program has taken all that it was given but for this message and what follows. Says
@@ -136,7 +149,13 @@ impl InboxReader {
     /// Writes the cursor as it is now.
     pub(crate) async fn write(&mut self) -> Result<(), EngineError> {
         self.at = self.session.move_cursor(self.reading.cursor(), self.at).await?;
+        self.is_written = true;
         Ok(())
+    }
+
+    /// Writes the cursor when the bus has another, so that what is in hand counts as begun.
+    pub(crate) async fn write_begun(&mut self) -> Result<(), EngineError> {
+        if self.is_written { Ok(()) } else { self.write().await }
     }
 
     /// Tells writers what is consumed: the positions are kept, by the cursor or the journal. That it

@@ -128,7 +128,7 @@ async fn dies_of(bus: &Bus, epoch: u64, message: u64) -> Turn {
     let host = format!("life{epoch}");
     let claimed = claim(bus, &worker(1), epoch, &ours("a", &host)).await.unwrap();
     let Claimed::Ours { cursor, seq } = claimed else { panic!("{claimed:?}") };
-    let mut reading = Reading::resume(cursor, false);
+    let mut reading = Reading::resume(cursor, false, message);
     let turn = reading.turn(Lane::Mail, message);
     if matches!(turn, Turn::Handle { .. }) {
         assert_eq!(reading.begin(message, None), []);

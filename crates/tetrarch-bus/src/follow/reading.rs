@@ -40,10 +40,28 @@ pub(super) struct BatchReader {
     at_end: bool,
     /// The end was told since something was found, or since a silence.
     told: bool,
-    /// Looks since the last hint that found nothing.
-    looks: usize,
+    pauses: Pauses,
     /// The highest sequence that a batch came to, of messages that no filter wants too.
     passed: u64,
+}
+
+/// How long to wait before looking again: a hint comes before its message is stored, and a message whose hint
+/// came before anybody listened may be stored after the first look.
+#[derive(Debug, Default)]
+struct Pauses(usize);
+
+impl Pauses {
+    /// Something was found or announced.
+    fn restart(&mut self) {
+        self.0 = 0;
+    }
+
+    /// The next pause; none when only a hint, or a silence, is a reason to look again.
+    fn next(&mut self) -> Option<Duration> {
+        let pause = AGAIN.get(self.0).copied();
+        self.0 += 1;
+        pause
+    }
 }
 
 impl std::fmt::Debug for BatchReader {
@@ -81,7 +99,7 @@ impl BatchReader {
             ready: VecDeque::new(),
             at_end: false,
             told: false,
-            looks: AGAIN.len(),
+            pauses: Pauses::default(),
             passed: 0,
         })
     }
@@ -114,8 +132,10 @@ impl BatchReader {
 
     /// Reads a batch.
     async fn look(&mut self, bus: &Bus, from: u64) -> Result<(), ReadError> {
-        // What they tell of is found now.
-        while self.hints.next().now_or_never().flatten().is_some() {}
+        // What they tell of is found now, or is stored a moment later.
+        while self.hints.next().now_or_never().flatten().is_some() {
+            self.pauses.restart();
+        }
         // The server takes one filter; of several, what is wanted is picked here.
         let filter = match self.filters.as_slice() {
             [one] => one.as_str(),
@@ -124,7 +144,8 @@ impl BatchReader {
         let batch = bus.next_by_subject_batch(self.stream, filter, from, BATCH).await?;
         self.at_end = batch.is_empty();
         if let Some(last) = batch.last() {
-            (self.passed, self.told, self.looks) = (last.seq, false, 0);
+            (self.passed, self.told) = (last.seq, false);
+            self.pauses.restart();
         }
         let wanted = |message: &RawMessage| {
             self.filters.is_empty() || self.filters.iter().any(|it| matches(it, &message.subject))
@@ -135,17 +156,31 @@ impl BatchReader {
 
     /// Until a hint comes, one that came is due again, or it was quiet for long enough.
     async fn wait(&mut self) {
-        let pause = AGAIN.get(self.looks).copied();
+        let pause = self.pauses.next();
         let until = Instant::now() + pause.unwrap_or(QUIET);
-        self.looks += 1;
         tokio::select! {
             biased;
             hint = self.hints.next() => match hint {
-                Some(_) => self.looks = 0,
+                Some(_) => self.pauses.restart(),
                 None => tokio::time::sleep_until(until).await,
             },
             _lost = self.losses.changed() => {}
             () = tokio::time::sleep_until(until) => self.told = pause.is_some(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reader_looks_again_soon_after_opening_and_after_each_hint() {
+        let mut pauses = Pauses::default();
+        let three = |pauses: &mut Pauses| [(); 3].map(|()| pauses.next());
+        assert_eq!(three(&mut pauses), AGAIN.map(Some));
+        assert_eq!(pauses.next(), None, "nothing is announced");
+        pauses.restart();
+        assert_eq!(three(&mut pauses), AGAIN.map(Some));
     }
 }

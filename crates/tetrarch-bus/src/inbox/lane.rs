@@ -25,6 +25,8 @@ const BATCH: usize = 200;
 /// When to read again what a hint announced and was not found: a replica may lag.
 const AGAIN: [Duration; 3] =
     [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
+/// How long a message may take to be stored whose hint came before anybody listened.
+const UNHEARD: Duration = Duration::from_millis(100);
 /// Trying to read for longer than this means that the next message may be why it fails.
 const TRIED_LONG: Duration = Duration::from_secs(1);
 /// Found messages whose hints may still come.
@@ -43,6 +45,8 @@ pub(super) struct LaneReader {
     announced: Vec<u64>,
     found: VecDeque<u64>,
     again: Option<(usize, Instant)>,
+    /// When to read without any hint, once.
+    once_more: Option<Instant>,
     /// The next message may be one that breaks the connection it comes on.
     suspect: bool,
     /// Since when it is tried to read on without success; a dropped read is none.
@@ -69,6 +73,7 @@ impl LaneReader {
             announced: Vec::new(),
             found: VecDeque::new(),
             again: None,
+            once_more: Some(Instant::now() + UNHEARD),
             suspect: false,
             tried: None,
             progress,
@@ -94,13 +99,13 @@ impl LaneReader {
 
     /// Whether the lane has to be read before anything behind it.
     pub(super) fn is_due(&self) -> bool {
-        self.ready.is_empty()
-            && (self.due || self.again.is_some_and(|(_, at)| at <= Instant::now()))
+        let now = Instant::now();
+        self.ready.is_empty() && (self.due || self.read_again_at().is_some_and(|at| at <= now))
     }
 
     /// When to read again without a hint.
     pub(super) fn read_again_at(&self) -> Option<Instant> {
-        self.again.map(|(_, at)| at)
+        self.again.map(|(_, at)| at).into_iter().chain(self.once_more).min()
     }
 
     pub(super) fn pop(&mut self) -> Option<RawMessage> {
@@ -110,7 +115,9 @@ impl LaneReader {
     /// Reads on from the position. Safe to drop.
     pub(super) async fn read(&mut self, bus: &Bus) -> Result<(), ReadError> {
         let suspect = self.suspect;
+        let asked = Instant::now();
         let batch = self.batch(bus).await?;
+        self.once_more = self.once_more.filter(|at| *at > asked);
         let from_owner = batch.iter().any(|message| message.subject == self.owner_subject);
         let mut seen = match self.owner_seen {
             Some(seen) => seen,
@@ -221,4 +228,20 @@ fn mark(subject: &str, headers: Option<&HeaderMap>, payload: &[u8]) -> u64 {
         None => payload.hash(&mut hasher),
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn lane_is_read_at_once_and_again_after_a_while() {
+        let owner = Principal::Agent(AgentId::Go);
+        let mut lane = LaneReader::new(Lane::Mail, &owner, 0, Arc::default());
+        assert!(lane.is_due());
+        lane.due = false;
+        assert!(!lane.is_due());
+        tokio::time::advance(UNHEARD).await;
+        assert!(lane.is_due());
+    }
 }

@@ -1,5 +1,5 @@
 //! How often handling a message ended with the death of its reader's session (spec 02, Inbox: the
-//! count is in the cursor before the message is handled; the fifth failure sets it aside).
+//! count is in the cursor before a death on the message can count; the fifth failure sets it aside).
 
 use std::collections::{BTreeMap, BTreeSet};
 

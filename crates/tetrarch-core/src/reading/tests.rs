@@ -45,14 +45,14 @@ fn message_handling_follows_handler_and_receipts() {
         (true, 7, handle(true)),
         (true, 8, handle(true)),
     ] {
-        let reading = Reading::resume(cursor(7, Some(5)), again);
+        let reading = Reading::resume(cursor(7, Some(5)), again, 0);
         assert_eq!(reading.turn(Lane::Mail, seq), turn, "{again} {seq}");
         assert_eq!(reading.from().mail, if again { 0 } else { 5 });
         assert_eq!(reading.from().ctl, 3);
         assert_eq!(reading.is_old(Lane::Mail, seq), seq <= 7);
         assert_eq!(reading.turn(Lane::Ctl, seq), handle(false), "control is not counted");
     }
-    let before = Reading::resume(cursor(7, None), false);
+    let before = Reading::resume(cursor(7, None), false, 0);
     assert_eq!(before.from(), Positions { mail: 7, ctl: 3 }, "all was told, or nobody asked");
     assert_eq!(before.turn(Lane::Mail, 7), Turn::Pass);
 }
@@ -67,13 +67,13 @@ fn message_is_given_up_once_after_the_fifth_failure() {
     ] {
         let mut found = cursor(7, Some(7));
         found.trials.failures.insert(8, failures);
-        let mut reading = Reading::resume(found, again);
+        let mut reading = Reading::resume(found, again, 0);
         assert_eq!(reading.turn(Lane::Mail, 8), turn);
         if failures == 5 {
             reading.give_up(8);
             assert_eq!(reading.turn(Lane::Mail, 8), Turn::Pass);
             assert_eq!(reading.cursor().positions.mail, 8);
-            let next = Reading::resume(reading.cursor().clone(), again);
+            let next = Reading::resume(reading.cursor().clone(), again, 0);
             assert_eq!(next.turn(Lane::Mail, 8), Turn::Pass, "also in the next session");
         }
     }
@@ -81,7 +81,7 @@ fn message_is_given_up_once_after_the_fifth_failure() {
 
 #[test]
 fn sender_receipt_is_sent_once_after_the_cursor_is_stored() {
-    let mut reading = Reading::resume(cursor(7, None), false);
+    let mut reading = Reading::resume(cursor(7, None), false, 0);
     for seq in [8, 9] {
         assert_eq!(reading.begin(seq, Some(owed(seq))), []);
         assert!(reading.cursor().trials.in_hand.contains(&seq), "before it is handled");
@@ -93,7 +93,7 @@ fn sender_receipt_is_sent_once_after_the_cursor_is_stored() {
     reading.told();
     assert_eq!(reading.cursor().receipts, Some(8), "9 is owed");
     // It dies here, with 9 kept and not told.
-    let next = Reading::resume(reading.cursor().clone(), false);
+    let next = Reading::resume(reading.cursor().clone(), false, 0);
     assert_eq!((next.from().mail, next.turn(Lane::Mail, 9)), (8, Turn::Tell));
     assert_eq!(next.turn(Lane::Mail, 8), Turn::Pass);
     assert_eq!(seqs(&reading.kept(at(9))), [9]);
@@ -104,7 +104,7 @@ fn sender_receipt_is_sent_once_after_the_cursor_is_stored() {
 
 #[test]
 fn pending_receipts_are_bounded() {
-    let mut reading = Reading::resume(cursor(0, None), false);
+    let mut reading = Reading::resume(cursor(0, None), false, 0);
     let most = u64::try_from(RECEIPTS_OWED_MAX).unwrap();
     for seq in 1..=most {
         assert_eq!(reading.begin(seq, Some(owed(seq))), []);
@@ -114,7 +114,7 @@ fn pending_receipts_are_bounded() {
 
 #[test]
 fn what_the_program_was_given_and_has_not_taken_is_not_consumed() {
-    let mut reading = Reading::resume(cursor(7, None), false);
+    let mut reading = Reading::resume(cursor(7, None), false, 0);
     for seq in [8, 9, 10] {
         reading.begin(seq, Some(owed(seq)));
         assert!(!reading.hand_out(Some(8)), "before the position passes it");
@@ -133,7 +133,7 @@ fn what_the_program_was_given_and_has_not_taken_is_not_consumed() {
 
 #[test]
 fn a_position_never_goes_back_for_what_is_given_again() {
-    let mut reading = Reading::resume(cursor(7, Some(5)), true);
+    let mut reading = Reading::resume(cursor(7, Some(5)), true, 0);
     reading.begin(6, Some(owed(6)));
     assert!(!reading.hand_out(Some(6)));
     reading.pass(at(6));
@@ -141,4 +141,12 @@ fn a_position_never_goes_back_for_what_is_given_again() {
     assert!(reading.kept(at(7)).is_empty(), "it has to be taken all the same");
     assert!(reading.hand_out(None));
     assert_eq!(seqs(&reading.kept(at(7))), [6]);
+}
+
+#[test]
+fn message_is_suspect_up_to_the_last_an_earlier_session_can_have_begun() {
+    let next = Reading::resume(cursor(7, None), false, 9);
+    assert_eq!([8, 9, 10].map(|seq| next.is_suspect(seq)), [true, true, false]);
+    let first = Reading::resume(cursor(0, None), false, 0);
+    assert!(!first.is_suspect(1), "nobody had it before");
 }
