@@ -126,6 +126,15 @@ fn background_turn_delays_no_conversation() {
     });
     let mail = fleet.ok(["mail", "list"]);
     assert!(mail.contains("conversation night"), "{mail}");
+    let wonders = json!({"name": "default", "argv": acting(&["wonder"]), "wall": "120s"});
+    let file = fleet.file("wonders.json", &wonders.to_string());
+    fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
+    fleet.ok(["ask", "--background", "--conversation", "day", "--project", "desk", "choose"]);
+    wait::until("what its agent asks is passed on", || {
+        let mail = fleet.ok(["mail", "list", "-o", "wide"]);
+        let asked = mail.lines().find(|line| line.contains("Which one?"))?.to_owned();
+        asked.contains("IO@ada").then_some(())
+    });
 }
 
 #[test]

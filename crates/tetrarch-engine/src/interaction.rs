@@ -1,12 +1,12 @@
 //! The shell of an interaction orchestrator: stands in for its human. It moves their turns through their graphs, as
-//! core's `conversation` says, and takes in what else is written to it, so that questions and alerts stay
-//! readable in its inbox. It executes nothing.
+//! core's `conversation` says, and passes on to them what else is written to it: questions, alerts, news. It executes
+//! nothing.
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_core::conversation::advance;
-use tetrarch_core::id::RequestId;
-use tetrarch_core::mail::{Launch, MailBody};
+use tetrarch_core::id::{AgentId, Principal, RequestId};
+use tetrarch_core::mail::{Launch, Mail, MailBody};
 use tetrarch_core::request::conversations::ConversationOp;
 use tetrarch_core::request::{HOST_RESTART, Op, Report};
 use tokio::sync::watch;
@@ -104,7 +104,7 @@ impl InteractionState {
 
     async fn read(&mut self, incoming: CheckedMessage) -> Result<(), EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
-        let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
+        let Some(Admitted { mail, from, place, .. }) = reader.take(incoming).await? else {
             return Ok(());
         };
         tracing::info!(%from, topic = mail.body.topic(), "for the human");
@@ -115,6 +115,17 @@ impl InteractionState {
             let id = RequestId::derive(due.said, &seed, "move", moved);
             let op = Op::Conversation(ConversationOp::Move(Box::new(advance(due))));
             self.session.operate(id, &op).await?;
+        } else if let AgentId::Io(human) = &self.session.agent
+            && !mail.body.is_owners_order()
+        {
+            let to = Principal::Human(human.clone());
+            let passed_on = Mail { to: to.clone(), ..mail };
+            // It stays in this inbox as well.
+            if from != to
+                && let Err(error) = self.session.write(&passed_on, &format!("onward.{place}")).await
+            {
+                tracing::warn!(%error, %to, "a message was not passed on");
+            }
         }
         reader.settle();
         reader.write().await?;
