@@ -12,6 +12,7 @@ mod chaos;
 mod claude;
 mod codex;
 mod coding;
+mod conversations;
 mod credentials;
 mod deadlines;
 mod deaths;

@@ -21,6 +21,7 @@ const ROWS: [Row; 11] = [
         ours: &[],
         outside: Some(&[
             "aho-corasick",
+            "cel",
             "croner",
             "data-encoding",
             "jiff",

@@ -8,6 +8,7 @@ mod assignment;
 mod brief;
 mod budget;
 mod change;
+mod conversation;
 mod crystallization;
 mod cursor;
 mod dispatch;

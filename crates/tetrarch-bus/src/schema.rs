@@ -12,7 +12,7 @@ use crate::codec::json::JSON_TEXT;
 pub use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 46] = [
+const REQUESTS: [&str; 49] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -21,6 +21,9 @@ const REQUESTS: [&str; 46] = [
     "ApprovalDecide",
     "BudgetRaise",
     "CircuitClose",
+    "ConversationMove",
+    "ConversationSay",
+    "GraphApply",
     "HostDrain",
     "AgentStatus",
     "AgentInterrupt",
@@ -63,7 +66,7 @@ const REQUESTS: [&str; 46] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 50] = [
+const OTHERS: [&str; 53] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -108,8 +111,11 @@ const OTHERS: [&str; 50] = [
     "SponsorSilent",
     "Receipt",
     "DeadNotice",
+    "StateGraph",
     "StatusRequest",
     "TakeOn",
+    "Turn",
+    "TurnDue",
     "VerbOrder",
     "Violation",
     "Vitals",
@@ -117,7 +123,7 @@ const OTHERS: [&str; 50] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 49] = [
+const REQUIRED: [(&str, &[&str]); 53] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -125,6 +131,10 @@ const REQUIRED: [(&str, &[&str]); 49] = [
     ("ApprovalDecide", &["change", "verdict"]),
     ("BudgetRaise", &["agent", "more"]),
     ("CircuitClose", &["agent"]),
+    ("ConversationMove", &["human", "conversation", "doing"]),
+    ("ConversationSay", &["conversation", "text"]),
+    ("GraphApply", &["project", "graph"]),
+    ("TurnDoing", &["kind"]),
     ("HostDrain", &["host"]),
     ("AgentStatus", &["agent"]),
     ("AgentInterrupt", &["agent"]),

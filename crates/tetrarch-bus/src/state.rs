@@ -20,7 +20,7 @@ use crate::subject::pattern::STATE;
 use crate::subject::{KeyKind, Subject};
 use crate::surely;
 use tetrarch_core::held::{Held, Unread};
-use tetrarch_core::id::EpicId;
+use tetrarch_core::id::{EpicId, HumanName};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::records::Records;
 
@@ -178,6 +178,8 @@ pub enum Select {
     Kind(KeyKind),
     /// Every record of a kind that belongs to an epic: nodes and their states.
     OfEpic(KeyKind, EpicId),
+    /// Every turn of a person's conversations.
+    TurnsOf(HumanName),
 }
 
 impl Select {
@@ -186,6 +188,7 @@ impl Select {
             Self::One(key) => Subject::State(key.clone()).to_string(),
             Self::Kind(kind) => kind.pattern(),
             Self::OfEpic(kind, epic) => kind.pattern_of(*epic),
+            Self::TurnsOf(human) => KeyKind::turns_of(human),
         }
     }
 }

@@ -3,10 +3,10 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::{
-    advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
-    describe, doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs,
-    mail, man, mcp, page, plan, profile, project, replay, roster, run, schedule, schema, serve,
-    spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
+    advise, agent, answer, artifact, ask, audit, budget, change, chat, circuit, completion, config,
+    creds, describe, doctor, down, events, file, get, goal, graph, guard, host, inbox, init,
+    insights, logs, mail, man, mcp, page, plan, profile, project, replay, roster, run, schedule,
+    schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
 use crate::options::GlobalArgs;
 
@@ -32,7 +32,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     (
         "People",
-        &["inbox", "answer", "change", "approve", "deny", "apply", "mail", "worktree", "file"],
+        &[
+            "ask", "chat", "graph", "inbox", "answer", "change", "approve", "deny", "apply",
+            "mail", "worktree", "file",
+        ],
     ),
     (
         "Look",
@@ -173,6 +176,13 @@ pub(crate) enum CliCommand {
     Logs(logs::LogsArgs),
     /// List the questions, changes and drafts that wait for you.
     Inbox(inbox::InboxArgs),
+    /// Ask for something, and wait for the answer.
+    Ask(ask::AskArgs),
+    /// Talk with your interaction orchestrator, line by line.
+    Chat(chat::ChatArgs),
+    /// Check, show, test and apply the graphs that route conversations.
+    #[command(subcommand)]
+    Graph(graph::GraphCommand),
     /// Answer a question.
     Answer(answer::AnswerArgs),
     /// List and show changes.

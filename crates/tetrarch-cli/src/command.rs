@@ -4,9 +4,11 @@ pub(crate) mod advise;
 pub(crate) mod agent;
 pub(crate) mod answer;
 pub(crate) mod artifact;
+pub(crate) mod ask;
 pub(crate) mod audit;
 pub(crate) mod budget;
 pub(crate) mod change;
+pub(crate) mod chat;
 pub(crate) mod circuit;
 pub(crate) mod completion;
 pub(crate) mod config;
@@ -19,6 +21,7 @@ pub(crate) mod file;
 mod following;
 pub(crate) mod get;
 pub(crate) mod goal;
+pub(crate) mod graph;
 pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod inbox;
@@ -268,6 +271,9 @@ async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError
         CliCommand::Logs(args) => logs::run(context, args).await,
         CliCommand::Inbox(args) => inbox::run(context, args).await,
         CliCommand::Init(args) => init::run(&args),
+        CliCommand::Ask(args) => ask::run(context, args).await,
+        CliCommand::Chat(args) => chat::run(context, args).await,
+        CliCommand::Graph(command) => graph::run(context, command).await,
         CliCommand::Answer(args) => answer::run(context, args).await,
         CliCommand::Change(command) => change::run(context, command).await,
         CliCommand::Approve(args) => change::approve(context, args).await,

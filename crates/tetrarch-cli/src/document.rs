@@ -134,7 +134,7 @@ fn is_unwritten(c: char) -> bool {
     c < ' ' && !matches!(c, '\n' | '\r' | '\t')
 }
 
-fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
+pub(crate) fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
     let unreadable =
         |error: std::io::Error| CliError::new(Code::Usage, format!("cannot read {name}: {error}"));
     let mut bytes = Vec::new();

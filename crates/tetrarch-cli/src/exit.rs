@@ -76,7 +76,7 @@ impl CliError {
             }
             ErrorCode::NotFound => Code::NotFound,
             ErrorCode::InvalidPlan | ErrorCode::InvalidRequest => Code::Usage,
-            ErrorCode::Unavailable => Code::Failed,
+            ErrorCode::Unavailable | ErrorCode::LaneFull => Code::Failed,
         };
         Self::new(exit, format!("{code}: {detail}"))
     }

@@ -149,6 +149,10 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::ScheduleCreated
         | EventKind::ScheduleDeleted
         | EventKind::ScheduleFired
+        | EventKind::GraphApplied
+        | EventKind::TurnSaid
+        | EventKind::TurnMoved
+        | EventKind::TurnEnded
         | EventKind::AssignmentStatus
         | EventKind::HostDrained
         | EventKind::CircuitClosed

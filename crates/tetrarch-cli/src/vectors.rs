@@ -6,6 +6,7 @@ mod admission;
 mod budget;
 mod case;
 mod change;
+mod conversation;
 mod identity;
 mod input;
 mod insight;

@@ -6,6 +6,7 @@ pub mod chain;
 use crate::id::{Principal, RequestId};
 use crate::ledger::{Decision, Entry, EventKind, Record};
 use crate::mail::MailBody;
+use crate::request::conversations::ConversationOp;
 use crate::request::goals::GoalOp;
 use crate::request::planning::PlanOp;
 use crate::request::schedules::ScheduleOp;
@@ -119,6 +120,12 @@ fn of_op(op: &Op) -> (Privilege, String) {
         Op::File(op) => match op {
             FileOp::Release { reservation } => (OfPeople, reservation.to_string()),
             FileOp::Reserve { .. } | FileOp::List { .. } => (Never, String::new()),
+        },
+        Op::Conversation(op) => match op {
+            // What is said stands in its turn.
+            ConversationOp::Say(it) => (OfPeople, it.conversation.to_string()),
+            ConversationOp::Move(_) => (Never, String::new()),
+            ConversationOp::Graph(it) => (Always, it.project.to_string()),
         },
         Op::AgentStatus { .. } => (Never, String::new()),
     }

@@ -76,6 +76,8 @@ words! {
         Unavailable = "unavailable",
         /// More than is free.
         BudgetExceeded = "budget_exceeded",
+        /// A lane of a person has no room.
+        LaneFull = "lane_full",
     }
 }
 

@@ -181,6 +181,18 @@ name_type!(
     /// A profile's name.
     ProfileName, "profile name"
 );
+name_type!(
+    /// A state graph's name.
+    GraphName, "graph name"
+);
+name_type!(
+    /// The name of a state graph's node.
+    GraphNodeName, "node name"
+);
+name_type!(
+    /// The name of a person's conversation.
+    ConversationName, "conversation name"
+);
 
 impl HostName {
     /// A machine's own host name as a name: its dots become `-` (spec 03).

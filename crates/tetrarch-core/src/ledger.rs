@@ -5,14 +5,16 @@ use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::{Assignment, AssignmentStatus};
 use crate::audit::Act;
 use crate::change::Change;
+use crate::conversation::{Turn, TurnId};
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState, GoalStatus};
+use crate::graph::GraphRecord;
 use crate::held::Held;
 use crate::id::{
-    AgentId, AssignmentId, ChangeId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId,
-    Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
-    SessionId,
+    AgentId, AssignmentId, ChangeId, CommitId, DispatchId, DraftId, EpicId, GraphName, HostName,
+    NodeId, Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId,
+    ScheduleId, SessionId,
 };
 use crate::liveness::Liveness;
 use crate::mail::{Mail, MailBody};
@@ -67,6 +69,10 @@ pub enum Record {
     Crystallization(Box<Crystallization>),
     /// `schedule.<schedule>`.
     Schedule(Box<Schedule>),
+    /// `graph.<project>.<name>`.
+    Graph(Box<GraphRecord>),
+    /// `turn.<human>.<conversation>.<number>`.
+    Turn(Box<Turn>),
     /// `reservation.<reservation>`.
     Reservation(Box<Reservation>),
     /// `change.<change>`.
@@ -116,6 +122,10 @@ pub enum RecordKey {
     Crystallization(EpicId, Option<NodeId>),
     /// What begins at set times.
     Schedule(ScheduleId),
+    /// A state graph.
+    Graph(ProjectName, GraphName),
+    /// A turn of a conversation.
+    Turn(TurnId),
     /// Paths that a session holds.
     Reservation(ReservationId),
     /// A change that waits before the branch it is for.
@@ -163,6 +173,8 @@ impl Record {
             Self::Draft(draft) => RecordKey::Draft(draft.epic, draft.id),
             Self::Crystallization(it) => RecordKey::Crystallization(it.epic, it.node),
             Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
+            Self::Graph(graph) => RecordKey::Graph(graph.project.clone(), graph.name.clone()),
+            Self::Turn(turn) => RecordKey::Turn(turn.id.clone()),
             Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
             Self::Change(change) => RecordKey::Change(change.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
@@ -204,6 +216,8 @@ impl Record {
             | Self::Draft(_)
             | Self::Crystallization(_)
             | Self::Schedule(_)
+            | Self::Graph(_)
+            | Self::Turn(_)
             | Self::Reservation(_)
             | Self::Change(_)
             | Self::Decision(_)
@@ -334,6 +348,14 @@ words! {
         ScheduleDeleted = "schedule.deleted",
         /// Its time had come.
         ScheduleFired = "schedule.fired",
+        /// A state graph was applied.
+        GraphApplied = "graph.applied",
+        /// A person said something in a conversation.
+        TurnSaid = "turn.said",
+        /// A turn was moved in its graph.
+        TurnMoved = "turn.moved",
+        /// A turn ended.
+        TurnEnded = "turn.ended",
         /// An assignment's status changed.
         AssignmentStatus = "assignment.status",
         /// The overseer found an assignment standing still and did something about it, or its agent

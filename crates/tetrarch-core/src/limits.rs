@@ -404,3 +404,27 @@ pub const VERB_WHY_BYTES: usize = 512;
 pub const OBSTACLE_BORNE: Millis = Millis::from_secs(2);
 /// The same of a host or an orchestrator that may come back by itself, as after a restart.
 pub const RETURN_AWAITED: Millis = Millis::from_secs(60);
+/// Bytes of a state graph's file as compact JSON; several versions of it fit into one record.
+pub const GRAPH_BYTES_MAX: usize = 16 * 1024;
+/// Nodes of a state graph.
+pub const GRAPH_NODES_MAX: usize = 64;
+/// Edges of a node of a state graph.
+pub const GRAPH_EDGES_MAX: usize = 16;
+/// State graphs of a project.
+pub const GRAPHS_MAX: usize = 100;
+/// Bytes of a guard.
+pub const GUARD_BYTES_MAX: usize = 512;
+/// Levels of a guard's expression: each costs stack when it is evaluated.
+pub const GUARD_DEPTH_MAX: usize = 16;
+/// Turns in one lane of a person that have not ended.
+pub const LANE_MAX: usize = 32;
+/// Bytes of what a person says in one turn.
+pub const TURN_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of a text of a graph whose placeholders are filled in.
+pub const FILLED_BYTES_MAX: usize = 12 * 1024;
+/// Bytes of what is told of one guard that failed.
+pub const GUARD_FAILURE_BYTES_MAX: usize = 256;
+/// Guards that failed in one move, of which something is told.
+pub const GUARD_FAILURES_MAX: usize = 16;
+/// Bytes of what a turn's context holds, as compact JSON.
+pub const TURN_CONTEXT_BYTES_MAX: usize = 24 * 1024;

@@ -6,6 +6,7 @@ pub mod receipt;
 
 use crate::brief::{RunResult, Verdict};
 use crate::change::ApplyOrder;
+use crate::conversation::TurnDue;
 use crate::cursor::FIRST_EPOCH;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
@@ -99,6 +100,8 @@ pub enum MailBody {
         /// The epic.
         epic: EpicId,
     },
+    /// `turn`, to an interaction orchestrator: a turn of its human is to be moved.
+    TurnDue(Box<TurnDue>),
     /// `status.request`, to an agent whose assignment stands still.
     StatusRequest(StatusRequest),
     /// `result.ready`, to the parent.
@@ -209,6 +212,7 @@ impl MailBody {
             | Self::BudgetRaised(_)
             | Self::SpawnAnswer(_)
             | Self::StatusRequest(_)
+            | Self::TurnDue(_)
             | Self::Answer { .. }
             | Self::Reply(_) => true,
             Self::Stop(_)
@@ -248,6 +252,7 @@ impl MailBody {
             Self::Apply(_) => "apply",
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
+            Self::TurnDue(_) => "turn",
             Self::StatusRequest(_) => "status.request",
             Self::ResultReady(_) => "result.ready",
             Self::AgentCompleted { .. } => "agent.completed",
@@ -275,7 +280,7 @@ impl MailBody {
             | Self::SponsorAnswer(_)
             | Self::Answer { .. }
             | Self::Reply(_) => MailKind::Reply,
-            Self::Sponsor(_) | Self::TakeOn { .. } | Self::StatusRequest(_) => {
+            Self::Sponsor(_) | Self::TakeOn { .. } | Self::StatusRequest(_) | Self::TurnDue(_) => {
                 MailKind::Instruction
             }
             Self::Launch(_)

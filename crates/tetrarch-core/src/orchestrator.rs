@@ -232,6 +232,7 @@ impl Orchestrator {
             | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
             | MailBody::StatusRequest(_)
+            | MailBody::TurnDue(_)
             | MailBody::Question { .. }
             | MailBody::Answer { .. }
             | MailBody::Reply(_)

@@ -19,6 +19,7 @@ mod brief;
 mod changes;
 mod circuits;
 mod consulting;
+mod conversing;
 mod crystallizing;
 mod deadlines;
 mod ending;

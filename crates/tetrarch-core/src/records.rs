@@ -9,6 +9,7 @@ mod gated;
 mod overseen;
 mod placed;
 mod reserved;
+mod talked;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +17,16 @@ use crate::agent::{Agent, Host, Hosting, Profile, Project};
 use crate::assignment::Assignment;
 use crate::budget::Spend;
 use crate::change::Change;
+use crate::conversation::{Turn, TurnId};
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
+use crate::graph::GraphRecord;
 use crate::held::Held;
 use crate::id::{
-    AgentId, AssignmentId, ChangeId, DispatchId, DraftId, EpicId, HostName, NodeId, ProfileName,
-    ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId, Ulid,
+    AgentId, AssignmentId, ChangeId, DispatchId, DraftId, EpicId, GraphName, HostName, HumanName,
+    NodeId, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
+    Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -80,6 +84,10 @@ pub struct Records {
     pub crystallizations: BTreeMap<EpicId, BTreeMap<Option<NodeId>, Crystallization>>,
     /// What begins at set times.
     pub schedules: BTreeMap<ScheduleId, Schedule>,
+    /// State graphs.
+    pub graphs: BTreeMap<(ProjectName, GraphName), GraphRecord>,
+    /// Turns of conversations.
+    pub turns: BTreeMap<TurnId, Turn>,
     /// Paths that sessions hold.
     pub reservations: BTreeMap<ReservationId, Reservation>,
     /// Changes that wait before the branches they are for, and what became of them.
@@ -140,6 +148,10 @@ struct Indexes {
     /// Runs that have ended and whose journals are not kept, by since when.
     unarchived: BTreeSet<(BusTime, RunId)>,
     closed: BTreeSet<(BusTime, EpicId)>,
+    /// Turns that have not ended; no set is empty.
+    talking: BTreeMap<HumanName, BTreeSet<TurnId>>,
+    /// Turns by the goals that are worked on for them.
+    worked_for: BTreeMap<EpicId, TurnId>,
     /// Schedules, by when they are due next.
     due: BTreeSet<(BusTime, ScheduleId)>,
 }
@@ -158,6 +170,8 @@ pub enum Ended {
     Question(QuestionId),
     /// A change that waits no more.
     Change(ChangeId),
+    /// A turn of a conversation.
+    Turn(TurnId),
 }
 
 impl Records {
@@ -241,6 +255,10 @@ impl Records {
                 self.crystallizations.entry(it.epic).or_default().insert(it.node, *it);
             }
             Record::Schedule(schedule) => self.put_schedule(*schedule),
+            Record::Graph(graph) => {
+                self.graphs.insert((graph.project.clone(), graph.name.clone()), *graph);
+            }
+            Record::Turn(turn) => self.put_turn(*turn),
             Record::Reservation(it) => self.put_reservation(*it),
             Record::Change(change) => self.put_change(*change),
             Record::Decision(decision) => self.put_decision(*decision),
@@ -291,6 +309,10 @@ impl Records {
                 take_of(&mut self.crystallizations, *epic, node);
             }
             RecordKey::Schedule(id) => self.remove_schedule(*id),
+            RecordKey::Graph(project, name) => {
+                self.graphs.remove(&(project.clone(), name.clone()));
+            }
+            RecordKey::Turn(id) => self.remove_turn(id),
             RecordKey::Reservation(id) => self.remove_reservation(*id),
             RecordKey::Change(id) => self.remove_change(*id),
             RecordKey::Decision(request) => self.remove_decision(*request),
@@ -457,7 +479,7 @@ impl Records {
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
-        let asked = asked + self.changes.len();
+        let asked = asked + self.changes.len() + self.graphs.len() + self.turns.len();
         let kept: usize = self.crystallizations.values().map(BTreeMap::len).sum();
         let rest = kept
             + self.profiles.len()

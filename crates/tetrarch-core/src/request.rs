@@ -2,6 +2,7 @@
 //! after decoding. Nothing here decides. What is asked about goals, work and schedules stands in a file
 //! for each.
 
+pub mod conversations;
 pub mod goals;
 pub mod schedules;
 pub mod verbs;
@@ -300,6 +301,8 @@ pub enum Op {
     Work(WorkOp),
     /// About what begins at set times.
     Schedule(ScheduleOp),
+    /// `conversation.*`, `graph.apply`: what people say and how it is routed.
+    Conversation(conversations::ConversationOp),
     /// `file.*`: reservations of files.
     File(FileOp),
     /// `approval.decide`, `apply.request`: changes that wait before their branches.
@@ -332,6 +335,7 @@ impl Op {
             | Self::Gate(_)
             | Self::Budget(_)
             | Self::OverseerTick(_) => true,
+            Self::Conversation(op) => matches!(op, conversations::ConversationOp::Graph(_)),
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
             | Self::AgentRegister
@@ -377,6 +381,7 @@ impl Op {
             Self::Goal(op) => op.name(),
             Self::Work(op) => op.name(),
             Self::Schedule(op) => op.name(),
+            Self::Conversation(op) => op.name(),
             Self::File(op) => op.name(),
             Self::Gate(op) => op.name(),
             Self::Budget(op) => op.name(),

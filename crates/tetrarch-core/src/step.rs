@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Placement};
 use crate::assignment::Assignment;
+use crate::conversation::{Turn, TurnId};
 use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchMode};
 use crate::goal::GoalState;
@@ -220,6 +221,15 @@ impl<'a> Draft<'a> {
         match self.step.records.get(&RecordKey::Question(id)) {
             Some(Record::Question(question)) => Some(question),
             Some(_) | None => self.base.questions.get(&id),
+        }
+    }
+
+    /// A turn of a conversation as it would be.
+    #[must_use]
+    pub fn turn(&self, id: &TurnId) -> Option<&Turn> {
+        match self.step.records.get(&RecordKey::Turn(id.clone())) {
+            Some(Record::Turn(turn)) => Some(turn),
+            Some(_) | None => self.base.turns.get(id),
         }
     }
 

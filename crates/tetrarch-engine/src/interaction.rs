@@ -1,11 +1,14 @@
-//! The shell of an interaction orchestrator: stands in for its human. It takes in what is
-//! written to it, so that questions and alerts stay readable in its inbox, and executes nothing.
+//! The shell of an interaction orchestrator: stands in for its human. It moves their turns through their graphs, as
+//! core's `conversation` says, and passes on to them what else is written to it: questions, alerts, news. It executes
+//! nothing.
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::cursor::Claimed;
-use tetrarch_core::id::RequestId;
-use tetrarch_core::mail::Launch;
-use tetrarch_core::request::Report;
+use tetrarch_core::conversation::advance;
+use tetrarch_core::id::{AgentId, Principal, RequestId};
+use tetrarch_core::mail::{Launch, Mail, MailBody};
+use tetrarch_core::request::conversations::ConversationOp;
+use tetrarch_core::request::{HOST_RESTART, Op, Report};
 use tokio::sync::watch;
 
 use crate::error::EngineError;
@@ -74,8 +77,13 @@ impl Actor for InteractionActor {
 
 impl InteractionState {
     async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> Result<bool, EngineError> {
-        let Claimed::Ours { cursor, seq } = self.session.claim(None).await? else {
-            return Ok(false);
+        let (cursor, seq) = match self.session.claim(None).await? {
+            Claimed::Ours { cursor, seq } => (cursor, seq),
+            Claimed::EarlierLife { .. } => {
+                self.report(&Report::Crashed { cause: HOST_RESTART.to_owned() }).await?;
+                return Ok(false);
+            }
+            Claimed::DoNotStart { .. } => return Ok(false),
         };
         let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
         let to = myself.clone();
@@ -83,18 +91,42 @@ impl InteractionState {
             to.cast(InteractionMsg::Incoming(it)).is_ok()
         }));
         self.reader = Some(reader);
-        let now = self.session.shared.clock.now();
-        let id = RequestId::derive(now, &self.session.session.to_string(), "ready", 0);
-        self.session.report(id, &Report::Ready).await?;
+        self.report(&Report::Ready).await?;
         Ok(true)
+    }
+
+    async fn report(&self, report: &Report) -> Result<(), EngineError> {
+        let now = self.session.shared.clock.now();
+        let seed = self.session.session.to_string();
+        let id = RequestId::derive(now, &seed, report.kind(), 0);
+        self.session.report(id, report).await
     }
 
     async fn read(&mut self, incoming: CheckedMessage) -> Result<(), EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
-        let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
+        let Some(Admitted { mail, from, place, .. }) = reader.take(incoming).await? else {
             return Ok(());
         };
         tracing::info!(%from, topic = mail.body.topic(), "for the human");
+        if let MailBody::TurnDue(due) = &mail.body {
+            // The move is a session's own: what is refused to one that is over is another's to make.
+            let (seed, moved) = (format!("{} {}", self.session.session, due.turn), due.moved);
+            let moved = usize::try_from(moved).unwrap_or(usize::MAX);
+            let id = RequestId::derive(due.said, &seed, "move", moved);
+            let op = Op::Conversation(ConversationOp::Move(Box::new(advance(due))));
+            self.session.operate(id, &op).await?;
+        } else if let AgentId::Io(human) = &self.session.agent
+            && !mail.body.is_owners_order()
+        {
+            let to = Principal::Human(human.clone());
+            let passed_on = Mail { to: to.clone(), ..mail };
+            // It stays in this inbox as well.
+            if from != to
+                && let Err(error) = self.session.write(&passed_on, &format!("onward.{place}")).await
+            {
+                tracing::warn!(%error, %to, "a message was not passed on");
+            }
+        }
         reader.settle();
         reader.write().await?;
         reader.kept().await?;

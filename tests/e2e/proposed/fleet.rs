@@ -102,6 +102,10 @@ impl Shop {
         let limits = ["--tokens", "1000000", "--turns", "50", "--cost-usd", "10"];
         fleet.ok(["project", "create", "demo"].iter().chain(&limits));
         fleet.ok(["profile", "apply", "demo", "coder.toml"]);
+        fleet.file("default.yaml", "name: default\nargv: [echo, done]\n");
+        let graph = workspace().join("examples/conversation/graph.yaml");
+        std::fs::copy(graph, fleet.cwd().join("graph.yaml")).unwrap();
+        fleet.ok(["graph", "apply", "demo", "graph.yaml"]);
         let mut changes = plan(fleet, "changes", ["change"; 3]);
         changes["phases"][1]["tasks"] =
             (1..=6).map(|at| task(&format!("T2.{at}"), "change", &[])).collect();
@@ -161,6 +165,7 @@ impl Shop {
             ("{CREDENTIALS}", fleet.credentials(&CredentialHolder::Control).display().to_string()),
             ("{PORT}", free_port()),
         ]);
+        self.fleet.ok(["ask", "--conversation", "site", "--project", "demo", "hello"]);
     }
 
     /// A line with names of what there is; what changes something has things of its own.

@@ -47,7 +47,10 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 42] = [
+const INSTEAD: [(&str, &str); 45] = [
+    ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),
+    ("chat {conversation}", "chat site"),
+    ("graph apply demo coder.toml", "graph apply demo graph.yaml"),
     ("attach site --quiet", "attach {GOAL} --quiet"),
     // How many versions a plan has depends on what is decided together.
     ("plan diff {GOAL} 3 5", "plan diff {GOAL} 1 2"),

@@ -20,11 +20,12 @@ enum Unknown {
 }
 
 /// Text fields in whose place any JSON may stand; it is kept as text.
-pub(crate) const JSON_TEXT: [(&str, &str); 14] = [
+pub(crate) const JSON_TEXT: [(&str, &str); 15] = [
     ("Brief", "expected_output"),
     ("BriefWish", "expected_output"),
     ("GoalCreate", "plan"),
     ("GoalUpdate", "goal"),
+    ("GraphApply", "graph"),
     ("JournalCheckpoint", "state"),
     ("JournalUpdate", "update"),
     ("Mail", "body"),

@@ -31,6 +31,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         MailBody::BudgetRaised(raised) => around::<pb::BudgetRaised>(mail, &raised.put()),
         MailBody::Apply(order) => around::<pb::ApplyOrder>(mail, &order.put()),
         MailBody::TakeOn { epic } => around(mail, &put!(TakeOn { epic })),
+        MailBody::TurnDue(due) => around::<pb::TurnDue>(mail, &due.put()),
         MailBody::StatusRequest(asked) => around::<pb::StatusRequest>(mail, &asked.put()),
         MailBody::ResultReady(ready) => around::<pb::ResultReady>(mail, &ready.put()),
         MailBody::AgentCompleted { agent, session, reason } => {
@@ -76,6 +77,7 @@ pub fn mail_body_message(body: &MailBody) -> Option<&'static str> {
         MailBody::BudgetRaised(_) => "BudgetRaised",
         MailBody::Apply(_) => "ApplyOrder",
         MailBody::TakeOn { .. } => "TakeOn",
+        MailBody::TurnDue(_) => "TurnDue",
         MailBody::StatusRequest(_) => "StatusRequest",
         MailBody::ResultReady(_) => "ResultReady",
         MailBody::AgentCompleted { .. } => "AgentCompleted",
@@ -112,6 +114,7 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "apply" => MailBody::Apply(told::<pb::ApplyOrder, _>(body)?),
         "budget.raised" => MailBody::BudgetRaised(told::<pb::BudgetRaised, _>(body)?),
         "superseded" => MailBody::Superseded(told::<pb::SessionOrder, _>(body)?),
+        "turn" => MailBody::TurnDue(told::<pb::TurnDue, _>(body)?),
         "status.request" => MailBody::StatusRequest(told::<pb::StatusRequest, _>(body)?),
         "result.ready" => MailBody::ResultReady(told::<pb::ResultReady, _>(body)?),
         "reply" => MailBody::Reply(told::<pb::OpReply, _>(body)?),

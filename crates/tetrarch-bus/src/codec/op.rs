@@ -12,6 +12,7 @@ use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::mail::OpReply;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::schema::{self, PlanFile};
+use tetrarch_core::request::conversations::ConversationOp;
 use tetrarch_core::request::goals::GoalOp;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::verbs::VerbOp;
@@ -21,7 +22,9 @@ use tetrarch_core::time::Millis;
 
 use super::error::{CodecError, within};
 use super::wire::{Wire, absent, field, message, words};
-use super::{budget, change, goal_op, json, planning, reservation, schedule, verbs, work_op};
+use super::{
+    budget, change, conversation, goal_op, json, planning, reservation, schedule, verbs, work_op,
+};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -81,6 +84,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
         Op::GoalUpdate(op) => goal_op::encode_update(op, id),
         Op::Work(op) => work_op::encode(op, id),
         Op::Schedule(op) => schedule::encode(op, id),
+        Op::Conversation(op) => conversation::encode(op, id),
         Op::OverseerTick(_) => body!(id, OverseerTick {}),
         Op::WorkBlock { epic, node, blocker } => body!(id, WorkBlock { epic, node, blocker }),
         Op::Budget(op) => budget::encode(op, id),
@@ -189,6 +193,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
         "file.release" => Op::File(reservation::release(body)?),
         "file.list" => Op::File(reservation::list(body)?),
         "work.block" => read!(body, WorkBlock, Op::WorkBlock { epic, node, blocker }),
+        name if ConversationOp::NAMES.contains(&name) => conversation::decode(name, body)?,
         name if GateOp::NAMES.contains(&name) => Op::Gate(change::decode(name, body)?),
         "goal.update" => goal_op::decode_update(body)?,
         name if GoalOp::NAMES.contains(&name) => {

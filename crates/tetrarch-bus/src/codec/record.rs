@@ -59,7 +59,7 @@ kinds!(
     RunStatus: RunStatus, Goal: Goal, GoalState: GoalState, Plan: Plan, Node: EpicNode,
     NodeState: EpicNodeState, Assignment: Assignment, Dispatch: Dispatch, Planning: Planning,
     Question: QuestionRecord, Draft: PlanDraft, Crystallization: Crystallization,
-    Schedule: ScheduleRecord, Reservation: Reservation, Change: Change, Decision: Decision,
+    Schedule: ScheduleRecord, Graph: StateGraph, Turn: Turn, Reservation: Reservation, Change: Change, Decision: Decision,
     Snapshot: Snapshot,
 );
 
@@ -83,6 +83,8 @@ fn image(record: &Record) -> Result<R, CodecError> {
         Record::Draft(draft) => R::Draft(draft.put()),
         Record::Crystallization(it) => R::Crystallization(it.put()),
         Record::Schedule(schedule) => R::Schedule(schedule.put()),
+        Record::Graph(graph) => R::Graph(graph.put()),
+        Record::Turn(turn) => R::Turn(turn.put()),
         Record::Reservation(reservation) => R::Reservation(reservation.put()),
         Record::Change(change) => R::Change(change.put()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
@@ -121,6 +123,8 @@ fn record(written: pb::Record) -> Result<Record, CodecError> {
         R::Draft(draft) => Record::Draft(Wire::get(draft)?),
         R::Crystallization(it) => Record::Crystallization(Wire::get(it)?),
         R::Schedule(schedule) => Record::Schedule(Wire::get(schedule)?),
+        R::Graph(graph) => Record::Graph(Wire::get(graph)?),
+        R::Turn(turn) => Record::Turn(Wire::get(turn)?),
         R::Reservation(it) => Record::Reservation(Wire::get(it)?),
         R::Change(change) => Record::Change(Wire::get(change)?),
         R::Decision(decision) => Record::Decision(Box::new(ledger::read_decision(decision)?)),

@@ -7,9 +7,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use tetrarch_core::id::{
-    AgentId, AssignmentId, ChangeId, CommitId, CrystallizationId, DispatchId, Domain, DraftId,
-    EpicId, HostName, HumanName, NodeId, PlanId, Principal, ProfileName, ProjectName, QuestionId,
-    RequestId, ReservationId, RunId, ScheduleId, SessionId,
+    AgentId, AssignmentId, ChangeId, CommitId, ConversationName, CrystallizationId, DispatchId,
+    Domain, DraftId, EpicId, GraphName, GraphNodeName, HostName, HumanName, NodeId, PlanId,
+    Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
+    SessionId,
 };
 use tetrarch_core::time::{BusTime, Millis};
 
@@ -408,11 +409,14 @@ texts!(
     AssignmentId,
     ChangeId,
     CommitId,
+    ConversationName,
     CrystallizationId,
     DispatchId,
     Domain,
     DraftId,
     EpicId,
+    GraphName,
+    GraphNodeName,
     HostName,
     HumanName,
     NodeId,

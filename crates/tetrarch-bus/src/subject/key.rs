@@ -1,7 +1,8 @@
 //! Keys of STATE: `<kind>.<key>`, with `@` written `=`, `:` written `/` and a node's dots
 //! written `_` (spec 02, Tokens). It knows names only, no values.
 
-use tetrarch_core::id::{AgentId, EpicId, NodeId};
+use tetrarch_core::conversation::TurnId;
+use tetrarch_core::id::{AgentId, EpicId, HumanName, NodeId};
 use tetrarch_core::ledger::RecordKey;
 
 use super::token::{SubjectError, SubjectTokens};
@@ -54,6 +55,10 @@ pub enum KeyKind {
     Crystallization,
     /// What begins at set times.
     Schedule,
+    /// State graphs.
+    Graph,
+    /// Turns of conversations.
+    Turn,
     /// Paths that sessions hold.
     Reservation,
     /// Changes before the branches they are for.
@@ -66,7 +71,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -85,6 +90,8 @@ impl KeyKind {
         Self::Draft,
         Self::Crystallization,
         Self::Schedule,
+        Self::Graph,
+        Self::Turn,
         Self::Reservation,
         Self::Change,
         Self::Decision,
@@ -113,6 +120,8 @@ impl KeyKind {
             Self::Draft => "draft",
             Self::Crystallization => "crystallization",
             Self::Schedule => "schedule",
+            Self::Graph => "graph",
+            Self::Turn => "turn",
             Self::Reservation => "reservation",
             Self::Change => "change",
             Self::Decision => "decision",
@@ -142,6 +151,8 @@ impl KeyKind {
             RecordKey::Draft(..) => Self::Draft,
             RecordKey::Crystallization(..) => Self::Crystallization,
             RecordKey::Schedule(_) => Self::Schedule,
+            RecordKey::Graph(..) => Self::Graph,
+            RecordKey::Turn(_) => Self::Turn,
             RecordKey::Reservation(_) => Self::Reservation,
             RecordKey::Change(_) => Self::Change,
             RecordKey::Decision(_) => Self::Decision,
@@ -160,6 +171,14 @@ impl KeyKind {
     #[must_use]
     pub fn pattern_of(self, epic: EpicId) -> String {
         format!("{STATE_PREFIX}{}.{epic}.>", self.as_str())
+    }
+}
+
+impl KeyKind {
+    /// The pattern of the subjects of a person's turns.
+    #[must_use]
+    pub fn turns_of(human: &HumanName) -> String {
+        format!("{STATE_PREFIX}{}.{human}.>", Self::Turn.as_str())
     }
 }
 
@@ -230,6 +249,10 @@ pub fn record_key(key: &RecordKey) -> String {
             format!("{kind}.{epic}.{}", node_token(*node))
         }
         RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
+        RecordKey::Graph(project, graph) => format!("{kind}.{project}.{graph}"),
+        RecordKey::Turn(TurnId { human, conversation, number }) => {
+            format!("{kind}.{human}.{conversation}.{number}")
+        }
         RecordKey::Reservation(reservation) => format!("{kind}.{reservation}"),
         RecordKey::Change(change) => format!("{kind}.{change}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
@@ -283,6 +306,8 @@ pub(super) fn parse_at(
     let run = |index| tokens.parse(index, "a run's id, run_<ulid>");
     let name = "a name of A-Z a-z 0-9 _ -";
     match kind {
+        KeyKind::Graph => tokens.exactly("graph.<project>.<name>", 3)?,
+        KeyKind::Turn => tokens.exactly("turn.<human>.<conversation>.<number>", 4)?,
         KeyKind::Profile => tokens.exactly("profile.<project>.<name>", 3)?,
         KeyKind::Node | KeyKind::NodeState | KeyKind::Crystallization => {
             tokens.exactly("<kind>.<epic>.<node>", 3)?;
@@ -326,6 +351,12 @@ pub(super) fn parse_at(
         KeyKind::Draft => RecordKey::Draft(epic(1)?, tokens.parse(2, "drf_<ulid>")?),
         KeyKind::Crystallization => RecordKey::Crystallization(epic(1)?, parse_node(&tokens, 2)?),
         KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
+        KeyKind::Graph => RecordKey::Graph(tokens.parse(1, name)?, tokens.parse(2, name)?),
+        KeyKind::Turn => RecordKey::Turn(TurnId {
+            human: tokens.parse(1, name)?,
+            conversation: tokens.parse(2, name)?,
+            number: tokens.parse(3, "a number")?,
+        }),
         KeyKind::Reservation => RecordKey::Reservation(tokens.parse(1, "rsv_<ulid>")?),
         KeyKind::Change => RecordKey::Change(tokens.parse(1, "chg_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),

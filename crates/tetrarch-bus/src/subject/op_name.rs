@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tetrarch_core::request::Op;
 
 /// The operations of spec 02; a family whose members it leaves open is left out.
-pub const OPS: [&str; 36] = [
+pub const OPS: [&str; 38] = [
     "agent.interrupt",
     "agent.pause",
     "agent.register",
@@ -21,6 +21,8 @@ pub const OPS: [&str; 36] = [
     "approval.decide",
     "budget.raise",
     "circuit.close",
+    "conversation.move",
+    "conversation.say",
     "file.list",
     "file.release",
     "file.reserve",

@@ -335,6 +335,7 @@ fn says(message: &MailMessage) -> String {
         }
         MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),
         MailBody::Apply(order) => format!("{} into {}", order.change, order.action.target),
+        MailBody::TurnDue(due) => due.turn.to_string(),
         MailBody::TakeOn { epic } => epic.to_string(),
         MailBody::Unknown { json, .. } => json.clone(),
     }

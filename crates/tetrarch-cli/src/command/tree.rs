@@ -1,11 +1,13 @@
 //! `tree`: agents by parent, GO at the top. Drawing is pure, so `run` shows the tree of its epic
 //! with the same code.
 
+mod person;
+
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::brief::Outcome;
-use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::id::{EpicId, HumanName, ProjectName};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
@@ -13,6 +15,7 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::lineage::Lineage;
 use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 
+use self::person::PersonTree;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, is_terminal, now};
@@ -24,15 +27,19 @@ use crate::snapshot::StateSnapshot;
 Examples:
   tetrarch tree
   tetrarch tree --project demo --all
+  tetrarch tree --human ada
   tetrarch tree --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json")]
 pub(crate) struct TreeArgs {
     /// Filter by project.
     #[arg(long, conflicts_with = "epic")]
     project: Option<ProjectName>,
+    /// Show the conversations of a person, and the agents that work for each turn.
+    #[arg(long = "human", value_name = "NAME", conflicts_with_all = ["project", "epic"])]
+    person: Option<HumanName>,
     /// Filter by goal.
     #[arg(long)]
     epic: Option<EpicId>,
-    /// Include terminated agents.
+    /// Include terminated agents, and every turn.
     #[arg(short, long)]
     all: bool,
 }
@@ -82,11 +89,16 @@ impl TreeOptions {
 /// The bus cannot be read; no agent of that project or epic is known.
 pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
+    let TreeArgs { project, person, epic, all } = args;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
+    let turns = person.iter().cloned().map(Select::TurnsOf);
+    let wanted: Vec<Select> = wanted.into_iter().chain(turns).collect();
     let snapshot = StateSnapshot::read(&bus, &wanted).await?;
-    let TreeArgs { project, epic, all } = args;
     let options = TreeOptions { project, epic, all, ..TreeOptions::suiting_output() };
     let rows = rows(&snapshot.records, &ReportedVitals::new(), options.now);
+    if let Some(human) = &person {
+        return of_person(context, &snapshot, human, &rows, &options);
+    }
     let narrowed = options.project.is_some() || options.epic.is_some();
     let everyone = TreeOptions { all: true, ..options.clone() };
     if narrowed && everyone.lineage(&rows).is_empty() {
@@ -102,6 +114,22 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
     let roots: Result<Vec<Value>, CliError> =
         whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
     output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))?;
+    Ok(())
+}
+
+fn of_person(
+    context: &Context,
+    snapshot: &StateSnapshot,
+    human: &HumanName,
+    rows: &[AgentRow],
+    options: &TreeOptions,
+) -> Result<(), CliError> {
+    let tree = PersonTree::of(snapshot, human, rows, options.all);
+    if tree.is_empty() {
+        let what = format!("{human} has no conversations");
+        return Err(CliError::new(Code::NotFound, what).hint("begin one with `tetrarch chat`"));
+    }
+    output::record(context.output, &tree.json(snapshot)?, || tree.draw(options))?;
     Ok(())
 }
 

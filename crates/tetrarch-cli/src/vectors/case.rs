@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use crate::vectors::input::{CaseError, CaseValue};
 use crate::vectors::outcome::CaseOutcome;
 use crate::vectors::{
-    admission, budget, identity, insight, intensity, liveness, overseer, plan, reservation, run,
-    status,
+    admission, budget, conversation, identity, insight, intensity, liveness, overseer, plan,
+    reservation, run, status,
 };
 
 /// The rules that can be checked.
@@ -28,10 +28,12 @@ pub(super) enum Machine {
     Tick,
     Update,
     Reservation,
+    Lane,
+    Graph,
 }
 
 impl Machine {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::Run,
         Self::Liveness,
         Self::Sweep,
@@ -48,6 +50,8 @@ impl Machine {
         Self::Tick,
         Self::Update,
         Self::Reservation,
+        Self::Lane,
+        Self::Graph,
     ];
 
     pub(super) fn as_str(self) -> &'static str {
@@ -68,6 +72,8 @@ impl Machine {
             Self::Tick => "tick",
             Self::Update => "update",
             Self::Reservation => "reservation",
+            Self::Lane => "lane",
+            Self::Graph => "graph",
         }
     }
 }
@@ -126,6 +132,8 @@ impl Case {
             Machine::Tick => overseer::tick(&given, &when),
             Machine::Update => overseer::update(&given, &when),
             Machine::Reservation => reservation::outcome(&given, &when),
+            Machine::Lane => conversation::lane(&given, &when),
+            Machine::Graph => conversation::graph(&given, &when),
         }
     }
 

@@ -115,6 +115,8 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Draft(_)
             | Record::Crystallization(_)
             | Record::Schedule(_)
+            | Record::Graph(_)
+            | Record::Turn(_)
             | Record::Reservation(_)
             | Record::Change(_)
             | Record::Decision(_)

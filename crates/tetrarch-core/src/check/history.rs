@@ -10,6 +10,7 @@ use crate::budget::{Counter, Spend};
 use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
+use crate::graph::GraphRecord;
 use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -68,17 +69,16 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(kept, 10, &draft.id, "it was decided on, and changed");
             }
             Record::GoalState(state) => {
-                let old = before.goal_states.get(&state.id).map(|state| state.status);
-                let old = old.unwrap_or(GoalStatus::Active);
+                let old = before.goal_states.get(&state.id);
+                let old = old.map_or(GoalStatus::Active, |state| state.status);
                 let to = |from: GoalStatus, to: GoalStatus| from.to(to).is_ok();
                 reachable(&state.id, &GoalStatus::ALL, old, state.status, to, found);
             }
             Record::Snapshot(new) => {
                 let old = before.snapshot.as_ref().map_or(0, |old| old.through);
                 let (through, seq) = (new.through, found.seq.unwrap_or(u64::MAX));
-                let between = old < through && through < seq;
                 let what = format_args!("it goes up to {through}, the one before it up to {old}");
-                found.must(between, 20, &"snapshot", what);
+                found.must(old < through && through < seq, 20, &"snapshot", what);
             }
             Record::Crystallization(it) => handed_over(before, it, found),
             Record::Schedule(new) => {
@@ -86,6 +86,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
                 found.must(grows, 10, &new.id, "its firings were uncounted");
             }
+            Record::Turn(_) | Record::Graph(_) => talked(before, record, found),
             Record::Plan(plan) => folding::check(before, entry, plan, found),
             Record::Host(_)
             | Record::Project(_)
@@ -96,6 +97,23 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
     }
     gate::orders(before, entry, found);
     entry.dropped.iter().for_each(|key| forgotten(before, entry, key, found));
+}
+
+/// Turns go on, and graphs get new versions.
+fn talked(before: &Records, record: &Record, found: &mut Findings) {
+    if let Record::Turn(new) = record {
+        let goes_on = before
+            .turns
+            .get(&new.id)
+            .is_none_or(|old| old.moved <= new.moved && (!old.status.is_over() || *old == **new));
+        found.must(goes_on, 10, &new.id, "it had ended, or was moved back");
+    }
+    if let Record::Graph(new) = record {
+        let old = before.graphs.get(&(new.project.clone(), new.name.clone()));
+        let latest = |it: &GraphRecord| it.versions.last().map_or(0, |it| it.version);
+        let rises = old.map_or(0, latest) < latest(new);
+        found.must(rises, 13, &new.name, "its version did not rise");
+    }
 }
 
 fn handed_over(before: &Records, it: &Crystallization, found: &mut Findings) {

@@ -79,6 +79,7 @@ impl HostedSession {
             | MailBody::Launch(_)
             | MailBody::Apply(_)
             | MailBody::TakeOn { .. }
+            | MailBody::TurnDue(_)
             | MailBody::ResultReady(_)
             | MailBody::AgentCompleted { .. }
             | MailBody::Violation { .. }

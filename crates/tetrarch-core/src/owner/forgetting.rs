@@ -103,6 +103,7 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
             Ended::Change(id) => draft.forget(RecordKey::Change(*id)),
             Ended::Question(id) => draft.forget(RecordKey::Question(*id)),
             Ended::Run(id) => forget_run(draft, *id),
+            Ended::Turn(id) => draft.forget(RecordKey::Turn(id.clone())),
         }
     }
     let beyond = records.closed().len().saturating_sub(kept.goals_max);

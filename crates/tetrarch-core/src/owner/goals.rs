@@ -16,7 +16,7 @@ use crate::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 use crate::step::Draft;
 use crate::time::BusTime;
 
-use super::{plans, questions, stopping, weight};
+use super::{conversing, plans, questions, stopping, weight};
 
 const RULE: &str = "05 Status machines";
 
@@ -189,6 +189,9 @@ fn move_goal(
     let reason = format!("{from} -> {to}: {why}");
     draft.event(EventKind::GoalStatus, RULE, reason).epic = Some(epic);
     draft.touch(epic, PlanReason::ManualOverride);
+    if to == GoalStatus::Cancelled {
+        conversing::heard(draft, epic);
+    }
     Ok(())
 }
 
@@ -215,6 +218,14 @@ fn give_up(draft: &mut Draft<'_>, epic: EpicId) -> usize {
     }
     plans::settle(draft, epic);
     agents.len()
+}
+
+/// Ends a goal that a turn of a conversation waits for no more: its agent will not try again. One that cannot be
+/// ended is over.
+pub(super) fn end_for_turn(draft: &mut Draft<'_>, epic: EpicId, why: &str) {
+    if move_goal(draft, epic, GoalStatus::Cancelled, why).is_ok() {
+        give_up(draft, epic);
+    }
 }
 
 /// Gives up every goal of a project that is not over: nobody is left to work on it.

@@ -15,10 +15,13 @@ use crate::request::{Op, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
+pub(super) use joining::join_human;
+pub(super) use projects::known_project;
+
 use super::consulting::Begun;
 use super::{
-    Policy, changes, circuits, consulting, files, goals, hosts, overseeing, planning, plans,
-    questions, raising, replacing, schedules, sessions, stopping, verbs, work,
+    Policy, changes, circuits, consulting, conversing, files, goals, hosts, overseeing, planning,
+    plans, questions, raising, replacing, schedules, sessions, stopping, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -105,6 +108,7 @@ fn apply(
         Op::GoalUpdate(op) => goals::update(draft, request, op, reply),
         Op::Work(op) => work::operate(draft, policy, request, op, reply),
         Op::Schedule(op) => schedules::operate(draft, request, op, reply),
+        Op::Conversation(op) => conversing::operate(draft, policy, request, op, reply),
         Op::Gate(op) => changes::operate(draft, policy, request, op, reply),
         Op::Budget(op) => raising::operate(draft, op, reply),
         Op::File(op) => files::operate(draft, request, op, reply),

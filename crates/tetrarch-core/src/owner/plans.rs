@@ -23,7 +23,7 @@ use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
 
-use super::crystallizing;
+use super::{conversing, crystallizing};
 
 pub(super) use attempt::end_attempt;
 pub(super) use goal::{book_goal_result, create_goal, goal_of, may_give, put_profiles};
@@ -192,6 +192,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
     if moved || state.percent != percent {
         state.percent = percent;
         draft.put(Record::GoalState(Box::new(state)));
+        conversing::heard(draft, epic);
     }
 }
 

@@ -70,6 +70,7 @@ pub fn refusal(records: &Records, posted: &Posted) -> Option<String> {
         | MailBody::Superseded(_)
         | MailBody::TakeOn { .. }
         | MailBody::StatusRequest(_)
+        | MailBody::TurnDue(_)
         | MailBody::ResultReady(_)
         | MailBody::AgentCompleted { .. }
         | MailBody::Violation { .. }

@@ -16,8 +16,8 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, changes, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions,
-    spending, stopping, verbs,
+    Policy, changes, circuits, conversing, ending, fit, overseeing, plans, post, questions,
+    recovery, sessions, spending, stopping, verbs,
 };
 
 /// Decides on a report.
@@ -80,6 +80,7 @@ fn apply(
     match report {
         Report::Ready => {
             sessions::first_heartbeat(draft, id);
+            conversing::remind(draft, id);
             Ok(())
         }
         Report::Gone { cause } => {

@@ -102,7 +102,8 @@ pub(super) fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal
         | ErrorCode::InvalidPlan
         | ErrorCode::NotFound
         | ErrorCode::Unavailable
-        | ErrorCode::BudgetExceeded => refusal.code.as_str(),
+        | ErrorCode::BudgetExceeded
+        | ErrorCode::LaneFull => refusal.code.as_str(),
     };
     let answer = SpawnAnswer {
         epic: None,

@@ -8,6 +8,7 @@ mod budgets;
 pub(crate) mod changes;
 mod circuits;
 mod consulting;
+mod conversing;
 mod crystallizing;
 mod deadlines;
 mod denials;

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, Risk};
+use crate::graph::Position;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Decision, Event, Record, RecordKey};
 use crate::limits::FULL_EVENT_NODES_MAX;
@@ -149,11 +152,27 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Crystallization(it) => RECORD + handoff(&it.handoff),
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
+        Record::Graph(graph) => {
+            graph.versions.iter().map(|it| ITEM + it.text.len()).sum::<usize>() + ITEM
+        }
+        Record::Turn(turn) => {
+            RECORD
+                + turn.text.len()
+                + turn.answer.len()
+                + turn.result.len()
+                + standing(turn.position.as_ref())
+        }
         Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Change(it) => change(it),
         Record::Decision(it) => decision(it),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
+}
+
+/// Where a turn stands in its graph.
+fn standing(position: Option<&Position>) -> usize {
+    let values = position.map(|it| Value::Object(it.values.clone()).to_string());
+    values.map_or(0, |values| ITEM + values.len())
 }
 
 fn dispatch(it: &Dispatch) -> usize {
@@ -283,6 +302,10 @@ fn mail(mail: &Mail) -> usize {
         }
         MailBody::Question { question, options, .. } => question.len() + list(options),
         MailBody::StatusRequest(asked) => asked.text.len(),
+        MailBody::TurnDue(due) => {
+            let texts = due.graph.len() + due.text.len() + due.result.len();
+            texts + standing(due.position.as_ref())
+        }
         MailBody::AgentLost { cause: text, .. }
         | MailBody::AgentCompleted { reason: text, .. }
         | MailBody::Answer { text, .. }

@@ -3,12 +3,12 @@
 
 mod commands;
 mod edges;
-pub(super) mod fields;
+pub(crate) mod fields;
 mod nodes;
 mod placeholders;
 mod profiles;
 mod recovery;
-pub(super) mod spelling;
+pub(crate) mod spelling;
 #[cfg(test)]
 mod tests;
 mod writing;

@@ -61,6 +61,7 @@ impl Op {
             | Self::OverseerTick(_)
             | Self::Goal(_)
             | Self::GoalUpdate(_)
+            | Self::Conversation(_)
             | Self::Gate(_)
             | Self::Budget(_)
             | Self::WorkBlock { .. } => false,

@@ -102,6 +102,7 @@ impl Roster {
             | MailBody::Sponsor(_)
             | MailBody::SponsorAnswer(_)
             | MailBody::TakeOn { .. }
+            | MailBody::TurnDue(_)
             | MailBody::ResultReady(_)
             | MailBody::AgentCompleted { .. }
             | MailBody::Violation { .. }

@@ -185,8 +185,10 @@ fn raised() -> MailBody {
 }
 
 /// What is said about mail.
-fn post() -> [MailBody; 3] {
+fn post() -> [MailBody; 5] {
     [
+        MailBody::TurnDue(Box::new(super::samples::conversation::due(true))),
+        MailBody::TurnDue(Box::new(super::samples::conversation::due(false))),
         MailBody::Receipt(Receipt { of: of(7), stage: Stage::Delivered }),
         MailBody::Receipt(Receipt { of: of(u64::MAX), stage: Stage::Consumed }),
         MailBody::Dead(DeadNotice { of: of(7), to: id("PO-demo"), reason: "why".to_owned() }),

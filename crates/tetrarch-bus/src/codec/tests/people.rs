@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use tetrarch_core::request::conversations::ConversationOp;
 use tetrarch_core::request::planning::PlanOp;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::WorkVerb;
@@ -29,6 +30,8 @@ fn least(op: &Op) -> Person {
         | Op::OverseerTick(_)
         | Op::Verb(_)
         | Op::WorkBlock { .. } => Person::Operator,
+        Op::Conversation(ConversationOp::Say(_) | ConversationOp::Move(_)) => Person::Operator,
+        Op::Conversation(ConversationOp::Graph(_)) => Person::Admin,
         Op::File(FileOp::List { .. }) | Op::Schedule(ScheduleOp::List { .. }) => Person::Viewer,
         Op::File(FileOp::Reserve { .. } | FileOp::Release { .. })
         | Op::Schedule(ScheduleOp::Create { .. } | ScheduleOp::Delete { .. }) => Person::Operator,
@@ -109,7 +112,6 @@ fn spawn_mail_and_reports_are_allowed_by_role() {
         ("mail.GO.human:ada", Person::Approver),
         ("ctl.W:1.human:ada", Person::Approver),
         ("report.human:ada", Person::Admin),
-        ("op.graph.apply.human:ada", Person::Admin),
     ] {
         for person in Person::ALL {
             assert_eq!(may(person, subject), person >= least, "{person:?}: {subject}");

@@ -111,6 +111,7 @@ pub(super) fn ops() -> Vec<Op> {
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
     ops.extend(goals::ops().chain(gates::ops()));
+    ops.extend(super::samples::conversation::ops().into_iter().map(Op::Conversation));
     let verbs = [
         Wanted::Steer { text: "t".to_owned() },
         Wanted::Interrupt { reason: "r".to_owned() },

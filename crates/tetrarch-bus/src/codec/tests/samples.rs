@@ -1,6 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
 pub(super) mod change;
+pub(super) mod conversation;
 mod crystallization;
 mod dispatch;
 mod plan;
@@ -367,7 +368,7 @@ pub(super) fn goal_spec() -> GoalSpec {
     }
 }
 
-fn epic_records(full: bool) -> [Record; 12] {
+fn epic_records(full: bool) -> [Record; 14] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -404,6 +405,8 @@ fn epic_records(full: bool) -> [Record; 12] {
         Record::Draft(Box::new(planning::sample(full, node(full)))),
         Record::Crystallization(Box::new(crystallization::sample(full))),
         Record::Schedule(Box::new(schedule::sample(full))),
+        Record::Graph(Box::new(conversation::graph(full))),
+        Record::Turn(Box::new(conversation::turn(full))),
         Record::Reservation(Box::new(reservation::sample(full))),
         Record::Change(Box::new(change::sample(full))),
         Record::Planning(Box::new(planner::sample(full, goal.clone()))),

@@ -23,7 +23,7 @@ pub(super) enum Effect {
 use Effect::{Changes, Ends, Reads};
 
 /// The commands that are tools. What serves, runs for ever, belongs to a terminal, or handles keys is none.
-const TOOLS: [(&str, Effect); 78] = [
+const TOOLS: [(&str, Effect); 84] = [
     ("advise", Reads),
     ("agent list", Reads),
     ("agent replace", Changes),
@@ -33,6 +33,7 @@ const TOOLS: [(&str, Effect); 78] = [
     ("apply", Ends),
     ("approve", Ends),
     ("artifact list", Reads),
+    ("ask", Changes),
     ("audit", Reads),
     ("budget", Reads),
     ("budget raise", Changes),
@@ -54,6 +55,11 @@ const TOOLS: [(&str, Effect); 78] = [
     ("goal resume", Changes),
     ("goal show", Reads),
     ("goal update", Changes),
+    ("graph apply", Changes),
+    ("graph check", Reads),
+    ("graph list", Reads),
+    ("graph show", Reads),
+    ("graph test", Reads),
     ("host list", Reads),
     ("inbox", Reads),
     ("insights", Reads),
@@ -419,7 +425,11 @@ mod tests {
     #[test]
     fn invalid_arguments_are_reported_by_name() {
         for (name, given, expected) in [
-            ("tree", json!({ "al": true }), "al: unknown argument; allowed: project, epic, all"),
+            (
+                "tree",
+                json!({ "al": true }),
+                "al: unknown argument; allowed: project, human, epic, all",
+            ),
             ("tree", json!({ "all": "maybe" }), "all: is true or false"),
             ("describe", json!({}), "thing: is missing"),
             (

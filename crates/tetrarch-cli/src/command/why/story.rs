@@ -107,6 +107,8 @@ impl Story {
             | Record::Draft(_)
             | Record::Crystallization(_)
             | Record::Schedule(_)
+            | Record::Graph(_)
+            | Record::Turn(_)
             | Record::Reservation(_)
             | Record::Change(_)
             | Record::Decision(_)

@@ -65,7 +65,7 @@ fn put_host(draft: &mut Draft<'_>, host: &HostName, join: &HostJoin) {
     }));
 }
 
-pub(super) fn join_human(
+pub(in crate::owner) fn join_human(
     draft: &mut Draft<'_>,
     sender: &Principal,
     human: &HumanName,

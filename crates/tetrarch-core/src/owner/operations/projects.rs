@@ -113,7 +113,10 @@ pub(super) fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Re
     Ok(())
 }
 
-pub(super) fn known_project(draft: &Draft<'_>, name: &ProjectName) -> Result<Project, Refusal> {
+pub(in crate::owner) fn known_project(
+    draft: &Draft<'_>,
+    name: &ProjectName,
+) -> Result<Project, Refusal> {
     let known = draft.base().projects.get(name).filter(|project| !project.retired).cloned();
     known.ok_or_else(|| {
         Refusal::new(

@@ -11,7 +11,7 @@ use crate::step::Draft;
 
 use super::{crystallizing, is_closed, move_assignment, move_node};
 use crate::owner::fit::Room;
-use crate::owner::judging;
+use crate::owner::{conversing, judging};
 
 /// What a node's history says of why an attempt failed, in bytes; its findings say the rest.
 const CAUSE_BYTES_MAX: usize = 200;
@@ -23,6 +23,7 @@ pub(in crate::owner) fn end_attempt(draft: &mut Draft<'_>, run: &Run, result: &R
     let Some(assignment) = draft.assignment(run.assignment).cloned() else { return };
     let purpose = assignment.purpose;
     conclude(draft, run, assignment, result);
+    conversing::heard(draft, run.epic);
     if purpose == Purpose::Execute {
         crystallizing::of_result(draft, run, result);
     }

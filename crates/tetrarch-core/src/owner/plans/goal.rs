@@ -15,7 +15,7 @@ use crate::step::Draft;
 use crate::time::BusTime;
 
 use super::{crystallizing, define, put_leaf, settle};
-use crate::owner::profiles;
+use crate::owner::{conversing, profiles};
 
 /// Creates a goal with its plan, version 1, and hands it to the project's orchestrator.
 ///
@@ -168,5 +168,6 @@ pub(in crate::owner) fn book_goal_result(
         .epic = Some(epic);
     crystallizing::of_goal(draft, epic, sender, result);
     draft.touch(epic, PlanReason::TaskCompletion);
+    conversing::heard(draft, epic);
     Ok(())
 }

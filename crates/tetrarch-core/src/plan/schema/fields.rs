@@ -17,10 +17,10 @@ use crate::time::Millis;
 
 /// What was found to be wrong so far.
 #[derive(Debug, Default)]
-pub(super) struct Problems(RefCell<Vec<PlanProblem>>);
+pub(crate) struct Problems(RefCell<Vec<PlanProblem>>);
 
 impl Problems {
-    pub(super) fn add(
+    pub(crate) fn add(
         &self,
         path: impl Into<String>,
         problem: impl Into<String>,
@@ -30,33 +30,37 @@ impl Problems {
         self.0.borrow_mut().push(PlanProblem { path, problem, allowed });
     }
 
-    pub(super) fn into_found(self) -> Vec<PlanProblem> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    pub(crate) fn into_found(self) -> Vec<PlanProblem> {
         self.0.into_inner()
     }
 }
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     path: String,
     value: &'a Value,
     problems: &'a Problems,
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn root(value: &'a Value, problems: &'a Problems) -> Self {
+    pub(crate) fn root(value: &'a Value, problems: &'a Problems) -> Self {
         Self { path: String::new(), value, problems }
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         if self.path.is_empty() { "plan" } else { &self.path }
     }
 
-    pub(super) fn value(&self) -> &'a Value {
+    pub(crate) fn value(&self) -> &'a Value {
         self.value
     }
 
-    pub(super) fn wrong(&self, problem: impl Into<String>, allowed: impl Into<String>) {
+    pub(crate) fn wrong(&self, problem: impl Into<String>, allowed: impl Into<String>) {
         self.problems.add(self.path(), problem, allowed);
     }
 
@@ -73,7 +77,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a mapping with these keys, written in camelCase or snake_case.
-    pub(super) fn map(&self, keys: &'static [&'static str]) -> Option<Fields<'a>> {
+    pub(crate) fn map(&self, keys: &'static [&'static str]) -> Option<Fields<'a>> {
         let Value::Object(map) = self.value else {
             self.wrong_kind(&format!("a mapping with the keys {}", keys.join(", ")));
             return None;
@@ -84,7 +88,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a mapping from names to anything.
-    pub(super) fn pairs(&self, allowed: &str) -> Vec<(&'a str, Self)> {
+    pub(crate) fn pairs(&self, allowed: &str) -> Vec<(&'a str, Self)> {
         let Value::Object(map) = self.value else {
             self.wrong_kind(allowed);
             return Vec::new();
@@ -99,7 +103,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a list of at most `max` entries; what is over that is not looked at.
-    pub(super) fn list(&self, max: usize, allowed: &str) -> Vec<Self> {
+    pub(crate) fn list(&self, max: usize, allowed: &str) -> Vec<Self> {
         let Value::Array(values) = self.value else {
             self.wrong_kind(allowed);
             return Vec::new();
@@ -121,7 +125,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a text of at most `max` bytes.
-    pub(super) fn text(&self, max: usize) -> Option<String> {
+    pub(crate) fn text(&self, max: usize) -> Option<String> {
         let Value::String(text) = self.value else {
             self.wrong_kind("a text");
             return None;
@@ -135,7 +139,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a text that says something.
-    pub(super) fn filled_text(&self, max: usize) -> Option<String> {
+    pub(crate) fn filled_text(&self, max: usize) -> Option<String> {
         let text = self.text(max)?;
         if text.trim().is_empty() {
             self.wrong("is an empty text", "a text that is not empty");
@@ -144,7 +148,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a name that people read: one that neither moves their cursor nor turns the text around it.
-    pub(super) fn shown_name(&self, max: usize) -> Option<String> {
+    pub(crate) fn shown_name(&self, max: usize) -> Option<String> {
         let text = self.filled_text(max)?;
         let hides = |c: &char| is_bidirectional(*c) || c.is_control() && !matches!(c, '\n' | '\t');
         if let Some(hidden) = text.chars().find(hides) {
@@ -155,14 +159,23 @@ impl<'a> Entry<'a> {
         Some(text)
     }
 
+    /// The value as true or false.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        let truth = self.value.as_bool();
+        if truth.is_none() {
+            self.wrong_kind("true or false");
+        }
+        truth
+    }
+
     /// The value as a list of texts, each of which says something.
-    pub(super) fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         let entries = self.list(LIST_MAX, "a list of texts");
         entries.iter().filter_map(|entry| entry.filled_text(TEXT_BYTES_MAX)).collect()
     }
 
     /// The value as a text that `read` understands.
-    pub(super) fn word<T>(&self, allowed: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub(crate) fn word<T>(&self, allowed: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let Value::String(text) = self.value else {
             self.wrong_kind(allowed);
             return None;
@@ -182,16 +195,16 @@ impl<'a> Entry<'a> {
         text.parse().map_err(|error: T::Err| self.wrong(error.to_string(), allowed)).ok()
     }
 
-    pub(super) fn name<T: FromStr<Err = IdError>>(&self) -> Option<T> {
+    pub(crate) fn name<T: FromStr<Err = IdError>>(&self) -> Option<T> {
         self.id("1 to 64 of A-Z a-z 0-9 _ -, starting with a letter or digit")
     }
 
-    pub(super) fn node_id(&self) -> Option<NodeId> {
+    pub(crate) fn node_id(&self) -> Option<NodeId> {
         self.id("an id such as P1, T1.2 or S1.2.3")
     }
 
     /// The value as a whole number within these ends.
-    pub(super) fn whole(&self, min: u64, max: u64) -> Option<u64> {
+    pub(crate) fn whole(&self, min: u64, max: u64) -> Option<u64> {
         let number = self.value.as_u64().filter(|number| (min..=max).contains(number));
         if number.is_none() {
             let allowed = if max == u64::MAX {
@@ -216,7 +229,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a length of time: text such as `30s`, or seconds.
-    pub(super) fn duration(&self) -> Option<Millis> {
+    pub(crate) fn duration(&self) -> Option<Millis> {
         let allowed = format!("more than nothing: seconds, or {DURATION_FORMS}");
         let length = match self.value {
             Value::String(text) => duration::parse(text).map_err(|error| error.to_string()),
@@ -237,7 +250,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as limits per counter.
-    pub(super) fn budget(&self) -> Limits {
+    pub(crate) fn budget(&self) -> Limits {
         let Some(fields) = self.map(&["tokens", "costUsd", "turns"]) else {
             return Limits::default();
         };
@@ -253,7 +266,7 @@ impl<'a> Entry<'a> {
 
 /// A mapping with known keys.
 #[derive(Debug, Clone)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     path: String,
     map: &'a Map<String, Value>,
     keys: &'static [&'static str],
@@ -286,7 +299,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a key, given in camelCase; an empty value counts as none.
-    pub(super) fn get(&self, key: &str) -> Option<Entry<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Entry<'a>> {
         let snake = snake_case(key);
         let (given, value) = match self.map.get(key) {
             Some(value) => (key, value),
@@ -295,12 +308,12 @@ impl<'a> Fields<'a> {
         (!value.is_null()).then(|| Entry { path: self.at(given), value, problems: self.problems })
     }
 
-    pub(super) fn missing(&self, key: &str, allowed: &str) {
+    pub(crate) fn missing(&self, key: &str, allowed: &str) {
         self.problems.add(self.at(key), "is missing", allowed);
     }
 
     /// Bounds the mapping's bytes as compact JSON, `without` the values of some keys.
-    pub(super) fn check_size(&self, without: &[&str], max: usize) {
+    pub(crate) fn check_size(&self, without: &[&str], max: usize) {
         let kept = self.map.iter().filter(|(key, _)| !without.contains(&key.as_str()));
         let size: usize = kept.map(|(key, value)| key.len() + value.to_string().len() + 4).sum();
         if size > max {
@@ -309,23 +322,23 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn text(&self, key: &str, max: usize) -> Option<String> {
+    pub(crate) fn text(&self, key: &str, max: usize) -> Option<String> {
         self.get(key).and_then(|entry| entry.text(max))
     }
 
-    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         self.get(key).map(|entry| entry.texts()).unwrap_or_default()
     }
 
-    pub(super) fn tools(&self) -> Tools {
+    pub(crate) fn tools(&self) -> Tools {
         self.texts("tools").into_iter().collect()
     }
 
-    pub(super) fn name<T: FromStr<Err = IdError>>(&self, key: &str) -> Option<T> {
+    pub(crate) fn name<T: FromStr<Err = IdError>>(&self, key: &str) -> Option<T> {
         self.get(key).and_then(|entry| entry.name())
     }
 
-    pub(super) fn word<T>(
+    pub(crate) fn word<T>(
         &self,
         key: &str,
         allowed: &str,
@@ -334,11 +347,11 @@ impl<'a> Fields<'a> {
         self.get(key).and_then(|entry| entry.word(allowed, read))
     }
 
-    pub(super) fn budget(&self) -> Limits {
+    pub(crate) fn budget(&self) -> Limits {
         self.get("budget").map(|entry| entry.budget()).unwrap_or_default()
     }
 
-    pub(super) fn wall(&self) -> Option<Millis> {
+    pub(crate) fn wall(&self) -> Option<Millis> {
         self.get("wall").and_then(|entry| entry.duration())
     }
 }

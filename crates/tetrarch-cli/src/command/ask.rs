@@ -1,0 +1,201 @@
+//! `ask`: one turn of a conversation with one's interaction orchestrator (spec 08, IO). The owner takes it in; what
+//! becomes of it is read off the ledger.
+
+pub(super) mod following;
+
+use std::path::Path;
+
+use serde_json::Value;
+use tetrarch_bus::state::load_meta;
+use tetrarch_core::conversation::lane::TurnLane;
+use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
+use tetrarch_core::id::{ConversationName, GraphName, HumanName, ProjectName};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
+use tetrarch_core::request::Op;
+use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
+
+use self::following::{TurnFollower, TurnNews};
+use super::run::PROJECT;
+use crate::context::{Context, HumanClient};
+use crate::document::{STANDARD_INPUT, read_text};
+use crate::exit::{CliError, Code};
+use crate::output;
+use crate::snapshot::StateSnapshot;
+use tetrarch_bus::state::Select;
+
+/// Arguments of `ask`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch ask --project demo 'count the files in src'
+  tetrarch ask --conversation site --project demo 'why is the page slow?'
+  tetrarch ask --background --conversation night --project demo 'look for broken links'
+
+What happens is said on standard error, the answer on standard output. Ctrl-C leaves the turn running;
+a chat of the same name follows it again.
+
+Exit codes: 0 answered; 1 the turn failed, or its lane is full; 3 project or graph not found.")]
+pub(crate) struct AskArgs {
+    /// What you want; `-` reads it from standard input.
+    text: String,
+    /// The conversation.
+    #[command(flatten)]
+    talk: TalkArgs,
+    /// Do not wait for the answer, and let no other turn wait for this one; it comes by mail.
+    #[arg(long)]
+    background: bool,
+}
+
+/// Which conversation.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TalkArgs {
+    /// The conversation; a new name begins one.
+    #[arg(short, long, default_value = "main", value_name = "NAME")]
+    pub(super) conversation: ConversationName,
+    /// The project whose agents work [default: the conversation's, or `main`].
+    #[arg(long)]
+    pub(super) project: Option<ProjectName>,
+    /// The graph that routes it [default: the conversation's, or `default`].
+    #[arg(long)]
+    pub(super) graph: Option<GraphName>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner refuses, or does not answer; the turn failed.
+pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<(), CliError> {
+    let AskArgs { text, talk, background } = args;
+    let text = if text == STANDARD_INPUT {
+        read_text(Path::new(STANDARD_INPUT), true, "stdin")?
+    } else {
+        text
+    };
+    let client = context.client().await?;
+    let lane = if background { TurnLane::Background } else { TurnLane::Conversation };
+    let mut talk = Talk::open(context, &client, talk).await?;
+    let mut follower = talk.say(&client, &text, lane).await?;
+    if background {
+        let turn = follower.id();
+        let said = format!("{turn} is under way; its answer comes by mail\n");
+        return output::text(&said).map(drop);
+    }
+    loop {
+        match follower.next().await? {
+            // It may be answered here or anywhere else.
+            TurnNews::Question(id, question) => {
+                output::say(&format!("{question}; `tetrarch inbox` shows it as {id}"));
+            }
+            TurnNews::Ended(turn) => return told(context, &follower.snapshot, &turn),
+            TurnNews::Interrupted => {
+                let conversation = &follower.id().conversation;
+                output::say(&format!("left running; `tetrarch chat {conversation}` goes on"));
+                return Err(CliError::new(Code::Interrupted, "interrupted"));
+            }
+        }
+    }
+}
+
+/// Prints what a turn came to.
+fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> Result<(), CliError> {
+    if output::is_for_programs(context.output) {
+        let value = snapshot.json(&Record::Turn(Box::new(turn.clone())))?;
+        output::record(context.output, &value, String::new)?;
+    } else if turn.status != TurnStatus::Failed {
+        output::deliverable(&turn.answer)?;
+    }
+    let TurnId { conversation, .. } = &turn.id;
+    match turn.status {
+        TurnStatus::Failed => {
+            Err(CliError::new(Code::Failed, format!("{}: {}", turn.id, turn.answer))
+                .hint("see `tetrarch events --kind turn`"))
+        }
+        TurnStatus::Asking => {
+            output::say(&format!("answer with `tetrarch ask --conversation {conversation} TEXT`"));
+            Ok(())
+        }
+        TurnStatus::Done | TurnStatus::Queued | TurnStatus::Running => Ok(()),
+    }
+}
+
+/// A conversation that somebody has here.
+pub(super) struct Talk {
+    /// Whose.
+    pub(super) human: HumanName,
+    /// Which one.
+    pub(super) args: TalkArgs,
+    from: u64,
+    /// The person's turns.
+    pub(super) snapshot: StateSnapshot,
+}
+
+impl Talk {
+    /// Reads the person's turns. A conversation that is new works in the project `main` unless one is named.
+    pub(super) async fn open(
+        context: &Context,
+        client: &HumanClient,
+        mut args: TalkArgs,
+    ) -> Result<Self, CliError> {
+        let human = context.human()?;
+        // Read before the records: what is newer than this is in the ledger from there on.
+        let meta = load_meta(&client.bus)
+            .await
+            .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+        let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+        let turns = [Select::TurnsOf(human.clone())];
+        let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
+        let known = snapshot.records.turns_of(&human, &args.conversation).next_back();
+        if known.is_none() && args.project.is_none() {
+            let main = ProjectName::new(PROJECT);
+            args.project =
+                Some(main.map_err(|error| CliError::new(Code::Usage, error.to_string()))?);
+        }
+        Ok(Self { human, args, from, snapshot })
+    }
+
+    /// Says something; gives the turn that it is, or that it answers, to be followed.
+    pub(super) async fn say(
+        &mut self,
+        client: &HumanClient,
+        text: &str,
+        lane: TurnLane,
+    ) -> Result<TurnFollower, CliError> {
+        let text = text.trim_end_matches(['\n', '\r']);
+        if text.len() > TURN_TEXT_BYTES_MAX {
+            let what =
+                format!("{} bytes are too many; the limit is {TURN_TEXT_BYTES_MAX}", text.len());
+            return Err(CliError::new(Code::Usage, what)
+                .hint("put long texts into a file that an agent can read"));
+        }
+        let TalkArgs { conversation, project, graph } = self.args.clone();
+        let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph };
+        let reply = client.operate(&Op::Conversation(ConversationOp::Say(said))).await?;
+        let told: Value = serde_json::from_str(reply.data.as_deref().unwrap_or_default())
+            .map_err(|error| CliError::new(Code::Failed, format!("the owner's answer: {error}")))?;
+        let [number, moved] = ["turn", "moved"].map(|key| told[key].as_u64().unwrap_or_default());
+        if let Some(ahead) = told["ahead"].as_u64().filter(|_| told["status"] == "queued") {
+            output::say(&format!("queued: {ahead} before it"));
+        }
+        self.follow(client, number, moved).await
+    }
+
+    /// Follows a turn from here on; what it asked before it was moved so often is answered.
+    pub(super) async fn follow(
+        &mut self,
+        client: &HumanClient,
+        number: u64,
+        answered: u64,
+    ) -> Result<TurnFollower, CliError> {
+        let conversation = self.args.conversation.clone();
+        let id = TurnId { human: self.human.clone(), conversation, number };
+        let turns = [Select::TurnsOf(self.human.clone())];
+        let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
+        TurnFollower::new(&client.bus, (self.from, snapshot), id, answered)
+    }
+
+    /// The turns of this conversation, as they were read.
+    pub(super) fn turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
+        self.snapshot.records.turns_of(&self.human, &self.args.conversation)
+    }
+}

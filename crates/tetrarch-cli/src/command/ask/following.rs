@@ -1,0 +1,153 @@
+//! A turn as it goes on: what the ledger says of it and of the goal that is worked on for it, in words, at once. While
+//! it says nothing, that something still runs.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use futures::{Stream, StreamExt};
+use tetrarch_bus::Bus;
+use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
+use tetrarch_core::id::QuestionId;
+use tetrarch_core::ledger::{Entry, EventKind, Record};
+use tetrarch_core::question::QuestionStatus;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::{CliError, Code};
+use crate::output;
+use crate::snapshot::StateSnapshot;
+
+/// The longest silence while something runs (spec 07, Streaming).
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// What somebody who follows a turn has to be told, beside the statuses.
+#[derive(Debug)]
+pub(in crate::command) enum TurnNews {
+    /// An agent asks its person something.
+    Question(QuestionId, String),
+    /// The turn ended, or asks.
+    Ended(Box<Turn>),
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// Follows one turn.
+pub(in crate::command) struct TurnFollower {
+    id: TurnId,
+    entries: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
+    interrupt: Signal,
+    began: Instant,
+    /// What it asks is new only after more moves than these.
+    answered: u64,
+    /// The person's turns as they are.
+    pub(in crate::command) snapshot: StateSnapshot,
+}
+
+impl TurnFollower {
+    /// A follower of what the ledger says from an entry on, given what was read after that.
+    ///
+    /// # Errors
+    /// Signals cannot be heard.
+    pub(super) fn new(
+        bus: &Bus,
+        (from, snapshot): (u64, StateSnapshot),
+        id: TurnId,
+        answered: u64,
+    ) -> Result<Self, CliError> {
+        let entries = Box::pin(follow_ledger(bus, from, 0));
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { id, entries, interrupt, began: Instant::now(), answered, snapshot })
+    }
+
+    /// Which turn.
+    pub(in crate::command) fn id(&self) -> &TurnId {
+        &self.id
+    }
+
+    fn asks(&self, turn: &Turn) -> bool {
+        turn.status == TurnStatus::Asking && turn.moved > self.answered
+    }
+
+    /// Says what happens until there is something to decide.
+    ///
+    /// # Errors
+    /// The ledger cannot be read any more.
+    pub(in crate::command) async fn next(&mut self) -> Result<TurnNews, CliError> {
+        loop {
+            if let Some(turn) = self.snapshot.records.turns.get(&self.id)
+                && (turn.status.is_over() || self.asks(turn))
+            {
+                return Ok(TurnNews::Ended(Box::new(turn.clone())));
+            }
+            let item = tokio::select! {
+                item = self.entries.next() => item,
+                _ = self.interrupt.recv() => return Ok(TurnNews::Interrupted),
+                () = tokio::time::sleep(SILENCE_MAX) => {
+                    let turn = self.snapshot.records.turns.get(&self.id);
+                    output::say(&format!("{} ({} s)", still(turn), self.began.elapsed().as_secs()));
+                    continue;
+                }
+            };
+            let Some(LedgerItem { seq, entry, .. }) = item else {
+                return Err(CliError::new(Code::BusUnreachable, "the ledger cannot be followed"));
+            };
+            let Ok(entry) = entry else { continue };
+            let before = self.snapshot.records.turns.get(&self.id).cloned();
+            self.snapshot.apply(seq, &entry);
+            let after = self.snapshot.records.turns.get(&self.id);
+            news(before.as_ref(), after, &entry).iter().for_each(|line| output::say(line));
+            if let Some((id, question)) = asked(after, &entry) {
+                return Ok(TurnNews::Question(id, question));
+            }
+        }
+    }
+}
+
+/// What goes on while nothing is heard.
+fn still(turn: Option<&Turn>) -> String {
+    let at = turn.and_then(|turn| turn.position.as_ref()).map(|position| position.at.to_string());
+    if turn.is_some_and(|turn| turn.status == TurnStatus::Queued) {
+        return "still queued".to_owned();
+    }
+    at.map_or_else(|| "about to begin".to_owned(), |at| format!("still at {at}"))
+}
+
+/// What an entry says of a turn, in words.
+fn news(before: Option<&Turn>, after: Option<&Turn>, entry: &Entry) -> Vec<String> {
+    let Some(after) = after else { return Vec::new() };
+    let mut lines = Vec::new();
+    if before.is_none_or(|before| before.moved < after.moved) && after.moved > 0 {
+        let at = after.position.as_ref().map(|position| position.at.to_string());
+        let at = at.unwrap_or_default();
+        lines.push(if after.working {
+            format!("{at}: asking project {} for an agent", after.project)
+        } else {
+            at
+        });
+    }
+    let of_goal =
+        entry.events.iter().filter(|event| event.epic.is_some() && event.epic == after.epic);
+    for event in of_goal {
+        let agent = event.agent.as_ref().map(ToString::to_string).unwrap_or_default();
+        if event.kind == EventKind::AgentAdmitted {
+            lines.push(format!("delegated to {agent}"));
+        } else if event.kind == EventKind::AgentReplaced {
+            lines.push(format!("{agent} goes on in its next session"));
+        } else if event.kind == EventKind::NodeStatus
+            && let Some((_, ended)) = event.reason.split_once("in_progress -> ")
+        {
+            lines.push(ended.to_owned());
+        }
+    }
+    lines
+}
+
+/// A question of an agent that works for a turn, which an entry asks.
+fn asked(turn: Option<&Turn>, entry: &Entry) -> Option<(QuestionId, String)> {
+    let epic = turn?.epic?;
+    entry.records.iter().find_map(|record| {
+        let Record::Question(question) = record else { return None };
+        let open = question.epic == epic && question.status == QuestionStatus::Open;
+        open.then(|| (question.id, format!("{} asks: {}", question.agent, question.text)))
+    })
+}

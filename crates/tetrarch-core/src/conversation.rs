@@ -1,0 +1,155 @@
+//! Conversations of people: a turn is what a person says and what comes of it, routed by a state graph (spec 07).
+//! A conversation is its turns: each pins the graph, its version and the project for the next. The owner keeps
+//! turns, the person's interaction orchestrator moves them ([`advance`]).
+
+pub mod lane;
+
+use std::fmt;
+
+use crate::graph::{Advance, Doing, Position, schema};
+use crate::id::{ConversationName, EpicId, GraphName, HumanName, ProjectName};
+use crate::time::BusTime;
+use crate::words::words;
+use lane::TurnLane;
+
+/// What names a turn.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TurnId {
+    /// Whose.
+    pub human: HumanName,
+    /// In which conversation.
+    pub conversation: ConversationName,
+    /// Its number there, from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { human, conversation, number } = self;
+        write!(f, "turn {number} of {human}'s conversation {conversation}")
+    }
+}
+
+words! {
+    /// Where a turn stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TurnStatus {
+        /// Turns of its lane come before it.
+        Queued = "queued",
+        /// Its graph is followed.
+        Running = "running",
+        /// It waits for what the person says.
+        Asking = "asking",
+        /// It ended with an answer.
+        Done = "done",
+        /// It ended without.
+        Failed = "failed",
+    }
+}
+
+impl TurnStatus {
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Done | Self::Failed => true,
+            Self::Queued | Self::Running | Self::Asking => false,
+        }
+    }
+}
+
+/// A turn of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// What it is called.
+    pub id: TurnId,
+    /// Where it waits.
+    pub lane: TurnLane,
+    /// Whose agents work for it.
+    pub project: ProjectName,
+    /// The graph that routes it.
+    pub graph: GraphName,
+    /// The version of the graph; 0 is the one that comes with the program.
+    pub version: u32,
+    /// What the person said.
+    pub text: String,
+    /// Where it stands.
+    pub status: TurnStatus,
+    /// How often it was moved; whoever moves it says which move is meant.
+    pub moved: u64,
+    /// Where it stands in its graph; none before it begins.
+    pub position: Option<Position>,
+    /// The goal that is worked on for it, the latest.
+    pub epic: Option<EpicId>,
+    /// What it answered, or asks.
+    pub answer: String,
+    /// Its place in the order of what was said: the sequence of its request.
+    pub order: u64,
+    /// Whether an agent works on what its node had to do.
+    pub working: bool,
+    /// What came of what its node had to do, while it is to be moved: `success`, `failure`, `cancelled` or
+    /// `answered`.
+    pub outcome: String,
+    /// That in words.
+    pub result: String,
+    /// When it was said.
+    pub said: BusTime,
+    /// Since when it stands there.
+    pub since: BusTime,
+}
+
+/// A turn is to be moved: what its interaction orchestrator is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnDue {
+    /// Which.
+    pub turn: TurnId,
+    /// How often it was moved before.
+    pub moved: u64,
+    /// The graph as JSON text.
+    pub graph: String,
+    /// What the person said.
+    pub text: String,
+    /// When that was.
+    pub said: BusTime,
+    /// Where it stands; none before it begins.
+    pub position: Option<Position>,
+    /// What came of what its node had to do: `success`, `failure`, `cancelled` or `answered`.
+    pub outcome: String,
+    /// That in words.
+    pub result: String,
+}
+
+/// A turn as its interaction orchestrator moves it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnMove {
+    /// Which.
+    pub turn: TurnId,
+    /// How often it was moved before; another move is refused.
+    pub moved: u64,
+    /// Where it stands now; none when its graph cannot be read.
+    pub position: Option<Position>,
+    /// The steps it took and the guards that failed, in words.
+    pub path: Vec<String>,
+    /// What comes next.
+    pub doing: Doing,
+}
+
+/// How a turn moves on (spec 07, State graphs).
+#[must_use]
+pub fn advance(due: &TurnDue) -> TurnMove {
+    let (turn, moved) = (due.turn.clone(), due.moved);
+    match schema::parse_text(&due.graph) {
+        Ok(read) => {
+            let Advance { position, path, doing } = match due.position.clone() {
+                None => read.graph.begin(&due.text),
+                Some(position) => read.graph.go_on(position, &due.outcome, &due.result),
+            };
+            TurnMove { turn, moved, position: Some(position), path, doing }
+        }
+        Err(problems) => {
+            let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let doing = Doing::Stuck(format!("its graph cannot be read: {}", why.join("; ")));
+            TurnMove { turn, moved, position: due.position.clone(), path: Vec::new(), doing }
+        }
+    }
+}

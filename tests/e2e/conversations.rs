@@ -1,0 +1,198 @@
+//! People and their interaction orchestrators: a request is delegated and answered whatever is killed meanwhile,
+//! nothing is said twice, and what runs in the background delays nobody.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tetrarch_core::conversation::{Turn, TurnStatus};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::EventKind;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
+use tetrarch_tests::{Fleet, Ledger, Program, wait};
+
+use crate::acting;
+use crate::failover::owner_of;
+
+/// A project `desk` whose agents end when their gate is open.
+fn desk(fleet: &Fleet) {
+    fleet.ok(["project", "create", "desk"]);
+    let gate = fleet.cwd().join("gate");
+    let argv = acting(&["gate", gate.to_str().unwrap()]);
+    let profile = json!({"name": "default", "argv": argv, "wall": "120s"});
+    let file = fleet.file("default.json", &profile.to_string());
+    fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
+}
+
+fn open(fleet: &Fleet) {
+    File::create(fleet.cwd().join("gate")).unwrap();
+}
+
+/// The only turn of its number.
+fn turn(records: &Records, number: u64) -> Option<&Turn> {
+    records.turns.values().find(|turn| turn.id.number == number)
+}
+
+fn io(records: &Records) -> Option<&tetrarch_core::agent::Agent> {
+    records.agents.values().find(|agent| matches!(agent.id, AgentId::Io(_)))
+}
+
+fn host_of(fleet: &Fleet) -> Pid {
+    let all = fleet.processes();
+    let host = all.iter().find(|it| it.command.contains(" host --with-parent")).unwrap();
+    Pid::from_raw(i32::try_from(host.pid).unwrap()).unwrap()
+}
+
+/// What a program that reads lines said, given some.
+fn typed(fleet: &Fleet, args: &[&str], lines: &str) -> (Option<i32>, String) {
+    let mut command = fleet.command(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stdout).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turn_is_answered_once_though_owner_and_host_are_killed() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let asking: Program = fleet.spawn(["ask", "--project", "desk", "open the gate"]);
+    let working = |records: &Records| turn(records, 1).filter(|turn| turn.working).map(drop);
+    ledger.until("it is delegated", working).await;
+    wait::until("its agent runs", || (!fleet.agents().is_empty()).then_some(()));
+
+    kill_process(owner_of(&fleet), Signal::KILL).unwrap();
+    let next =
+        |records: &Records| records.agents.get(&AgentId::Go).filter(|go| go.epoch == 2).map(drop);
+    ledger.until("the next owner", next).await;
+    let before = ledger.until("its orchestrator", |records| io(records).map(|io| io.epoch)).await;
+    kill_process(host_of(&fleet), Signal::KILL).unwrap();
+    let again = |records: &Records| {
+        io(records).filter(|io| io.epoch > before && io.liveness == Liveness::Active).map(drop)
+    };
+    ledger.until("its orchestrator's next session", again).await;
+    open(&fleet);
+    let ended = asking.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("\"agent\":\"W:"), "{}", ended.out);
+    assert!(ended.err.contains("delegation: asking project desk for an agent"), "{}", ended.err);
+
+    let done =
+        |records: &Records| turn(records, 1).filter(|it| it.status == TurnStatus::Done).cloned();
+    let first = ledger.until("its end", done).await;
+    assert_eq!(ended.out.trim(), first.answer);
+    let count = |kind: EventKind| ledger.events(kind).len();
+    assert_eq!((count(EventKind::TurnSaid), count(EventKind::GoalCreated)), (1, 1));
+    assert_eq!((count(EventKind::TurnMoved), count(EventKind::TurnEnded)), (2, 1), "none twice");
+
+    assert!(fleet.ok(["ask", "hello"]).starts_with("Say what you want done"));
+    let list = fleet.json(&["chat", "--list"]);
+    assert_eq!((&list[0]["conversation"], &list[0]["number"]), (&json!("main"), &json!(2)));
+    let said: Vec<Value> = fleet.json(&["chat", "--transcript"]).as_array().unwrap().clone();
+    let said: Vec<&str> = said.iter().map(|turn| turn["text"].as_str().unwrap()).collect();
+    assert_eq!(said, ["open the gate", "hello"]);
+    let transcript = fleet.ok(["chat", "main", "--transcript"]);
+    assert!(
+        transcript.contains("open the gate") && transcript.contains(&first.answer),
+        "{transcript}"
+    );
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn background_turn_delays_no_conversation() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    let ask = ["ask", "--background", "--conversation", "night", "--project", "desk", "open it"];
+    assert!(fleet.ok(ask).contains("its answer comes by mail"));
+    wait::until("its agent runs", || (!fleet.agents().is_empty()).then_some(()));
+    let said = fleet.ok(["ask", "--project", "desk", "hello"]);
+    assert!(said.starts_with("Say what you want done"), "{said}");
+    let tree = fleet.ok(["tree", "--human", "ada"]);
+    for part in ["night", "open it", "running", "W:", "main", "hello", "done"] {
+        assert!(tree.contains(part), "{part}: {tree}");
+    }
+    open(&fleet);
+    wait::until("its answer", || {
+        let list = fleet.json(&["chat", "--list"]);
+        let night = list.as_array().unwrap().iter().find(|it| it["conversation"] == "night");
+        (night.unwrap()["status"] == "done").then_some(())
+    });
+    let mail = fleet.ok(["mail", "list"]);
+    assert!(mail.contains("conversation night"), "{mail}");
+    let wonders = json!({"name": "default", "argv": acting(&["wonder"]), "wall": "120s"});
+    let file = fleet.file("wonders.json", &wonders.to_string());
+    fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
+    fleet.ok(["ask", "--background", "--conversation", "day", "--project", "desk", "choose"]);
+    wait::until("what its agent asks is passed on", || {
+        let mail = fleet.ok(["mail", "list", "-o", "wide"]);
+        let asked = mail.lines().find(|line| line.contains("Which one?"))?.to_owned();
+        asked.contains("IO@ada").then_some(())
+    });
+}
+
+#[test]
+fn graph_of_a_project_is_checked_applied_and_asks_back() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    let node = |name: &str, to: &str, entry: Value| json!({"name": name, "entry": entry, "edges": [{"to": to}]});
+    let graph = |end: &str| {
+        json!({"name": "choose", "nodes": [
+            node("ask", "end", json!({"ask": "which one?"})),
+            {"name": end, "entry": {"answer": "{result} it is"}, "terminal": true},
+        ]})
+    };
+    let wrong = fleet.file("wrong.json", &graph("other").to_string());
+    let refused = fleet.run(["graph", "check", wrong.to_str().unwrap()]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("wrong.json:1:"), "{}", refused.err);
+    assert!(
+        refused.err.contains("leads to the unknown node end; allowed: ask, other"),
+        "{}",
+        refused.err
+    );
+
+    let file = fleet.file("choose.json", &graph("end").to_string());
+    let file = file.to_str().unwrap();
+    assert!(fleet.ok(["graph", "check", file]).contains("graph choose, 2 nodes"));
+    let tested = fleet.ok(["graph", "test", file, "--say", "x", "--result", "the blue one"]);
+    assert_eq!(tested, "ask asks: which one?\nask -> end\nanswer: the blue one it is\n");
+    assert!(fleet.ok(["graph", "apply", "desk", file]).contains("choose is version 1"));
+    let shown = fleet.ok(["graph", "show", "--project", "desk", "--name", "choose", "--mermaid"]);
+    assert!(shown.contains("flowchart TD") && shown.contains("n0 --> n1"), "{shown}");
+    let listed = fleet.json(&["graph", "list", "desk"]);
+    assert_eq!(listed[0]["versions"][0]["version"], json!(1));
+
+    let chat = ["chat", "paint", "--project", "desk", "--graph", "choose"];
+    let (code, said) = typed(&fleet, &chat, "begin\nthe blue one\n/status\n");
+    assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe blue one it is\n"));
+    let asked = fleet.ok(["ask", "--conversation", "paint", "again"]);
+    assert_eq!(asked, "which one?\n");
+    let (code, said) = typed(&fleet, &["chat", "paint"], "the red one\n/quit\n");
+    assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe red one it is\n"), "it goes on");
+    let answer = r#"{"intent": "paint", "confidence": 0.9}"#;
+    let router = json!({"name": "router", "argv": ["echo", answer]});
+    let router = fleet.file("router.json", &router.to_string());
+    fleet.ok(["profile", "apply", "desk", router.to_str().unwrap()]);
+    let routed = json!({"name": "routed", "nodes": [
+        {"name": "route", "entry": {"classify": {"intents": ["paint", "work"], "profile": "router"}},
+         "edges": [{"to": "paint", "guard": "intent == 'paint' && confidence > 0.5"}, {"to": "end"}]},
+        node("paint", "end", json!({"compose": "it is painted"})),
+        {"name": "end", "entry": "answer", "terminal": true},
+    ]});
+    let routed = fleet.file("routed.json", &routed.to_string());
+    fleet.ok(["graph", "apply", "desk", routed.to_str().unwrap()]);
+    let new =
+        ["ask", "--conversation", "routed", "--project", "desk", "--graph", "routed", "a fence"];
+    assert_eq!(fleet.ok(new), "it is painted\n", "an agent said what is wanted");
+
+    let fixed = fleet.run(["ask", "--conversation", "paint", "--graph", "default", "x"]);
+    assert_eq!(fixed.code, Some(5), "{}", fixed.err);
+    assert!(fixed.err.contains("conversation paint has the graph choose"), "{}", fixed.err);
+}
