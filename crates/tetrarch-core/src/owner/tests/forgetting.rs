@@ -1,14 +1,19 @@
 //! What is over is forgotten after its time, in portions, and leaves one milestone; what is used
 //! again, or referred to, stays.
 
-use super::fleet::{Fleet, human, id, po, success, tasks};
+use super::fleet::{Fleet, human, id, po, project, success, tasks};
+use crate::error::ErrorCode;
+use crate::goal::{Goal, GoalState};
 use crate::id::{AgentId, EpicId, RunId, Ulid};
 use crate::ledger::{Entry, EventKind, Record, RecordKey};
-use crate::limits::FORGOTTEN_MAX;
+use crate::limits::{CLOSED_GOALS_MAX, ENDED_LEAST, FORGOTTEN_MAX};
+use crate::owner::goals::has_room;
 use crate::owner::{Input, Kept, forgetting_is_late};
 use crate::request::Op;
+use crate::request::goals::{GoalOp, GoalVerb};
 use crate::run::{Run, RunStatus};
 use crate::snapshot::{Due, Snapshot};
+use crate::step::Draft;
 use crate::time::{BusTime, Millis};
 
 const WITHIN: Millis = Millis(500);
@@ -207,4 +212,27 @@ fn early_ledger_trimming_alerts_people() {
     let told = &entry.events[0];
     assert_eq!(told.kind, EventKind::Alert);
     assert!(told.reason.contains("ledger.full") && told.reason.contains("up to 7"), "{told:?}");
+}
+
+#[test]
+fn goals_closed_of_late_are_bounded_in_a_project() {
+    let mut fleet = Fleet::ready();
+    let first = fleet.goal(tasks(1));
+    let cancel = GoalOp { epic: first, verb: GoalVerb::Cancel, reason: "over".to_owned() };
+    assert_eq!(fleet.op(&human(), Op::Goal(cancel)).error, None);
+    let (goal, state, now) =
+        (&fleet.records.goals[&first], &fleet.records.goal_states[&first], fleet.now);
+    let mut records = fleet.records.clone();
+    let mut room = |goals: usize, at: BusTime| {
+        for number in 1..goals {
+            let id = EpicId::derive(now, "closed", "goal", number);
+            records.put(Record::Goal(Box::new(Goal { id, ..goal.clone() })));
+            records.put(Record::GoalState(Box::new(GoalState { id, ..state.clone() })));
+        }
+        let draft = Draft::new(&records, at, human());
+        has_room(&draft, &project()).map_err(|refusal| refusal.code)
+    };
+    assert_eq!(room(CLOSED_GOALS_MAX - 1, now), Ok(()));
+    assert_eq!(room(CLOSED_GOALS_MAX, now), Err(ErrorCode::Unavailable));
+    assert_eq!(room(1, now + ENDED_LEAST), Ok(()));
 }

@@ -9,14 +9,13 @@ use super::fleet::{
 };
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
-use crate::goal::{Goal, GoalSpec, GoalState, GoalStatus};
+use crate::goal::{GoalSpec, GoalStatus};
 use crate::id::{AgentId, EpicId, HumanName, Principal, RequestId};
-use crate::ledger::{Entry, EventKind, Record};
-use crate::limits::{CLOSED_GOALS_MAX, ENDED_LEAST, IDLE_AFTER, OPEN_GOALS_MAX, TEXT_BYTES_MAX};
+use crate::ledger::{Entry, EventKind};
+use crate::limits::{IDLE_AFTER, OPEN_GOALS_MAX, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply};
 use crate::overseer::Telemetry;
-use crate::owner::goals::has_room;
 use crate::owner::{Input, next_deadline};
 use crate::plan::{NodeStatus, PlanReason, schema};
 use crate::priority::{Priorities, Priority};
@@ -24,7 +23,6 @@ use crate::question::QuestionStatus;
 use crate::request::goals::{GoalChange, GoalOp, GoalUpdate, GoalVerb};
 use crate::request::{Op, Report, RequestBody};
 use crate::role::Role;
-use crate::step::Draft;
 use crate::time::BusTime;
 
 use GoalVerb::{Archive, Cancel, Pause, Prioritise, Resume};
@@ -406,28 +404,6 @@ fn open_goals_of_a_project_are_bounded_and_closed_ones_make_room() {
     assert_eq!(refused.error, Some(ErrorCode::Unavailable), "{refused:?}");
     does(&mut fleet, first, Cancel);
     assert_eq!(fleet.op(&human(), create()).error, None);
-}
-
-#[test]
-fn goals_closed_of_late_are_bounded_in_a_project() {
-    let mut fleet = Fleet::ready();
-    let first = fleet.goal(tasks(1));
-    does(&mut fleet, first, Cancel);
-    let (goal, state, now) =
-        (&fleet.records.goals[&first], &fleet.records.goal_states[&first], fleet.now);
-    let mut records = fleet.records.clone();
-    let mut room = |goals: usize, at: BusTime| {
-        for number in 1..goals {
-            let id = EpicId::derive(now, "closed", "goal", number);
-            records.put(Record::Goal(Box::new(Goal { id, ..goal.clone() })));
-            records.put(Record::GoalState(Box::new(GoalState { id, ..state.clone() })));
-        }
-        let draft = Draft::new(&records, at, human());
-        has_room(&draft, &project()).map_err(|refusal| refusal.code)
-    };
-    assert_eq!(room(CLOSED_GOALS_MAX - 1, now), Ok(()));
-    assert_eq!(room(CLOSED_GOALS_MAX, now), Err(ErrorCode::Unavailable));
-    assert_eq!(room(1, now + ENDED_LEAST), Ok(()));
 }
 
 #[test]
