@@ -263,7 +263,9 @@ fn call_with_unknown_effect_is_put_to_people() {
     let tools =
         json!({"tools": [format!("run:{python}"), "read"], "workspace": work.to_str().unwrap()});
     let running = goal(&fleet, "push it", &profile(&server, "openai", &tools), &json!({}));
-    wait::until("it is pushed", || work.join("pushed").is_file().then_some(()));
+    // It is there before what is written into it.
+    let pushed = || std::fs::read_to_string(work.join("pushed")).unwrap_or_default();
+    wait::until("it is pushed", || pushed().ends_with('\n').then_some(()));
     let host = fleet.processes().into_iter().find(|it| it.command.contains(" host ")).unwrap();
     kill_process(Pid::from_raw(i32::try_from(host.pid).unwrap()).unwrap(), Signal::KILL).unwrap();
     let (id, text) = wait::until("people are asked", || {
