@@ -52,7 +52,10 @@ fn assistant_runs_a_plan_and_approves_only_the_change_it_was_shown() {
     assert_eq!(tasks.len(), 2, "{nodes:?}");
     assert!(tasks.iter().all(|it| it["status"] == "done"), "{tasks:?}");
     assert!(said(&saw, "missing", true).contains("not found"), "{}", saw["missing"]);
-    assert_eq!(said(&saw, "stranger", true), "al: unknown argument; allowed: project, human, epic, all");
+    assert_eq!(
+        said(&saw, "stranger", true),
+        "al: unknown argument; allowed: project, human, epic, all"
+    );
     assert_eq!(said(&saw, "unseen", true), "digest: is missing");
     assert!(said(&saw, "other", true).contains("E_CONFLICT"), "{}", saw["other"]);
     said(&saw, "approved", false);
