@@ -94,13 +94,8 @@ fn shell_text(command: &str) -> String {
     let words = shlex::split(command).unwrap_or_default();
     match words.as_slice() {
         [shell, flag, text] if matches!(flag.as_str(), "-c" | "-lc") => {
-            let is =
-                |place: &&str| shell.strip_prefix(place).is_some_and(|it| SHELLS.contains(&it));
-            if SHELL_PLACES.iter().any(|place| is(place)) {
-                text.clone()
-            } else {
-                command.to_owned()
-            }
+            let is = |place: &str| shell.strip_prefix(place).is_some_and(|it| SHELLS.contains(&it));
+            if SHELL_PLACES.into_iter().any(is) { text.clone() } else { command.to_owned() }
         }
         _ => command.to_owned(),
     }
