@@ -32,7 +32,8 @@ struct Browser {
 }
 
 fn paged() -> Fleet {
-    Fleet::prepared().with_env("TETRARCH_PEOPLE_PAGE_LISTEN", "127.0.0.1:0").started()
+    let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_PAGE_LISTEN", "127.0.0.1:0");
+    fleet.with_env("TETRARCH_RUNS_DRAIN", "500ms").started()
 }
 
 fn link(fleet: &Fleet) -> String {
