@@ -140,7 +140,7 @@ pub fn advance(due: &TurnDue) -> TurnMove {
     let (turn, moved) = (due.turn.clone(), due.moved);
     match schema::parse_text(&due.graph) {
         Ok(read) => {
-            let Advance { position, path, doing } = match due.position.clone() {
+            let Advance { position, path, doing, .. } = match due.position.clone() {
                 None => read.graph.begin(&due.text),
                 Some(position) => read.graph.go_on(position, &due.outcome, &due.result),
             };

@@ -183,8 +183,25 @@ pub struct Advance {
     pub position: Position,
     /// The steps it took and the guards that failed, in words.
     pub path: Vec<String>,
+    /// How many of these are guards that failed.
+    pub failures: usize,
     /// What comes next.
     pub doing: Doing,
+}
+
+impl Advance {
+    /// Nothing is done yet.
+    fn at(position: Position) -> Self {
+        let doing = Doing::Answer(String::new());
+        Self { position, path: Vec::new(), failures: 0, doing }
+    }
+
+    /// Tells of guards that failed, at most of [`GUARD_FAILURES_MAX`].
+    fn tell(&mut self, failed: Vec<String>) {
+        let before = self.path.len();
+        self.path.extend(failed.into_iter().take(GUARD_FAILURES_MAX - self.failures));
+        self.failures += self.path.len() - before;
+    }
 }
 
 impl StateGraph {
@@ -218,7 +235,7 @@ impl StateGraph {
     pub fn begin(&self, text: &str) -> Advance {
         let position =
             Position { at: self.start.clone(), stuck: false, values: begun_values(text) };
-        self.run(Advance { position, path: Vec::new(), doing: Doing::Answer(String::new()) })
+        self.run(Advance::at(position))
     }
 
     /// A turn goes on with what came of what its node had to do: an outcome and its words.
@@ -230,7 +247,7 @@ impl StateGraph {
         {
             route(&work.intents, &mut position.values);
         }
-        let advance = Advance { position, path: Vec::new(), doing: Doing::Answer(String::new()) };
+        let advance = Advance::at(position);
         match self.node(&advance.position.at).cloned() {
             Some(node) => self.leave(advance, &node),
             None => unknown(advance),
@@ -261,7 +278,7 @@ impl StateGraph {
             }
             NodeAction::Classify(rules) => {
                 let failed = classify(rules, values);
-                advance.path.extend(failed.into_iter().take(GUARD_FAILURES_MAX));
+                advance.tell(failed);
             }
             NodeAction::Nothing => {}
         }
@@ -269,14 +286,12 @@ impl StateGraph {
     }
 
     fn leave(&self, mut advance: Advance, node: &GraphNode) -> Advance {
-        let position = &mut advance.position;
         if node.keeps {
-            keep(&mut position.values, node.name.as_str());
+            keep(&mut advance.position.values, node.name.as_str());
         }
-        let (way, failed) = self.next(node, &position.values);
-        let told = advance.path.iter().filter(|line| !line.contains(" -> ")).count();
-        advance.path.extend(failed.into_iter().take(GUARD_FAILURES_MAX.saturating_sub(told)));
-        let from = &node.name;
+        let (way, failed) = self.next(node, &advance.position.values);
+        advance.tell(failed);
+        let (from, position) = (&node.name, &mut advance.position);
         match way {
             Way::Edge(to) => {
                 advance.path.push(format!("{from} -> {to}"));

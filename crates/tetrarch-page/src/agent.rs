@@ -9,6 +9,7 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState};
 use tetrarch_core::time::BusTime;
 use tetrarch_view::amount::{clock, cost, count};
+use tetrarch_view::grant::GrantUse;
 use tetrarch_view::order::find;
 use tetrarch_view::row::AgentRow;
 use tetrarch_view::transcript::words;
@@ -87,26 +88,12 @@ fn facts(model: &PageModel, agent: &Agent, row: &AgentRow) -> Markup {
 
 /// What is used of a grant, and what of it children hold.
 fn budget(agent: &Agent, row: &AgentRow, counter: Counter) -> Markup {
-    let meter = agent.account.meter(counter);
-    let Some(limit) = meter.limit else { return html! {} };
-    let told = match counter {
-        Counter::Tokens => row.tokens_in.saturating_add(row.tokens_out),
-        Counter::CostMicro => row.cost_micro,
-        Counter::Turns => 0,
-    };
-    let own =
-        if row.run.is_some() { agent.account.used.of(counter).max(told) } else { meter.spent };
-    let gone = own.saturating_add(meter.reserved);
-    let percent = u128::from(gone) * 100 / u128::from(limit.max(1));
-    let shown = |amount: u64| match counter {
-        Counter::Tokens | Counter::Turns => count(amount),
-        Counter::CostMicro => format!("${}.{:02}", amount / 1_000_000, amount / 10_000 % 100),
-    };
-    let text = format!("{percent}% of {}, {} used", shown(limit), shown(gone));
+    let Some(used) = GrantUse::of(agent, row, counter) else { return html! {} };
+    let (limit, text) = (used.limit, used.to_string());
     field_of(
         counter.as_str(),
         &html! {
-            meter min="0" max=(limit) high=(limit / 5 * 4) value=(gone.min(limit)) { (text) } " " (text)
+            meter min="0" max=(limit) high=(limit / 5 * 4) value=(used.gone.min(limit)) { (text) } " " (text)
         },
     )
 }

@@ -26,6 +26,10 @@ pub struct EventRow {
 /// The events before a sequence, or the latest ones.
 pub(crate) fn list(before: Option<u64>, extra: &PageExtra) -> Markup {
     let PageExtra::Events(rows) = extra else { return nothing("No events were read.") };
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(why) => return html! { p class="bad" { (why) } },
+    };
     let first = rows.last().map(|row| row.seq).filter(|seq| *seq > 1);
     html! {
         p {

@@ -81,8 +81,9 @@ fn bus(model: &PageModel, extra: &PageExtra) -> Markup {
         None => toned("none: nothing is decided. Start one: tetrarch serve --global", Tone::Bad),
     };
     let behind = bus.last.saturating_sub(bus.published);
-    let dead: Vec<String> =
-        bus.dead.iter().map(|(origin, count)| format!("{count} of {origin}")).collect();
+    let dead = bus.dead.iter().map(|(origin, count)| format!("{count} of {origin}"));
+    let dead =
+        if bus.dead.is_empty() { "none".to_owned() } else { dead.collect::<Vec<_>>().join(", ") };
     html! {
         h2 { "Bus" }
         dl class="sheet" {
@@ -91,8 +92,7 @@ fn bus(model: &PageModel, extra: &PageExtra) -> Markup {
             (field_of("ledger", &html! {
                 "sequence " (bus.last) @if behind > 0 { " " (toned(&format!("{behind} not yet published"), Tone::Warn)) }
             }))
-            (field("dead letters", if dead.is_empty() { "none" } else { "" }))
-            (field("dead letters", &dead.join(", ")))
+            (field("dead letters", &dead))
             (field("halted", model.fleet.telemetry.halted.as_deref().unwrap_or_default()))
         }
     }

@@ -16,12 +16,11 @@ use tetrarch_view::tone::Tone;
 
 use crate::address::{PageView, everybody};
 use crate::events::EventRow;
-use crate::health::BusHealth;
 use crate::session::PageAct;
 use crate::sheet::{age, toned};
 use crate::{agent, cost, deciding, events, fleet, health, inbox as waiting, plan, search};
 
-pub use crate::health::{BusHealth as Health, OwnerSeen};
+pub use crate::health::{BusHealth, OwnerSeen};
 
 /// The fleet as the page shows it.
 #[derive(Debug)]
@@ -79,7 +78,7 @@ pub enum PageExtra {
     /// The versions of a plan, or why they cannot be read.
     Versions(Result<Vec<PlanEvent>, String>),
     /// Events, the newest first.
-    Events(Vec<EventRow>),
+    Events(Result<Vec<EventRow>, String>),
     /// How the bus is, or why that is not known.
     Bus(Result<BusHealth, String>),
 }

@@ -227,7 +227,7 @@ fn hostile_texts_are_only_text_in_every_view() {
         (PageView::Draft(draft().id), PageExtra::Nothing),
         (PageView::Hosts, PageExtra::Bus(Err(why()))),
         (PageView::Cost, PageExtra::Nothing),
-        (PageView::Events(None), PageExtra::Events(vec![row])),
+        (PageView::Events(None), PageExtra::Events(Ok(vec![row]))),
         (PageView::Search(HOSTILE.to_owned()), PageExtra::Nothing),
         (PageView::Search("script".to_owned()), PageExtra::Nothing),
     ] {

@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod amount;
 pub mod burn;
 pub mod fold;
+pub mod grant;
 pub mod graph;
 pub mod inbox;
 pub mod lineage;

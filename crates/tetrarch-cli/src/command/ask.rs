@@ -173,7 +173,12 @@ impl Talk {
         let reply = client.operate(&Op::Conversation(ConversationOp::Say(said))).await?;
         let told: Value = serde_json::from_str(reply.data.as_deref().unwrap_or_default())
             .map_err(|error| CliError::new(Code::Failed, format!("the owner's answer: {error}")))?;
-        let [number, moved] = ["turn", "moved"].map(|key| told[key].as_u64().unwrap_or_default());
+        let (Some(number), Some(moved)) = (told["turn"].as_u64(), told["moved"].as_u64()) else {
+            return Err(CliError::new(
+                Code::Failed,
+                format!("the owner's answer names no turn: {told}"),
+            ));
+        };
         if let Some(ahead) = told["ahead"].as_u64().filter(|_| told["status"] == "queued") {
             output::say(&format!("queued: {ahead} before it"));
         }

@@ -171,7 +171,7 @@ fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> Res
     let mut results = results.iter();
     let mut advance = graph.begin(say);
     loop {
-        let Advance { position, path, doing } = advance;
+        let Advance { position, path, doing, .. } = advance;
         let mut lines = path;
         let (line, goes_on) = match &doing {
             Doing::Spawn(work) => (format!("{} spawns: {}", position.at, work.task), true),

@@ -13,6 +13,7 @@ use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::run::Run;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::amount::{bar, clock, cost, count};
+use tetrarch_view::grant::GrantUse;
 use tetrarch_view::order::find;
 use tetrarch_view::row::AgentRow;
 use tetrarch_view::text::visible;
@@ -111,28 +112,12 @@ fn facts(
         cost(row.cost_micro)
     ))];
     for counter in Counter::ALL {
-        let meter = agent.account.meter(counter);
-        let Some(limit) = meter.limit else { continue };
-        // What the host says is newer than what is booked.
-        let used = match counter {
-            Counter::Tokens => row.tokens_in.saturating_add(row.tokens_out),
-            Counter::CostMicro => row.cost_micro,
-            Counter::Turns => 0,
-        };
-        // Of an orchestrator all below it counts, of a run what it used and not what it drew ahead.
-        let own =
-            if row.run.is_some() { agent.account.used.of(counter).max(used) } else { meter.spent };
-        let gone = own.saturating_add(meter.reserved);
-        let percent = u128::from(gone) * 100 / u128::from(limit.max(1));
-        let tone = if percent >= 80 { Tone::Warn } else { Tone::Good };
-        let shown = |amount: u64| match counter {
-            Counter::Tokens | Counter::Turns => count(amount),
-            Counter::CostMicro => format!("${}.{:02}", amount / 1_000_000, amount / 10_000 % 100),
-        };
+        let Some(used) = GrantUse::of(agent, row, counter) else { continue };
+        let tone = if used.percent() >= 80 { Tone::Warn } else { Tone::Good };
         lines.push(Line::from(vec![
             Span::raw(format!(" {} ", fitted(counter.as_str(), 6))),
-            painter.span(&bar(gone, limit, BAR), tone),
-            Span::raw(format!(" {percent}% of {}, {} used", shown(limit), shown(gone))),
+            painter.span(&bar(used.gone, used.limit, BAR), tone),
+            Span::raw(format!(" {used}")),
         ]));
     }
     let call = last_call(model, row);

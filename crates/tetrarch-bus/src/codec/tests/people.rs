@@ -30,8 +30,8 @@ fn least(op: &Op) -> Person {
         | Op::OverseerTick(_)
         | Op::Verb(_)
         | Op::WorkBlock { .. } => Person::Operator,
-        Op::Conversation(ConversationOp::Say(_) | ConversationOp::Move(_)) => Person::Operator,
-        Op::Conversation(ConversationOp::Graph(_)) => Person::Admin,
+        Op::Conversation(ConversationOp::Say(_)) => Person::Operator,
+        Op::Conversation(ConversationOp::Move(_) | ConversationOp::Graph(_)) => Person::Admin,
         Op::File(FileOp::List { .. }) | Op::Schedule(ScheduleOp::List { .. }) => Person::Viewer,
         Op::File(FileOp::Reserve { .. } | FileOp::Release { .. })
         | Op::Schedule(ScheduleOp::Create { .. } | ScheduleOp::Delete { .. }) => Person::Operator,

@@ -15,7 +15,7 @@ use tetrarch_core::id::ChangeId;
 use tetrarch_core::time::BusTime;
 use tetrarch_page::address::PageView;
 use tetrarch_page::events::{EVENTS_SHOWN, EventRow};
-use tetrarch_page::render::{Health, OwnerSeen, PageExtra, PageModel};
+use tetrarch_page::render::{BusHealth, OwnerSeen, PageExtra, PageModel};
 use tetrarch_view::news::RunNews;
 use tetrarch_view::order::find;
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -42,7 +42,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 enum ViewNews {
     Run(RunNews),
     Event(EventRow),
-    Bus(Result<Health, String>),
+    Bus(Result<BusHealth, String>),
 }
 
 /// The run that an agent makes.
@@ -97,7 +97,9 @@ async fn reading(client: &HumanClient, view: &PageView, key: SourceKey) -> PageE
         PageView::History(epic) => {
             PageExtra::Versions(versions(bus, *epic).await.map_err(|error| error.what))
         }
-        PageView::Events(before) => PageExtra::Events(events(client, *before).await),
+        PageView::Events(before) => {
+            PageExtra::Events(events(client, *before).await.map_err(|error| error.what))
+        }
         PageView::Hosts => PageExtra::Bus(health(client).await.map_err(|error| error.what)),
         PageView::Fleet(..)
         | PageView::Goals
@@ -111,18 +113,17 @@ async fn reading(client: &HumanClient, view: &PageView, key: SourceKey) -> PageE
 }
 
 /// Events before a sequence, the newest first.
-async fn events(client: &HumanClient, before: Option<u64>) -> Vec<EventRow> {
+async fn events(client: &HumanClient, before: Option<u64>) -> Result<Vec<EventRow>, CliError> {
     let last = match before {
         Some(before) => before.saturating_sub(1),
-        // A bus that is away has no events.
-        None => client.bus.stream_last_seq(LEDGER).await.unwrap_or(0),
+        None => client.bus.stream_last_seq(LEDGER).await?,
     };
     let from = last.saturating_sub(ENTRIES_READ - 1).max(1);
     let items = read_ledger(&client.bus, from, last, 0).await;
     let mut rows: Vec<EventRow> = items.into_iter().flat_map(rows).collect();
     rows.reverse();
     rows.truncate(EVENTS_SHOWN);
-    rows
+    Ok(rows)
 }
 
 fn rows(item: LedgerItem) -> Vec<EventRow> {
@@ -131,7 +132,7 @@ fn rows(item: LedgerItem) -> Vec<EventRow> {
     events.into_iter().map(|event| EventRow { seq, at, event }).collect()
 }
 
-async fn health(client: &HumanClient) -> Result<Health, CliError> {
+async fn health(client: &HumanClient) -> Result<BusHealth, CliError> {
     let bus = &client.bus;
     let (lease, meta, last, dead) = tokio::join!(
         Lease::look(bus, &LeaseKey::Go),
@@ -142,7 +143,7 @@ async fn health(client: &HumanClient) -> Result<Health, CliError> {
     let meta = meta.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
     let holder = lease?.and_then(|seen| seen.holder);
     let server = bus.client().server_info();
-    Ok(Health {
+    Ok(BusHealth {
         url: format!("nats://{}:{}", server.host, server.port),
         version: server.version,
         owner: holder.map(|holder| OwnerSeen {
@@ -191,33 +192,27 @@ impl ViewSource {
 
     async fn begin(&mut self, key: SourceKey) {
         let (client, tell) = (self.client.clone(), self.tell.clone());
-        match &self.view {
-            PageView::Agent(_) => self.follow(key.run),
-            PageView::Events(None) => {
-                // Read before the events: what comes after it is followed.
-                let last = client.bus.stream_last_seq(LEDGER).await.unwrap_or(0);
-                self.extra = reading(&client, &self.view, key).await;
-                self.tasks.spawn(follow_events(client, tell, last + 1));
-            }
-            PageView::Hosts => drop(self.tasks.spawn(follow_bus(client, tell))),
+        if let PageView::Agent(_) = &self.view {
+            return self.follow(key.run);
+        }
+        if let PageView::Hosts = &self.view {
+            return drop(self.tasks.spawn(follow_bus(client, tell)));
+        }
+        if let PageView::Change(_) = &self.view {
             // The diff is not sent again: what was shown is what is decided on.
-            PageView::Change(_) => {
-                if let Some((digest, _)) = key.change {
-                    self.extra = PageExtra::Diff(digest, Ok(String::new()));
-                }
-            }
-            PageView::Events(Some(_))
-            | PageView::History(_)
-            | PageView::Fleet(..)
-            | PageView::Goals
-            | PageView::Plan(_)
-            | PageView::Inbox(_)
-            | PageView::Question(_)
-            | PageView::Draft(_)
-            | PageView::Cost
-            | PageView::Search(_) => {
-                self.extra = reading(&client, &self.view, key).await;
-            }
+            let shown = key.change.map(|(digest, _)| PageExtra::Diff(digest, Ok(String::new())));
+            self.extra = shown.unwrap_or_default();
+            return;
+        }
+        // Read before the events: what comes after it is followed.
+        let last = if let PageView::Events(None) = &self.view {
+            client.bus.stream_last_seq(LEDGER).await.ok()
+        } else {
+            None
+        };
+        self.extra = reading(&client, &self.view, key).await;
+        if let Some(last) = last {
+            self.tasks.spawn(follow_events(client, tell, last + 1));
         }
     }
 
@@ -282,7 +277,7 @@ impl ViewSource {
                 let from = (over..said.len()).find(|at| said.is_char_boundary(*at));
                 said.drain(..from.unwrap_or(over));
             }
-            (ViewNews::Event(row), PageExtra::Events(rows)) => {
+            (ViewNews::Event(row), PageExtra::Events(Ok(rows))) => {
                 rows.insert(0, row);
                 rows.truncate(EVENTS_SHOWN);
             }

@@ -25,7 +25,7 @@ const VIEWER: [&str; 6] = [
     "op.todo.recommend",
 ];
 
-const OPERATOR: [&str; 33] = [
+const OPERATOR: [&str; 32] = [
     "op.agent.interrupt",
     "op.agent.pause",
     "op.agent.replace",
@@ -34,7 +34,6 @@ const OPERATOR: [&str; 33] = [
     "op.agent.rotate",
     "op.agent.steer",
     "op.apply.request",
-    "op.conversation.move",
     "op.conversation.say",
     "op.file.release",
     "op.file.reserve",
