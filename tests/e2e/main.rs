@@ -16,6 +16,7 @@ mod conversations;
 mod credentials;
 mod deadlines;
 mod deaths;
+mod delegating;
 mod external;
 mod failover;
 mod faults;

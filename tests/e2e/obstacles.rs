@@ -132,3 +132,36 @@ fn paused_goal_is_reported_and_resumed_by_the_printed_command() {
     std::fs::write(gate, "").unwrap();
     assert_eq!(running.ended().code, Some(0));
 }
+
+#[test]
+fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
+    let mut fleet = Fleet::prepared();
+    let dir = fleet.cwd().join("../home/.config/tetrarch");
+    std::fs::create_dir_all(&dir).unwrap();
+    let configure = |children: &str| {
+        let text = format!("[limits]\nmax_children = {children}\n");
+        std::fs::write(dir.join("config.toml"), text).unwrap();
+    };
+    configure("0");
+    fleet.start();
+    let file = plan(&fleet, "early", json!(["true"]), json!({}));
+    let epic = fleet.ok(["goal", "create", &file]).trim().to_owned();
+    wait::until("nothing may start", || {
+        fleet.ok(["why", &epic]).contains("children_limit_exceeded").then_some(())
+    });
+    configure("'many'");
+    assert_eq!(fleet.run(["config", "reload"]).code, Some(2));
+    configure("3");
+    let said = fleet.ok(["config", "reload"]);
+    assert!(said.contains("reads its configuration again"), "{said}");
+    let explained = fleet.json(&["config", "explain", "limits"]);
+    let change = |key: &str| {
+        let all = explained.as_array().unwrap().iter();
+        all.clone().find(|it| it["key"] == json!(key)).unwrap()["change"].clone()
+    };
+    assert_eq!(change("limits.max_children"), json!("live"));
+    assert_eq!(change("limits.max_depth"), json!("restart"));
+    let file = plan(&fleet, "late", json!(["echo", "it began"]), json!({}));
+    let ended = fleet.run(["run", &file]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+}

@@ -17,6 +17,9 @@ pub struct Tools(BTreeSet<String>);
 /// The entry that stands for every tool; only GO holds it from the start.
 pub const EVERY_TOOL: &str = "*";
 
+/// The tool by which a model asks for agents of its own.
+pub const SPAWN_TOOL: &str = "agent_spawn";
+
 impl Tools {
     /// Every tool there is.
     #[must_use]

@@ -4,6 +4,7 @@ mod alert;
 mod raised;
 pub mod receipt;
 
+use crate::agent::Delegation;
 use crate::brief::{RunResult, Verdict};
 use crate::change::ApplyOrder;
 use crate::conversation::TurnDue;
@@ -149,6 +150,8 @@ pub enum MailBody {
         question: String,
         /// Answers to choose from.
         options: Vec<String>,
+        /// Where its goal came from, so that whoever carries messages brings it there.
+        origin: Vec<(String, String)>,
     },
     /// `answer`, to the agent that asked.
     Answer {
@@ -411,6 +414,8 @@ pub struct Launch {
     pub project: Option<ProjectName>,
     /// Its depth.
     pub depth: u8,
+    /// What it is told of delegating, when it may ask for agents.
+    pub delegation: Option<Delegation>,
     /// What it is to do.
     pub duty: Duty,
 }

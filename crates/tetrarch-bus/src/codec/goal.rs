@@ -24,6 +24,7 @@ message!(
             stakeholders: stakeholders,
             repo_context: repo_context_snapshot,
             tags: tags,
+            origin: origin,
         },
         owner,
         created: created_unix_ms,

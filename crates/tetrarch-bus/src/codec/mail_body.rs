@@ -43,8 +43,8 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         MailBody::AgentLost { agent, session, crashed: _, cause } => {
             around(mail, &put!(AgentLost { agent, session, cause }))
         }
-        MailBody::Question { id, agent, run, question, options } => {
-            around(mail, &put!(Question { id, agent, run, question, options }))
+        MailBody::Question { id, agent, run, question, options, origin } => {
+            around(mail, &put!(Question { id, agent, run, question, options, origin }))
         }
         MailBody::Answer { question, text } => around(mail, &put!(Answer { question, text })),
         MailBody::Alert { text, .. } | MailBody::Info { text } => {
@@ -158,7 +158,7 @@ fn read_notice(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         }
         "question" => get!(
             json::event::<pb::Question>(body)?,
-            MailBody::Question { id, agent, run, question, options }
+            MailBody::Question { id, agent, run, question, options, origin }
         ),
         receipt::RECEIPT => MailBody::Receipt(told::<pb::Receipt, _>(body)?),
         receipt::DEAD => MailBody::Dead(told::<pb::DeadNotice, _>(body)?),
@@ -182,7 +182,7 @@ message!(StatusRequest, StatusRequest { dispatch, assignment, node, session, tex
 message!(SessionOrder, SessionOrder { agent, session, epoch, host_epoch, reason });
 message!(ResultReady, ResultReady { agent, node, run, result, verdict });
 
-message!(Launch, Launch { agent, session, epoch, host_epoch, parent, project, depth, duty });
+message!(Launch, Launch { agent, session, epoch, host_epoch, parent, project, depth, delegation, duty });
 
 impl Wire<Option<pb::launch::Duty>> for Duty {
     fn put(&self) -> Option<pb::launch::Duty> {

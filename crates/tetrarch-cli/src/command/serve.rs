@@ -7,11 +7,14 @@ use tetrarch_bus::server::free_space;
 use tetrarch_core::owner::{Kept, Policy};
 use tetrarch_core::time::Millis;
 use tetrarch_engine::{GlobalConfig, serve_global};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::host::prices;
+use crate::config::Config;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::options::GlobalArgs;
 use crate::process::{Instance, address, announce, stop_signal};
 
 /// Between two looks at the room on the disk of the bus.
@@ -54,27 +57,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         register_deadline: context.config.liveness.register_deadline,
         mass: context.config.liveness.mass,
         replicas: context.config.bus.replicas,
-        policy: Policy {
-            max_depth: context.config.limits.max_depth,
-            max_children: context.config.limits.max_children,
-            requests_per_second: context.config.limits.requests_per_second,
-            intensity: context.config.limits.intensity,
-            deadlines: context.config.deadlines,
-            window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
-            kept: Kept::default(),
-            planner: None,
-            prices: prices(context)?,
-            approval_ttl: context.config.approval_ttl,
-            approvals: context.config.approvals.clone(),
-            halted: None,
-            overseer: context.config.overseer.patience,
-            proposes: context.config.overseer.proposes,
-            reach: context.config.overseer.reach.clone(),
-            plan_appliers: context.config.overseer.plan_appliers.clone(),
-        },
+        policy: policy(&context.config)?,
         tick_every: context.config.overseer.tick_every,
         planner: context.config.planner.prepared()?,
         halted: watch_room(context),
+        reloads: reloads(&context.global)?,
         retention: context.config.retention.ledger,
         ages: context.config.retention.ages,
     };
@@ -82,6 +69,49 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
     let (tell, ready) = watch::channel(false);
     announce(ready);
     Ok(serve_global(bus, config, stop, tell).await?)
+}
+
+/// What an operator may set of what the owner decides on.
+fn policy(config: &Config) -> Result<Policy, CliError> {
+    Ok(Policy {
+        max_depth: config.limits.max_depth,
+        max_children: config.limits.max_children,
+        requests_per_second: config.limits.requests_per_second,
+        intensity: config.limits.intensity,
+        deadlines: config.deadlines,
+        window: Millis(u64::try_from(config.liveness.window.as_millis()).unwrap_or(u64::MAX)),
+        kept: Kept::default(),
+        planner: None,
+        prices: prices(config)?,
+        approval_ttl: config.approval_ttl,
+        approvals: config.approvals.clone(),
+        halted: None,
+        overseer: config.overseer.patience,
+        proposes: config.overseer.proposes,
+        reach: config.overseer.reach.clone(),
+        plan_appliers: config.overseer.plan_appliers.clone(),
+    })
+}
+
+/// The policy as it is read again at each SIGHUP. What cannot be read is said, and changes nothing.
+fn reloads(global: &GlobalArgs) -> Result<watch::Receiver<Option<Policy>>, CliError> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (tell, reloads) = watch::channel(None);
+    let global = global.clone();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            match Config::load(&global).and_then(|config| policy(&config)) {
+                Ok(policy) => {
+                    tracing::info!("the configuration was read again");
+                    tell.send_replace(Some(policy));
+                }
+                Err(error) => {
+                    tracing::error!(%error, "cannot read the configuration again; it stays as it was");
+                }
+            }
+        }
+    });
+    Ok(reloads)
 }
 
 /// Says for how long no work is to be taken, and why: while the disk of the managed bus has too

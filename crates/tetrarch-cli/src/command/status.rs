@@ -12,6 +12,7 @@ use tetrarch_bus::state::{OwnerMeta, load_meta};
 use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::agent::{Agent, Project};
+use tetrarch_core::assignment::{Assignment, AssignmentStatus};
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
@@ -140,6 +141,12 @@ impl Status {
         .collect()
     }
 
+    /// Assignments that stand still.
+    fn stalled(&self) -> impl Iterator<Item = &Assignment> {
+        let all = self.records.assignments.values();
+        all.filter(|assignment| assignment.status == AssignmentStatus::Stalled)
+    }
+
     /// The state of a host's orchestrator, the agents placed there beside it, and those that take a place.
     fn host(&self, host: &HostName) -> (&'static str, usize, usize) {
         let own = AgentId::Ho(host.clone());
@@ -182,6 +189,15 @@ impl Status {
             }).collect::<Vec<_>>(),
             "agents": agents,
             "openGoals": goals.collect::<Vec<_>>(),
+            "stalled": self.stalled().map(|it| {
+                json!({
+                    "assignment": it.id.to_string(),
+                    "epic": it.epic.to_string(),
+                    "node": it.node.to_string(),
+                    "agent": it.agent.to_string(),
+                    "since": stamp(it.updated),
+                })
+            }).collect::<Vec<_>>(),
             "obstacles": self.obstacles.iter().map(|it| obstacles::value(context, it)).collect::<Vec<_>>(),
             "ledger": {"last": self.last, "published": self.meta.outbox_through},
             "deadLetters": self.dead.iter().map(|(origin, count)| {
@@ -219,6 +235,11 @@ impl Status {
             ]
         });
         sheet.table("open goals", goals.collect());
+        let stalled = self.stalled().map(|it| {
+            let place = format!("{}/{}", it.epic, it.node);
+            vec![place.into(), it.agent.to_string().into(), age(now, it.updated).into(), it.reason.as_str().into()]
+        });
+        sheet.table("stalled assignments", stalled.collect());
         sheet.table("obstacles", obstacles::lines(context, &self.obstacles, now));
         sheet.finish()
     }

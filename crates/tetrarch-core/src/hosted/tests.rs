@@ -10,8 +10,10 @@ mod vitals;
 mod worktree;
 
 use super::*;
+use crate::agent::{Delegation, Mode};
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
 use crate::budget::Limits;
+use crate::converse::opening;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, AssignmentId, EpicId, ProfileName, ProjectName, SessionId, Ulid};
 use crate::limits::{LOG_JOURNALED_WITHIN, SPONSOR_ANSWER_WITHIN};
@@ -73,6 +75,7 @@ fn session(agent: &str) -> HostedSession {
         parent: "PO-a".parse().unwrap(),
         project: Some(ProjectName::new("a").unwrap()),
         depth: 2,
+        delegation: None,
         duty: Duty::Run(run.clone()),
     };
     HostedSession::new(launch, run, "h".to_owned(), None, None)
@@ -95,6 +98,20 @@ fn running(hosted: HostedSession) -> HostedSession {
     let mut hosted = started(hosted);
     hosted.step(NOW + LOG_JOURNALED_WITHIN, SessionInput::Tick);
     hosted
+}
+
+#[test]
+fn model_that_may_delegate_is_told_its_mode_alone() {
+    let mut hosted = worker();
+    let told = |hosted: &HostedSession| {
+        let prompt = opening::system(&hosted.start());
+        Mode::ALL.into_iter().filter(|mode| prompt.contains(mode.guidance())).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&hosted), [], "it has no agents");
+    for mode in Mode::ALL {
+        hosted.launch.delegation = Some(Delegation { mode, profiles: Vec::new() });
+        assert_eq!(told(&hosted), [mode]);
+    }
 }
 
 fn success() -> Box<RunResult> {

@@ -49,6 +49,7 @@ pub(super) fn move_node(
         let version = draft.next_version(epic);
         if to == NodeStatus::InProgress {
             state.begun = version;
+            state.started.get_or_insert(draft.now);
         }
         if to.is_settled() {
             state.settled = version;
@@ -258,6 +259,7 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             settled: 0,
             priorities: Priorities::default(),
             created: since,
+            started: None,
         }),
     ));
 }

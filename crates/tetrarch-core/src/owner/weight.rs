@@ -116,7 +116,7 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Project(_) | Record::Plan(_) => RECORD,
         Record::Profile(_, profile) => {
             let tools: usize = profile.tools.names().map(|name| ENTRY + name.len()).sum();
-            let texts = profile.prompt.len() + profile.workspace.len() + profile.model.len();
+            let texts = profile.prompt.len() + profile.workspace.len() + profile.model.len() + profile.description.len();
             let texts = texts + served(&profile.served);
             ITEM + texts
                 + tools
@@ -210,7 +210,7 @@ pub(super) fn goal(goal: &Goal) -> usize {
     let size = |risk: &Risk| ITEM + risk.risk.len() + risk.impact.len() + risk.mitigation.len();
     let risks: usize = goal.risks.iter().map(size).sum();
     let texts = goal.title.len() + goal.problem_statement.len() + goal.repo_context.len();
-    RECORD + texts + lists + risks
+    RECORD + texts + lists + risks + pairs(&goal.origin)
 }
 
 fn planning(it: &Planning) -> usize {
@@ -289,18 +289,23 @@ fn node_state(state: &NodeState) -> usize {
 fn mail(mail: &Mail) -> usize {
     let said = match &mail.body {
         MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) => spawn_answer(answer),
-        MailBody::Launch(launch) => match &launch.duty {
-            crate::mail::Duty::Run(run) => RECORD + brief(&run.brief),
-            crate::mail::Duty::Project(epics) => epics.len() * VIEW,
-            crate::mail::Duty::Human(_) => 0,
-        },
+        MailBody::Launch(launch) => {
+            let told = launch.delegation.as_ref().map_or(0, |told| pairs(&told.profiles));
+            told + match &launch.duty {
+                crate::mail::Duty::Run(run) => RECORD + brief(&run.brief),
+                crate::mail::Duty::Project(epics) => epics.len() * VIEW,
+                crate::mail::Duty::Human(_) => 0,
+            }
+        }
         MailBody::ResultReady(ready) => {
             result(&ready.result) + ready.verdict.as_ref().map_or(0, verdict)
         }
         MailBody::Violation { denied, .. } => {
             denied.iter().map(|denied| ITEM + denied.detail.len()).sum()
         }
-        MailBody::Question { question, options, .. } => question.len() + list(options),
+        MailBody::Question { question, options, origin, .. } => {
+            question.len() + list(options) + pairs(origin)
+        }
         MailBody::StatusRequest(asked) => asked.text.len(),
         MailBody::TurnDue(due) => {
             let texts = due.graph.len() + due.text.len() + due.result.len();

@@ -107,7 +107,7 @@ fn changed_template_has_another_id() {
     let known = [
         (
             Purpose::Plan,
-            "plan.1",
+            "plan.2",
             "e62b68801b85a19f25bac51cc11ee64a94e980209096d854fa0f29967030680a",
         ),
         (

@@ -137,7 +137,8 @@ impl LlmBackend {
         let own = AgentTool::ALL
             .into_iter()
             .filter(|own| every || brief.tools.names().any(|it| it == own.name()));
-        tools.extend(own.map(AgentTool::definition));
+        let profiles = start.delegation.as_ref().map_or(&[][..], |told| &told.profiles);
+        tools.extend(own.map(|own| own.definition(profiles)));
         let on_files: Vec<ToolDefinition> =
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();

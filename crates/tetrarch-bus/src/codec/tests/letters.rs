@@ -67,6 +67,7 @@ fn launch(duty: Duty) -> MailBody {
         parent: id("PO-demo"),
         project: Some(id("demo")),
         depth: 2,
+        delegation: None,
         duty,
     }))
 }
@@ -158,6 +159,7 @@ fn bodies() -> Vec<MailBody> {
             run: id("run_~"),
             question: text(),
             options: words("a b"),
+            origin: vec![("to".to_owned(), "ada".to_owned())],
         },
         MailBody::Answer { question: Some(id("qst_~")), text: text() },
         MailBody::StatusRequest(StatusRequest {

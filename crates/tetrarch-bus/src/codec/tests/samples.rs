@@ -260,6 +260,7 @@ fn verbs() -> Verbs {
 pub(super) fn profile() -> Profile {
     Profile {
         name: id("default"),
+        description: "d".to_owned(),
         kind: RunnerKind::Process,
         argv: words("sh -c"),
         env: labels(),
@@ -365,6 +366,7 @@ pub(super) fn goal_spec() -> GoalSpec {
         stakeholders: words("h"),
         repo_context: "on main".to_owned(),
         tags: words("x y"),
+        origin: vec![("channel".to_owned(), "c".to_owned())],
     }
 }
 

@@ -1,14 +1,16 @@
 //! A turn as it goes on: what the ledger says of it and of the goal that is worked on for it, in words, at once. While
 //! it says nothing, that something still runs.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
+use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
-use tetrarch_core::id::QuestionId;
+use tetrarch_core::id::{AgentId, QuestionId};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::QuestionStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -37,6 +39,11 @@ pub(in crate::command) struct TurnFollower {
     entries: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
     interrupt: Signal,
     began: Instant,
+    /// When something was said last.
+    said: Instant,
+    renewals: Renewals,
+    /// Turns that agents have made, as their hosts say.
+    turns: BTreeMap<AgentId, u64>,
     /// What it asks is new only after more moves than these.
     answered: u64,
     /// The person's turns as they are.
@@ -47,8 +54,8 @@ impl TurnFollower {
     /// A follower of what the ledger says from an entry on, given what was read after that.
     ///
     /// # Errors
-    /// Signals cannot be heard.
-    pub(super) fn new(
+    /// Signals or hosts cannot be heard.
+    pub(super) async fn new(
         bus: &Bus,
         (from, snapshot): (u64, StateSnapshot),
         id: TurnId,
@@ -56,7 +63,9 @@ impl TurnFollower {
     ) -> Result<Self, CliError> {
         let entries = Box::pin(follow_ledger(bus, from, 0));
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { id, entries, interrupt, began: Instant::now(), answered, snapshot })
+        let (renewals, turns) = (Renewals::listen(bus).await?, BTreeMap::new());
+        let began = Instant::now();
+        Ok(Self { id, entries, interrupt, began, said: began, renewals, turns, answered, snapshot })
     }
 
     /// Which turn.
@@ -82,9 +91,14 @@ impl TurnFollower {
             let item = tokio::select! {
                 item = self.entries.next() => item,
                 _ = self.interrupt.recv() => return Ok(TurnNews::Interrupted),
-                () = tokio::time::sleep(SILENCE_MAX) => {
+                renewal = self.renewals.next() => {
+                    self.turns.extend(renewal.rows.into_iter().map(|row| (row.agent, row.turns)));
+                    continue;
+                }
+                () = tokio::time::sleep_until((self.said + SILENCE_MAX).into()) => {
                     let turn = self.snapshot.records.turns.get(&self.id);
-                    output::say(&format!("{} ({} s)", still(turn), self.began.elapsed().as_secs()));
+                    let at = turn.and_then(|turn| self.turn_of_agent(turn)).unwrap_or_default();
+                    self.say(&format!("{}{at} ({} s)", still(turn), self.began.elapsed().as_secs()));
                     continue;
                 }
             };
@@ -95,11 +109,29 @@ impl TurnFollower {
             let before = self.snapshot.records.turns.get(&self.id).cloned();
             self.snapshot.apply(seq, &entry);
             let after = self.snapshot.records.turns.get(&self.id);
-            news(before.as_ref(), after, &entry).iter().for_each(|line| output::say(line));
-            if let Some((id, question)) = asked(after, &entry) {
+            let question = asked(after, &entry);
+            for line in news(before.as_ref(), after, &entry) {
+                self.say(&line);
+            }
+            if let Some((id, question)) = question {
                 return Ok(TurnNews::Question(id, question));
             }
         }
+    }
+
+    fn say(&mut self, line: &str) {
+        output::say(line);
+        self.said = Instant::now();
+    }
+
+    /// In which turn of how many the agent is that works for a person's turn.
+    fn turn_of_agent(&self, turn: &Turn) -> Option<String> {
+        let records = &self.snapshot.records;
+        let mut agents = records.agents.values().filter(|agent| agent.has_process());
+        let agent = agents.find(|agent| agent.work.as_ref().map(|work| work.epic) == turn.epic)?;
+        let most = records.runs.get(&agent.work.as_ref()?.run)?.brief.budget.turns;
+        let most = most.map_or_else(String::new, |most| format!(" of {most}"));
+        Some(format!(", {} in turn {}{most}", agent.id, self.turns.get(&agent.id)?))
     }
 }
 

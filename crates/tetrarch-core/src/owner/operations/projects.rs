@@ -76,9 +76,7 @@ pub(super) fn apply_profile(
         let detail = format!("profile {name}: argv: the {kind} runner needs a command");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
-    if profile.kind == RunnerKind::Llm
-        && (profile.model.is_empty() || profile.served.provider.is_empty())
-    {
+    if profile.lacks_model() {
         let detail =
             format!("profile {}: the llm runner needs a provider and a model", profile.name);
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));

@@ -12,7 +12,7 @@ use crate::plan::proposal::{DraftStatus, Proposal};
 use crate::plan::tidying::{Tidying, tidyings};
 use crate::step::Draft;
 
-use crate::owner::{Policy, planning, weight};
+use crate::owner::{Policy, planning, weight, work};
 
 /// Looks at the plans that changed since the last look, and proposes what would do them good.
 pub(in crate::owner) fn propose(draft: &mut Draft<'_>, policy: &Policy, telemetry: &Telemetry) {
@@ -30,8 +30,9 @@ pub(in crate::owner) fn propose(draft: &mut Draft<'_>, policy: &Policy, telemetr
         if draft.is_touched(epic) {
             continue;
         }
-        if let Some((version, tidying)) = wanted(draft, epic) {
-            planning::keep_own(draft, epic, version, &tidying);
+        match wanted(draft, epic) {
+            Some((version, tidying)) => planning::keep_own(draft, epic, version, &tidying),
+            None => work::put_best_first(draft, epic),
         }
     }
 }

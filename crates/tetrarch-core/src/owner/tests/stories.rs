@@ -14,6 +14,7 @@ use crate::plan::{ATTEMPTS_EXHAUSTED, NodeStatus, PlanReason};
 use crate::request::{Op, Report};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
+use crate::time::Millis;
 
 fn failure(error: &str) -> RunResult {
     RunResult::ended(Outcome::Failure, error)
@@ -300,4 +301,23 @@ fn goal_needs_an_existing_project() {
     fleet.op(&human(), Op::ProjectRetire { project: project() });
     let refused = fleet.op(&human(), Op::GoalCreate { project: project(), plan: plan() });
     assert_eq!(refused.error, Some(crate::error::ErrorCode::NotFound));
+}
+
+#[test]
+fn node_keeps_when_it_first_began_and_ended() {
+    let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", json!({"maxAttempts": 2}))]));
+    let times = |fleet: &Fleet| {
+        let state = fleet.node(epic, "T1.1");
+        (state.started, state.ended())
+    };
+    assert_eq!(times(&fleet), (None, None));
+    let began = fleet.now;
+    let worker = fleet.worker(epic, "T1.1");
+    assert_eq!(times(&fleet), (Some(began), None));
+    fleet.now = fleet.now + Millis(500);
+    fleet.end(&worker, RunResult::ended(Outcome::Failure, "no"));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.now = fleet.now + Millis(500);
+    fleet.end(&worker, success("yes"));
+    assert_eq!(times(&fleet), (Some(began), Some(fleet.now)), "of the first attempt");
 }

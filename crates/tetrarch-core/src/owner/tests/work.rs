@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::liveness::Liveness;
 use crate::mail::OpReply;
-use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeStatus};
+use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, CREDENTIAL_MISSING, NodeStatus};
 use crate::priority::{Priorities, Priority};
 use crate::question::QuestionStatus;
 use crate::request::goals::GoalVerb;
@@ -251,6 +251,23 @@ fn stopped_or_unstaffed_work_is_unblocked_too() {
 }
 
 #[test]
+fn missing_credential_is_named_by_kind_and_place_and_kept_as_that() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let detail = "the provider refused the call".to_owned();
+    for (needs, error) in [("", Some(ErrorCode::InvalidRequest)), ("an API key, in env:KEY", None)] {
+        let (kind, needs) = (CREDENTIAL_MISSING.to_owned(), needs.to_owned());
+        let blocker = Blocker { kind, detail: detail.clone(), needs };
+        let block = Op::WorkBlock { epic, node: node("T1.1"), blocker };
+        let said = fleet.op(&Principal::Agent(po()), block);
+        assert_eq!(said.error, error, "{}", said.detail);
+    }
+    let state = fleet.node(epic, "T1.1");
+    let kept = state.blocker.as_ref().unwrap();
+    assert_eq!((kept.kind.as_str(), kept.needs.as_str()), (CREDENTIAL_MISSING, "an API key, in env:KEY"));
+    assert_eq!(state.status, NodeStatus::Blocked);
+}
+
+#[test]
 fn escalated_work_is_unblocked_by_people_and_its_question_withdrawn() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
@@ -425,6 +442,8 @@ fn recommendations_follow_priorities_and_show_their_parts() {
     assert!((score - (0.20 + 0.25 + 0.15 * 0.5 + 0.10 / 2.0)).abs() < 1e-6, "{score}");
     assert_eq!(first["parts"]["userPriority"], json!(1.0));
     assert_eq!(first["parts"]["overseerPriority"], json!(0.5));
+    assert_eq!(first["split"]["advised"], json!(false));
+    assert!(first["split"]["cons"][0].as_str().unwrap().contains("one thing"), "{first}");
     let worker = fleet.worker(epic, "T1.3");
     let best = told(&mut fleet, &Principal::Agent(worker), epic, WorkVerb::Recommend { limit: 0 });
     assert_eq!(best["recommended"].as_array().unwrap().len(), 3, "what is begun is not pending");
