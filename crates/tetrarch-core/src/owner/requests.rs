@@ -36,7 +36,7 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
             "{from} exceeds its rate of {rate} requests a second (limits.requests_per_second), of which a request that is slow to decide takes several; send the same request again later"
         ),
         Excess::Large(rate) => format!(
-            "{from} exceeds {rate} KiB a second of requests larger than 4 KiB; send the same request again later"
+            "{from} exceeds {rate} KiB a second of requests larger than 4 KiB, or of what requests have written beyond 16 KiB; send the same request again later"
         ),
         Excess::Unread(Backlog { reader, count, .. }) => format!(
             "{reader} has {count} unread messages of {from}; the limit is {UNREAD_MAX}; send the same request again when they are read"
