@@ -1,6 +1,7 @@
 //! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
 
 mod alert;
+mod claim;
 mod raised;
 pub mod receipt;
 
@@ -21,6 +22,7 @@ use crate::words::words;
 use receipt::{DeadNotice, Receipt};
 
 pub use alert::Alert;
+pub use claim::{EpochClaim, claim};
 pub use raised::BudgetRaised;
 
 /// The two lanes; `ctl` is drained before every mail.

@@ -153,7 +153,7 @@ impl Sweeping {
     fn renewed(&mut self, Renewal { host, load, rows }: &Renewal) {
         let named = rows.iter().map(|row| (&row.agent, row.epoch));
         let Some(actions) = self.detector.renewed(host, *load, named, self.now()) else { return };
-        for row in rows {
+        for row in rows.iter().filter(|row| self.detector.holds(host, &row.agent, row.epoch)) {
             self.heartbeats.progress(&row.agent, row.epoch, row.progress);
         }
         self.perform(actions, None);
