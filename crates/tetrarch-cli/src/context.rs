@@ -101,7 +101,7 @@ impl Context {
                 .hint("name your credential file with --credentials or bus.credentials"));
         }
         let authority = self.authority()?;
-        authority.mint(holder).map_err(|error| CliError::new(Code::Failed, error.to_string()))
+        authority.mint(holder).map_err(CliError::failed)
     }
 
     /// The keys of this installation.
@@ -112,7 +112,7 @@ impl Context {
         let BusConfig { data_dir, operator_key, .. } = &self.config.bus;
         Authority::open_with(data_dir, operator_key.as_deref())
             .map(|authority| authority.used_by(self.human().ok()))
-            .map_err(|error| CliError::new(Code::Failed, error.to_string()))
+            .map_err(CliError::failed)
     }
 
     /// A whole command line of these words: the program's name before them, and after them the options
@@ -181,8 +181,7 @@ impl HumanClient {
     /// It is refused, or nobody answers.
     pub(crate) async fn operate(&self, op: &Op) -> Result<OpReply, CliError> {
         let id = new_id();
-        let payload = tetrarch_bus::codec::encode_op(op, id)
-            .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+        let payload = tetrarch_bus::codec::encode_op(op, id).map_err(CliError::usage)?;
         self.ask(OpName::of(op), id, payload, None).await
     }
 

@@ -71,10 +71,9 @@ impl StateSnapshot {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn json(&self, record: &Record) -> Result<Value, CliError> {
-        let broken = |error: String| CliError::new(Code::Failed, error);
-        let bytes = codec::record_json(record, self.sequence(&record.key()))
-            .map_err(|error| broken(error.to_string()))?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        let bytes =
+            codec::record_json(record, self.sequence(&record.key())).map_err(CliError::failed)?;
+        let value = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
         Ok(plain(codec::record_message(KeyKind::of(&record.key())), value))
     }
 }

@@ -14,7 +14,7 @@ use tetrarch_core::request::{Op, ProjectCreate};
 
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
-use crate::command::project::{BudgetLimitArgs, mode, report};
+use crate::command::project::{BudgetLimitArgs, ask, mode, report};
 use crate::confirm::ConfirmArgs;
 use crate::context::{Context, HumanClient, new_id};
 use crate::exit::{CliError, Code};
@@ -128,8 +128,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
         }
         AgentCommand::Rotate { name, reason } => {
             let op = Op::AgentRotate { agent: name.clone(), reason };
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
+            ask(context, &op, |reply| format!("{name} is rotated: {}", reply.detail)).await
         }
         AgentCommand::Retire { name, reason, confirm } => {
             confirm.to(&format!("retire {name} and its descendants for good"))?;
@@ -223,8 +222,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
              url          {url}\n{ca}\nstart with\n{start}",
             file.display()
         )
-    })?;
-    Ok(())
+    })
 }
 
 /// What a program does first, with nothing but a NATS client: listen, register, show that it

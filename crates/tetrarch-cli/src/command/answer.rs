@@ -3,7 +3,7 @@
 use tetrarch_core::id::QuestionId;
 use tetrarch_core::request::Op;
 
-use super::project::report;
+use super::project::ask;
 use crate::context::Context;
 use crate::exit::CliError;
 
@@ -31,6 +31,5 @@ pub(crate) struct AnswerArgs {
 pub(crate) async fn run(context: &Context, args: AnswerArgs) -> Result<(), CliError> {
     let AnswerArgs { question, text } = args;
     let said = format!("{question} answered");
-    let reply = context.client().await?.operate(&Op::QuestionAnswer { question, text }).await?;
-    report(context, &reply, &said)
+    ask(context, &Op::QuestionAnswer { question, text }, |_| said).await
 }

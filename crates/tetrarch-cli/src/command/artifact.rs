@@ -16,7 +16,7 @@ use tetrarch_core::time::BusTime;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::Digest;
-use crate::output::{self, Column, Listing, TableRow, age, now};
+use crate::output::{self, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
 /// Lists and downloads artifacts.
@@ -58,16 +58,7 @@ pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("SHA256"),
-    Column::always("NAME"),
-    Column::always("BYTES"),
-    Column::always("AGE"),
-    Column::always("NODE"),
-    Column::wide("RUN"),
-    Column::wide("GOAL"),
-    Column::wide("TYPE"),
-];
+const COLUMNS: &str = "SHA256|NAME|BYTES|AGE|NODE|+RUN|+GOAL|+TYPE";
 
 async fn list(
     context: &Context,
@@ -91,13 +82,10 @@ async fn list(
     let rows = rows.into_iter().map(|(_, row)| row).collect();
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No artifacts. What runs and goals leave as their results is listed here.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No artifacts. What runs and goals leave as their results is listed here.",
+    )
 }
 
 fn row(file: &Artifact, run: &Run, since: BusTime) -> TableRow {

@@ -6,7 +6,6 @@ pub(super) mod following;
 use std::path::Path;
 
 use serde_json::Value;
-use tetrarch_bus::state::load_meta;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::id::{ConversationName, GraphName, HumanName, ProjectName};
@@ -20,6 +19,7 @@ use super::run::PROJECT;
 use crate::context::{Context, HumanClient};
 use crate::document::{STANDARD_INPUT, read_text};
 use crate::exit::{CliError, Code};
+use crate::history;
 use crate::output;
 use crate::snapshot::StateSnapshot;
 use tetrarch_bus::state::Select;
@@ -139,17 +139,13 @@ impl Talk {
     ) -> Result<Self, CliError> {
         let human = context.human()?;
         // Read before the records: what is newer than this is in the ledger from there on.
-        let meta = load_meta(&client.bus)
-            .await
-            .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-        let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+        let from = history::next_entry(&client.bus).await?;
         let turns = [Select::TurnsOf(human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
         let known = snapshot.records.turns_of(&human, &args.conversation).next_back();
         if known.is_none() && args.project.is_none() {
             let main = ProjectName::new(PROJECT);
-            args.project =
-                Some(main.map_err(|error| CliError::new(Code::Usage, error.to_string()))?);
+            args.project = Some(main.map_err(CliError::usage)?);
         }
         Ok(Self { human, args, from, snapshot })
     }

@@ -18,9 +18,7 @@ use tetrarch_core::ledger::Entry;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history::{self, Since};
-use crate::output::{
-    self, Cell, Column, Listing, StdoutReader, TableRow, Tone, now, one_line, say, stamp,
-};
+use crate::output::{self, Cell, StdoutReader, TableRow, Tone, now, one_line, say, stamp};
 
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
@@ -86,16 +84,7 @@ fn pattern(text: &str) -> Result<GlobMatcher, String> {
     Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("TIME"),
-    Column::wide("SEQ"),
-    Column::always("ACTOR"),
-    Column::always("WHAT"),
-    Column::always("OUTCOME"),
-    Column::always("ABOUT"),
-    Column::wide("CREDENTIAL"),
-    Column::wide("REQUEST"),
-];
+const COLUMNS: &str = "TIME|+SEQ|ACTOR|WHAT|OUTCOME|ABOUT|+CREDENTIAL|+REQUEST";
 
 /// Runs the command.
 ///
@@ -119,14 +108,13 @@ async fn list(context: &Context, filter: &AuditFilter) -> Result<(), CliError> {
     .await?;
     tell_waiting(context)?;
     let empty = "No privileged acts. `tetrarch events` lists all events.";
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty }).map(drop)
+    output::listing(context.output, COLUMNS, rows, empty)
 }
 
 /// Says what is not on the ledger yet.
 fn tell_waiting(context: &Context) -> Result<(), CliError> {
     let dir = &context.config.bus.data_dir;
-    let waiting =
-        unrecorded(dir).map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let waiting = unrecorded(dir).map_err(CliError::failed)?;
     if !waiting.is_empty() {
         let (count, dir) = (waiting.len(), dir.join("keys").join("acts"));
         say(&format!(

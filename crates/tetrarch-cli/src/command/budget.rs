@@ -89,8 +89,7 @@ async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
     let tree = BudgetTree { agents, all: args.all, living, now: now() };
     let roots = args.agent.map_or_else(|| tree.roots(), |id| agents.get(&id).into_iter().collect());
     let whole = Value::Array(roots.iter().map(|root| tree.json(root)).collect());
-    output::record(context.output, &whole, || tree.table(&roots, is_coloured()))?;
-    Ok(())
+    output::record(context.output, &whole, || tree.table(&roots, is_coloured()))
 }
 
 /// What hosts say within a window, in which each tells of every agent.

@@ -18,13 +18,11 @@ use tetrarch_view::text::diff_for_people;
 
 use super::artifact::explained;
 use super::plan::drafts;
-use super::project::report;
+use super::project::{ask, report};
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
 use crate::name::Decidable;
-use crate::output::{
-    self, Cell, Column, Listing, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible,
-};
+use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible};
 use crate::snapshot::StateSnapshot;
 
 /// Time between two looks at a change that is being merged.
@@ -110,19 +108,7 @@ pub(crate) struct ChangeApplyArgs {
     no_wait: bool,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("CHANGE"),
-    Column::always("AGE"),
-    Column::always("STATE"),
-    Column::always("FROM"),
-    Column::always("NODE"),
-    Column::always("FILES"),
-    Column::always("LINES"),
-    Column::always("BRANCH"),
-    Column::wide("HOST"),
-    Column::wide("DIGEST"),
-    Column::always("WHY"),
-];
+const COLUMNS: &str = "CHANGE|AGE|STATE|FROM|NODE|FILES|LINES|BRANCH|+HOST|+DIGEST|WHY";
 
 /// Runs the command.
 ///
@@ -146,13 +132,10 @@ async fn list(context: &Context, client: &HumanClient, closed: bool) -> Result<(
     let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No changes wait for a decision. Commits of runs in isolated worktrees are listed here; --closed includes decided changes.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No changes wait for a decision. Commits of runs in isolated worktrees are listed here; --closed includes decided changes.",
+    )
 }
 
 fn row(snapshot: &StateSnapshot, change: &Change) -> Result<TableRow, CliError> {
@@ -198,8 +181,7 @@ async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> Result<(
     value["diff"] = json!(diff);
     output::record(context.output, &value, || {
         format!("{}\n{}", sheet(&change), diff_for_people(&diff))
-    })?;
-    Ok(())
+    })
 }
 
 /// What is to be done, to what, asked by whom, until when.
@@ -275,8 +257,7 @@ pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), 
         }
         Decidable::Change(change) => {
             let op = GateOp::Decide { change, verdict: GateVerdict::Deny, reason };
-            let reply = client.operate(&Op::Gate(op)).await?;
-            report(context, &reply, &reply.detail)
+            ask(context, &Op::Gate(op), |reply| reply.detail.clone()).await
         }
     }
 }
@@ -327,8 +308,7 @@ async fn merge(
             .hint("the branch was not changed; resolve the cause and approve the change again"));
     }
     let value = snapshot.json(&Record::Change(Box::new(change)))?;
-    output::record(context.output, &value, || format!("{why}\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("{why}\n"))
 }
 
 /// Waits until a change that is to be applied is no longer that.

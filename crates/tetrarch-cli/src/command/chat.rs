@@ -17,7 +17,7 @@ use super::ask::following::{TurnFollower, TurnNews};
 use super::ask::{Talk, TalkArgs};
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Column, Listing, TableRow, stamp};
+use crate::output::{self, TableRow, stamp};
 use crate::snapshot::StateSnapshot;
 
 /// Arguments of `chat`.
@@ -61,15 +61,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<(), CliErro
     if transcript { said(context, &talk) } else { talk_here(&client, talk).await }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("CONVERSATION"),
-    Column::always("PROJECT"),
-    Column::always("GRAPH"),
-    Column::always("TURNS"),
-    Column::always("LAST"),
-    Column::always("SINCE"),
-    Column::wide("VERSION"),
-];
+const COLUMNS: &str = "CONVERSATION|PROJECT|GRAPH|TURNS|LAST|SINCE|+VERSION";
 
 async fn conversations(context: &Context, client: &HumanClient) -> Result<(), CliError> {
     let wanted = [Select::TurnsOf(context.human()?)];
@@ -94,8 +86,7 @@ async fn conversations(context: &Context, client: &HumanClient) -> Result<(), Cl
     };
     let rows = latest.values().map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
     let empty = "No conversations. Begin one with `tetrarch chat`.";
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty })?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, empty)
 }
 
 /// Prints the turns of a conversation that are kept.
@@ -114,8 +105,7 @@ fn said(context: &Context, talk: &Talk) -> Result<(), CliError> {
             format!("{}. {human}: {text}\n   IO@{human} ({status}): {answer}\n", id.number)
         });
         lines.collect()
-    })?;
-    Ok(())
+    })
 }
 
 /// Lines of standard input, at most one of them ahead. A line that is too long comes in parts that are refused.

@@ -4,7 +4,7 @@
 use tetrarch_core::id::AgentId;
 use tetrarch_core::request::Op;
 
-use super::project::report;
+use super::project::ask;
 use crate::context::Context;
 use crate::exit::CliError;
 
@@ -35,6 +35,5 @@ pub(crate) enum CircuitCommand {
 pub(crate) async fn run(context: &Context, command: CircuitCommand) -> Result<(), CliError> {
     let CircuitCommand::Close { agent } = command;
     let said = format!("circuit of {agent} closed");
-    let reply = context.client().await?.operate(&Op::CircuitClose { agent }).await?;
-    report(context, &reply, &said)
+    ask(context, &Op::CircuitClose { agent }, |_| said).await
 }

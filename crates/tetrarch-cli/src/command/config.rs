@@ -8,7 +8,7 @@ use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 use crate::config::{KeyDefault, Setting};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, StdoutReader, TableRow, Tone};
+use crate::output::{self, Cell, TableRow, Tone};
 
 /// Explains the configuration.
 #[derive(Debug, clap::Subcommand)]
@@ -73,15 +73,13 @@ fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
     let ServerArgs { name, listen, store, cluster_listen, routes } = args;
     let durability = context.config.bus.durability;
     let own = OwnServer { name, listen, store, durability, cluster_listen, routes };
-    let text = own_config(&own, &context.authority()?)
-        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let text = own_config(&own, &context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
 
 fn operator(context: &Context) -> Result<(), CliError> {
-    let text = operator_config(&context.authority()?)
-        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let text = operator_config(&context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
@@ -100,20 +98,9 @@ fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
         return Err(CliError::new(Code::NotFound, format!("no key or section named {key:?}"))
             .hint("`tetrarch config explain` lists all keys"));
     }
-    let listing = Listing {
-        columns: vec![
-            Column::always("KEY"),
-            Column::always("VALUE"),
-            Column::always("FROM"),
-            Column::always("NOTE"),
-            Column::wide("VARIABLE"),
-            Column::wide("ALLOWED"),
-        ],
-        rows: settings.into_iter().map(row).collect(),
-        empty: "",
-    };
-    let reader = output::listing(context.output, &listing)?;
-    if !output::is_for_programs(context.output) && reader == StdoutReader::There {
+    let rows = settings.into_iter().map(row).collect();
+    output::listing(context.output, "KEY|VALUE|FROM|NOTE|+VARIABLE|+ALLOWED", rows, "")?;
+    if !output::is_for_programs(context.output) {
         let files = context.config.settings.search_path();
         let files = files.map(|(path, there)| {
             format!("  {}{}\n", path.display(), if there { "" } else { " (not there)" })

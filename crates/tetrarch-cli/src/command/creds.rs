@@ -16,7 +16,7 @@ use tetrarch_core::time::{BusTime, Millis};
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
 
 /// Subcommands of `creds`.
 #[derive(Debug, clap::Subcommand)]
@@ -110,14 +110,7 @@ fn length(text: &str) -> Result<Millis, String> {
     Ok(time)
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("ROLE"),
-    Column::always("STATE"),
-    Column::always("EXPIRES"),
-    Column::wide("ISSUED"),
-    Column::wide("FILE"),
-];
+const COLUMNS: &str = "NAME|ROLE|STATE|EXPIRES|+ISSUED|+FILE";
 
 /// Runs the command.
 ///
@@ -327,9 +320,9 @@ fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
         ],
         record: record(credential),
     };
-    let (columns, rows) = (COLUMNS.to_vec(), all.iter().map(row).collect());
+    let rows = all.iter().map(row).collect();
     let empty = "No credentials. Make one with `tetrarch creds issue human:bob`.";
-    output::listing(context.output, &Listing { columns, rows, empty }).map(drop)
+    output::listing(context.output, COLUMNS, rows, empty)
 }
 
 fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(), CliError> {
@@ -349,5 +342,4 @@ fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(),
             .field("file", credential.path.display().to_string());
         sheet.finish()
     })
-    .map(drop)
 }

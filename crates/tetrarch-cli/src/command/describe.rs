@@ -79,8 +79,7 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), Cli
         DescribeTarget::Node(epic, node) => handoffs::node(&snapshot, *epic, *node),
         DescribeTarget::Project(name) => sheets::project(&snapshot, name),
         DescribeTarget::Host(host) => sheets::host(&snapshot, host),
-    })?;
-    Ok(())
+    })
 }
 
 /// An agent's run and assignment; a run's agent and assignment.

@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
         format!("{}\n{}", align(&lines, is_coloured()), align(&layers, is_coloured()))
     };
     // A reader that went away has seen enough.
-    output::record(context.output, &Value::Array(all), shown).map(drop)?;
+    output::record(context.output, &Value::Array(all), shown)?;
     let failed = checks.iter().filter(|check| check.verdict == CheckStatus::Fail).count();
     match (failed, unreachable) {
         (0, _) => Ok(()),

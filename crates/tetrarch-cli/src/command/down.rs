@@ -27,12 +27,8 @@ Goals, agents and mail are kept and continue at the next `tetrarch up`.
 Exit codes: 0 stopped, or nothing was running; 1 not stopped in time.")]
 pub(crate) struct DownArgs {
     /// The longest wait for the end, such as 90s.
-    #[arg(long, value_parser = length, default_value = "1m")]
+    #[arg(long, value_parser = duration::parse, default_value = "1m")]
     timeout: Millis,
-}
-
-fn length(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
@@ -48,10 +44,9 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
     }
     let Some(pid) = holder(context)? else {
         let value = json!({"stopped": false, "dataDir": dir.display().to_string()});
-        output::record(context.output, &value, || {
+        return output::record(context.output, &value, || {
             format!("nothing is running in {}\n", dir.display())
-        })?;
-        return Ok(());
+        });
     };
     let unknown =
         || CliError::new(Code::Failed, format!("{pid:?} in {} is not a process id", dir.display()));
@@ -72,8 +67,7 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let value = json!({"stopped": true, "pid": number, "dataDir": dir.display().to_string()});
-    output::record(context.output, &value, || format!("stopped (process {pid})\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("stopped (process {pid})\n"))
 }
 
 /// The process that holds the data directory, if any.

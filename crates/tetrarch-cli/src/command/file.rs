@@ -8,10 +8,10 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::request::{FileOp, Op};
 use tetrarch_core::reservation::Reservation;
 
-use super::project::report;
+use super::project::ask;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::output::{self, Column, Listing, TableRow, now};
+use crate::output::{self, TableRow, now};
 use crate::snapshot::StateSnapshot;
 
 /// Subcommands of `file`.
@@ -34,16 +34,7 @@ pub(crate) enum FileCommand {
     },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("RESERVATION"),
-    Column::always("PROJECT"),
-    Column::wide("NUMBER"),
-    Column::always("HOLDER"),
-    Column::always("MODE"),
-    Column::always("LEFT"),
-    Column::always("PATHS"),
-    Column::always("FOR"),
-];
+const COLUMNS: &str = "RESERVATION|PROJECT|+NUMBER|HOLDER|MODE|LEFT|PATHS|FOR";
 
 /// Runs the command.
 ///
@@ -55,8 +46,7 @@ pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), C
         FileCommand::Release { reservation } => {
             let said = format!("{reservation} released");
             let op = Op::File(FileOp::Release { reservation });
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &said)
+            ask(context, &op, |_| said).await
         }
     }
 }
@@ -77,13 +67,10 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No paths are reserved. Agents reserve files with file.reserve.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No paths are reserved. Agents reserve files with file.reserve.",
+    )
 }
 
 fn row(snapshot: &StateSnapshot, held: &Reservation) -> Result<TableRow, CliError> {

@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::journal::{JournalName, Journaled, end_begins, follow_journal};
 use tetrarch_bus::lease::Renewals;
-use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::SpokenWords;
@@ -22,7 +22,8 @@ use tokio::task::JoinSet;
 
 use crate::command::logs::Entries;
 use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::exit::CliError;
+use crate::history;
 use crate::obstacles::telemetry;
 use crate::output::now;
 use crate::snapshot::StateSnapshot;
@@ -88,11 +89,10 @@ async fn follow_entries(entries: impl Stream<Item = Vec<LedgerItem>>, tell: &Sen
 
 async fn read_records(bus: &Bus, tell: &Sender<FleetNews>) -> Result<u64, CliError> {
     // Read before the records: what is newer than this is in the ledger from there on.
-    let meta = load_meta(bus).await;
-    let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+    let from = history::next_entry(bus).await?;
     let snapshot = StateSnapshot::read(bus, &SHOWN.map(Select::Kind)).await?;
     let _gone = tell.send(FleetNews::Loaded(Box::new(snapshot.0))).await;
-    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
+    Ok(from)
 }
 
 /// An entry with what is shown of it.

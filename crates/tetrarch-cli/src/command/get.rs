@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use tetrarch_bus::Bus;
-use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::goal::GoalStatus;
@@ -16,8 +16,9 @@ use tetrarch_core::id::{EpicId, ProjectName};
 use crate::command::get::rows::{RowKey, RowOptions};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::history;
 use crate::options::OutputFormat;
-use crate::output::{self, Listing, StdoutReader, TableRow, is_coloured, now};
+use crate::output::{self, StdoutReader, TableRow, is_coloured, now};
 use crate::snapshot::StateSnapshot;
 
 /// Arguments of `get`.
@@ -182,7 +183,7 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
     check_state(&args)?;
     let bus = context.client().await?.bus;
     // Read before the records: what is newer than this is in the ledger from there on.
-    let from = if args.filter.watch { next_entry(&bus).await? } else { 0 };
+    let from = if args.filter.watch { history::next_entry(&bus).await? } else { 0 };
     let snapshot = StateSnapshot::read(&bus, &args.kind.records(&args, context.output)).await?;
     let whole = output::is_for_programs(context.output);
     let rows = matching(&snapshot, &args, whole)?;
@@ -199,13 +200,10 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
         && whole
         && let [row] = rows.values().collect::<Vec<_>>().as_slice()
     {
-        output::record(context.output, &row.record, String::new)?;
-        return Ok(());
+        return output::record(context.output, &row.record, String::new);
     }
     let empty = args.kind.empty(args.is_filtered());
-    let listing = Listing { columns, rows: rows.into_values().collect(), empty };
-    output::listing(context.output, &listing)?;
-    Ok(())
+    output::listing(context.output, columns, rows.into_values().collect(), empty)
 }
 
 fn check_state(args: &GetArgs) -> Result<(), CliError> {
@@ -218,13 +216,6 @@ fn check_state(args: &GetArgs) -> Result<(), CliError> {
         }
         Some(_) | None => Ok(()),
     }
-}
-
-async fn next_entry(bus: &Bus) -> Result<u64, CliError> {
-    let meta = load_meta(bus)
-        .await
-        .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
 }
 
 type RowsByKey = BTreeMap<RowKey, TableRow>;
@@ -272,8 +263,8 @@ async fn watch(
         let mut reader = StdoutReader::There;
         match output {
             OutputFormat::Table | OutputFormat::Wide => {
-                let listing = Listing { columns: columns.clone(), rows, empty: "" };
-                let table = listing.table(output == OutputFormat::Wide, is_coloured());
+                let wide = output == OutputFormat::Wide;
+                let table = output::table(columns, &rows, wide, is_coloured());
                 let skipped = usize::from(printed > 0);
                 let lines: Vec<&str> = table.lines().skip(skipped).collect();
                 reader = output::text(&lines.join("\n"))?;

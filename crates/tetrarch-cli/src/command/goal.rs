@@ -12,7 +12,7 @@ use tetrarch_core::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 
 use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs, ListFilter, ResourceKind};
-use super::project::report;
+use super::project::{ask, report};
 use super::run::{create_project, give_goal, prepared, project_name};
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
@@ -216,16 +216,14 @@ async fn update(context: &Context, args: GoalUpdateArgs) -> Result<(), CliError>
     }
     let change = schema::parse_goal_change(&document.value)
         .map_err(|problems| document.refused("goal", &problems))?;
-    let client = context.client().await?;
     let op = Op::GoalUpdate(Box::new(GoalUpdate { epic, change, reason }));
-    let reply = client.operate(&op).await?;
-    report(context, &reply, &format!("{epic}: {}", reply.detail))
+    ask(context, &op, |reply| format!("{epic}: {}", reply.detail)).await
 }
 
 async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> Result<(), CliError> {
     let GoalMoveArgs { epic, reason } = args;
-    let client = context.client().await?;
-    let reply = client.operate(&Op::Goal(GoalOp { epic, verb, reason })).await?;
-    let said = format!("{epic}: {}", reply.detail);
-    report(context, &reply, &said)
+    ask(context, &Op::Goal(GoalOp { epic, verb, reason }), |reply| {
+        format!("{epic}: {}", reply.detail)
+    })
+    .await
 }

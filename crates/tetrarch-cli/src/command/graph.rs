@@ -14,11 +14,11 @@ use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, GraphApply};
 
-use super::project::report;
+use super::project::ask;
 use crate::context::Context;
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Column, Listing, TableRow, stamp};
+use crate::output::{self, TableRow, stamp};
 use crate::snapshot::StateSnapshot;
 
 /// Subcommands of `graph`.
@@ -107,9 +107,7 @@ pub(crate) async fn run(context: &Context, command: GraphCommand) -> Result<(), 
         GraphCommand::Apply { project, file } => {
             let (_, graph) = read(&file)?;
             let op = Op::Conversation(ConversationOp::Graph(GraphApply { project, graph }));
-            let reply = context.client().await?.operate(&op).await?;
-            let said = reply.detail.clone();
-            report(context, &reply, &said)
+            ask(context, &op, |reply| reply.detail.clone()).await
         }
     }
 }
@@ -187,13 +185,7 @@ fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> Res
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("PROJECT"),
-    Column::always("GRAPH"),
-    Column::always("VERSION"),
-    Column::always("APPLIED"),
-    Column::wide("KEPT"),
-];
+const COLUMNS: &str = "PROJECT|GRAPH|VERSION|APPLIED|+KEPT";
 
 async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
@@ -216,6 +208,5 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
     let empty = "No graphs. Conversations follow the graph that comes with the program; apply \
                  another with `tetrarch graph apply PROJECT FILE`.";
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty })?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, empty)
 }

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
-use crate::command::project::report;
+use crate::command::project;
 use crate::config::check_freezing;
 use crate::confirm::ConfirmArgs;
 use crate::context::{Context, new_ulid};
@@ -164,14 +164,12 @@ async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
                 confirm.to(&format!("move all agents of {name} to other hosts"))?;
             }
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &reply.detail)
+            project::ask(context, &op, |reply| reply.detail.clone()).await
         }
         HostCommand::Forget { name, reason, confirm } => {
             confirm.to(&format!("forget {name} and its labels"))?;
             let op = Op::AgentRetire { agent: AgentId::Ho(name.clone()), reason };
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &format!("{name} is forgotten"))
+            project::ask(context, &op, |_| format!("{name} is forgotten")).await
         }
     }
 }

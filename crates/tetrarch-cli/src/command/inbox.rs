@@ -14,7 +14,7 @@ use tetrarch_view::inbox::{InboxItem, InboxScope, change_in_words, draft_in_word
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::obstacles;
-use crate::output::{self, Cell, Column, Listing, TableRow, Tone, age, now};
+use crate::output::{self, Cell, TableRow, Tone, age, now};
 use crate::snapshot::StateSnapshot;
 
 /// Arguments of `inbox`.
@@ -37,18 +37,7 @@ pub(crate) struct InboxArgs {
     closed: bool,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("ID"),
-    Column::always("AGE"),
-    Column::always("STATE"),
-    Column::always("FROM"),
-    Column::always("NODE"),
-    Column::wide("FOR"),
-    Column::always("HOLDS UP"),
-    Column::always("OPTIONS"),
-    Column::wide("ANSWER"),
-    Column::always("ASKS"),
-];
+const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS";
 
 /// Runs the command.
 ///
@@ -66,11 +55,9 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
     let next = next(&rows);
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.",
-        },
+        COLUMNS,
+        rows,
+        "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.",
     )?;
     if !output::is_for_programs(context.output) && !next.is_empty() {
         output::text(&format!("\nnext\n{}", output::align(&next, output::is_coloured())))?;

@@ -46,8 +46,7 @@ pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), Cli
     let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(no_plan_of(epic)) };
     let states = snapshot.records.node_states.get(&epic).into_iter().flatten();
     let found = of_plan(nodes, &states.map(|(id, state)| (*id, state.status)).collect());
-    output::record(context.output, &json(epic, &found), || sheet(&snapshot, epic, &found))?;
-    Ok(())
+    output::record(context.output, &json(epic, &found), || sheet(&snapshot, epic, &found))
 }
 
 fn texts(ids: &[NodeId]) -> Vec<String> {

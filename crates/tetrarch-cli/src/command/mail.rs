@@ -23,7 +23,7 @@ use tetrarch_core::mail::{Mail, MailBody};
 use crate::context::{Context, HumanClient, new_ulid};
 use crate::exit::{CliError, Code};
 use crate::history::{Since, StreamPosition};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, Tone, is_coloured, stamp};
+use crate::output::{self, Cell, Sheet, TableRow, Tone, is_coloured, stamp};
 use crate::snapshot::StateSnapshot;
 use tracking::MailStatus;
 
@@ -183,12 +183,7 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
         Some(StreamPosition::Moment(from)) => letters.retain(|(at, _)| *at >= from),
         None => {}
     }
-    let columns = vec![
-        Column::always("SEQ"),
-        Column::always("TIME"),
-        Column::always("SUBJECT"),
-        Column::always("REASON"),
-    ];
+    let columns = "SEQ|TIME|SUBJECT|REASON";
     let rows = letters.iter().map(|(at, letter)| {
         let cells = vec![
             letter.seq.to_string().into(),
@@ -207,13 +202,10 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
     });
     output::listing(
         context.output,
-        &Listing {
-            columns,
-            rows: rows.collect(),
-            empty: "No dead letters. Messages that could not be handled are listed here with the reason.",
-        },
-    )?;
-    Ok(())
+        columns,
+        rows.collect(),
+        "No dead letters. Messages that could not be handled are listed here with the reason.",
+    )
 }
 
 /// A message's bytes as they came: JSON, or else as text.
@@ -236,24 +228,14 @@ async fn list(
         Some(StreamPosition::Moment(from)) => messages.retain(|message| message.at >= from),
         None => {}
     }
-    let columns = vec![
-        Column::always("SEQ"),
-        Column::always("TIME"),
-        Column::always("FROM"),
-        Column::always("TOPIC"),
-        Column::always("SAYS"),
-        Column::wide("EPIC"),
-    ];
+    let columns = "SEQ|TIME|FROM|TOPIC|SAYS|+EPIC";
     let rows = messages.iter().map(row).collect();
     output::listing(
         context.output,
-        &Listing {
-            columns,
-            rows,
-            empty: "No mail. Messages to this mailbox are listed here until they expire.",
-        },
-    )?;
-    Ok(())
+        columns,
+        rows,
+        "No mail. Messages to this mailbox are listed here until they expire.",
+    )
 }
 
 /// Whether it is what the owner answered to a command, which the command has shown.
@@ -379,8 +361,7 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Resul
     output::record(context.output, &values, || {
         let sheets: Vec<String> = chosen.iter().map(|message| sheet(message)).collect();
         sheets.join("\n")
-    })?;
-    Ok(())
+    })
 }
 
 fn sheet(message: &MailMessage) -> String {

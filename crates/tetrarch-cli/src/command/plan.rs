@@ -21,9 +21,9 @@ use tetrarch_core::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 
 pub(super) use self::diff::versions;
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::CliError;
 use crate::obstacles;
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, now, stamp};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, now, stamp};
 use crate::snapshot::{StateSnapshot, no_plan_of};
 
 /// Subcommands of `plan`.
@@ -150,8 +150,7 @@ async fn show(context: &Context, client: &HumanClient, epic: EpicId) -> Result<(
         let mut sheet = sheet(&snapshot, epic, &obstacles);
         sheet.table("obstacles", obstacles::lines(context, &obstacles, now()));
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }
 
 /// The obstacles that a node waits for.
@@ -239,27 +238,13 @@ async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliEr
     let whole = output::is_for_programs(context.output);
     let rows: Result<Vec<TableRow>, CliError> =
         versions(bus, epic).await?.iter().map(|event| row(event, whole)).collect();
-    let columns = vec![
-        Column::always("VERSION"),
-        Column::always("TIME"),
-        Column::always("SOURCE"),
-        Column::always("REASON"),
-        Column::always("DONE"),
-        Column::always("CHANGES"),
-        Column::wide("GOAL"),
-        Column::wide("WHY"),
-    ];
-    output::listing(
-        context.output,
-        &Listing { columns, rows: rows?, empty: "No versions of this plan are stored." },
-    )?;
-    Ok(())
+    let columns = "VERSION|TIME|SOURCE|REASON|DONE|CHANGES|+GOAL|+WHY";
+    output::listing(context.output, columns, rows?, "No versions of this plan are stored.")
 }
 
 fn record(event: &PlanEvent) -> Result<Value, CliError> {
-    let broken = |error: String| CliError::new(Code::Failed, error);
-    let bytes = codec::encode_plan_event(event).map_err(|error| broken(error.to_string()))?;
-    let record = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    let bytes = codec::encode_plan_event(event).map_err(CliError::failed)?;
+    let record = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
     Ok(output::plain("PlanEvent", record))
 }
 

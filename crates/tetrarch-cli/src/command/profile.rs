@@ -18,7 +18,7 @@ use crate::command::project::reply_json;
 use crate::context::Context;
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
 use crate::snapshot::StateSnapshot;
 
 mod ready;
@@ -95,14 +95,7 @@ pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<()
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("PROJECT"),
-    Column::always("NAME"),
-    Column::always("RUNNER"),
-    Column::always("EXECUTES"),
-    Column::wide("TOOLS"),
-    Column::wide("WALL"),
-];
+const COLUMNS: &str = "PROJECT|NAME|RUNNER|EXECUTES|+TOOLS|+WALL";
 
 /// What a profile runs: its model, or its command.
 fn executes(profile: &Profile) -> String {
@@ -135,13 +128,10 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No profiles. A plan file brings its own; `tetrarch profile apply PROJECT FILE` adds others.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No profiles. A plan file brings its own; `tetrarch profile apply PROJECT FILE` adds others.",
+    )
 }
 
 async fn show(
@@ -169,8 +159,7 @@ async fn show(
         sheet.field("workspace", profile.workspace.as_str());
         sheet.passage("prompt", &profile.prompt);
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }
 
 fn init(
@@ -218,8 +207,7 @@ async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Re
     let values = Value::Array(replies.iter().map(|(_, value)| value.clone()).collect());
     output::record(context.output, &values, || {
         replies.iter().map(|(name, _)| format!("profile {name} applied to {project}\n")).collect()
-    })?;
-    Ok(())
+    })
 }
 
 /// Reads a profile from its file.

@@ -14,7 +14,7 @@ use tetrarch_core::request::{Op, ProjectCreate};
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
+use crate::output::{self, Cell, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
 /// Subcommands of `project`.
@@ -146,19 +146,10 @@ pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<()
             (Op::ProjectRetire { project: name }, said)
         }
     };
-    let reply = context.client().await?.operate(&op).await?;
-    report(context, &reply, &said)
+    ask(context, &op, |_| said).await
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("MODE"),
-    Column::always("OPEN GOALS"),
-    Column::always("AGE"),
-    Column::wide("CREATED BY"),
-    Column::wide("ORCHESTRATOR"),
-];
+const COLUMNS: &str = "NAME|STATE|MODE|OPEN GOALS|AGE|+CREATED BY|+ORCHESTRATOR";
 
 async fn list(context: &Context, all: bool) -> Result<(), CliError> {
     let bus = context.client().await?.bus;
@@ -169,13 +160,10 @@ async fn list(context: &Context, all: bool) -> Result<(), CliError> {
     let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No projects. `tetrarch run PLAN` creates its plan's, `tetrarch project create PROJECT` an empty one.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No projects. `tetrarch run PLAN` creates its plan's, `tetrarch project create PROJECT` an empty one.",
+    )
 }
 
 fn row(snapshot: &StateSnapshot, project: &Project) -> Result<TableRow, CliError> {
@@ -207,6 +195,19 @@ fn creation(context: &Context, args: ProjectCreateArgs) -> ProjectCreate {
     }
 }
 
+/// Asks the owner for an operation and prints what came of it: `said` for people, the reply for programs.
+///
+/// # Errors
+/// The operation is refused or not answered; standard output cannot be written.
+pub(crate) async fn ask(
+    context: &Context,
+    op: &Op,
+    said: impl FnOnce(&OpReply) -> String,
+) -> Result<(), CliError> {
+    let reply = context.client().await?.operate(op).await?;
+    report(context, &reply, &said(&reply))
+}
+
 /// Prints what came of an operation: `said` for people, the reply for programs.
 ///
 /// # Errors
@@ -218,8 +219,7 @@ pub(crate) fn report(context: &Context, reply: &OpReply, said: &str) -> Result<(
             format!("{said} ({agent}{state})\n")
         }
         None => format!("{said}\n"),
-    })?;
-    Ok(())
+    })
 }
 
 /// A reply as programs get it, with the names of its own JSON.

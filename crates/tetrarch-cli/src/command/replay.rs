@@ -64,8 +64,7 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
     let snapshot = StateSnapshot::past(&restart.images);
     let then = PastFleet { through, at, images: restart.images, snapshot, all: args.all };
     let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
-    output::record(context.output, &value, || then.sheet())?;
-    Ok(())
+    output::record(context.output, &value, || then.sheet())
 }
 
 fn check(through: u64, last: u64) -> Result<(), CliError> {

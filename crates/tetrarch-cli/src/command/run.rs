@@ -203,7 +203,7 @@ pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> Result<Proje
         (None, Some(name)) => Ok(name.clone()),
         (None, None) => ProjectName::new(PROJECT),
     }
-    .map_err(|error| CliError::new(Code::Usage, error.to_string()))
+    .map_err(CliError::usage)
 }
 
 async fn execute(
@@ -370,9 +370,7 @@ pub(super) async fn give_goal(
     trace: Option<String>,
 ) -> Result<OpReply, CliError> {
     let id = new_id();
-    let payload = codec::encode_goal_create(id, project, document)
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let op: OpName =
-        "goal.create".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let payload = codec::encode_goal_create(id, project, document).map_err(CliError::usage)?;
+    let op: OpName = "goal.create".parse().map_err(CliError::failed)?;
     client.ask(op, id, payload, trace).await
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::duration;
 use tetrarch_core::id::{Principal, ScheduleId};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::request::Op;
@@ -11,11 +12,11 @@ use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
 use tetrarch_core::time::Millis;
 
 use super::goal::WorkArgs;
-use super::project::report;
+use super::project::ask;
 use super::run::{create_project, prepared, project_name};
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
 use crate::snapshot::StateSnapshot;
 
 /// Subcommands of `schedule`.
@@ -59,7 +60,7 @@ pub(crate) struct ScheduleCreateArgs {
     #[arg(long, default_value = UTC, conflicts_with = "every")]
     zone: String,
     /// An interval, such as 90m.
-    #[arg(long, value_parser = length)]
+    #[arg(long, value_parser = duration::parse)]
     every: Option<Millis>,
     /// Send mail to this recipient: an agent or human:<name>.
     #[arg(long, value_name = "WHO", requires = "text")]
@@ -72,20 +73,7 @@ pub(crate) struct ScheduleCreateArgs {
     goal: WorkArgs,
 }
 
-fn length(text: &str) -> Result<Millis, String> {
-    tetrarch_core::duration::parse(text).map_err(|error| error.to_string())
-}
-
-const COLUMNS: &[Column] = &[
-    Column::always("SCHEDULE"),
-    Column::always("WHEN"),
-    Column::always("WHAT"),
-    Column::always("NEXT"),
-    Column::always("BEGUN"),
-    Column::wide("LAST"),
-    Column::wide("OWNER"),
-    Column::wide("OUTCOME"),
-];
+const COLUMNS: &str = "SCHEDULE|WHEN|WHAT|NEXT|BEGUN|+LAST|+OWNER|+OUTCOME";
 
 /// Runs the command.
 ///
@@ -98,8 +86,7 @@ pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(
         ScheduleCommand::Show { schedule } => show(context, schedule).await,
         ScheduleCommand::Delete { schedule } => {
             let op = Op::Schedule(ScheduleOp::Delete { schedule });
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &format!("{schedule} deleted"))
+            ask(context, &op, |_| format!("{schedule} deleted")).await
         }
     }
 }
@@ -117,9 +104,7 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliEr
         None => goal_of(&client, goal).await?,
     };
     let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
-    let reply = client.operate(&op).await?;
-    let said = reply.detail.clone();
-    report(context, &reply, &said)
+    ask(context, &op, |reply| reply.detail.clone()).await
 }
 
 async fn goal_of(client: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError> {
@@ -138,13 +123,10 @@ async fn list(context: &Context) -> Result<(), CliError> {
     let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No schedules. Create one with `tetrarch schedule create PLAN --every 6h`.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No schedules. Create one with `tetrarch schedule create PLAN --every 6h`.",
+    )
 }
 
 fn json(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<Value, CliError> {
@@ -200,6 +182,5 @@ async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
             Deed::Mail { text, .. } => sheet.passage("text", text),
         };
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }

@@ -63,7 +63,7 @@ pub(crate) struct SpawnArgs {
     #[arg(long)]
     host: Option<HostName>,
     /// The longest run time, such as 30m.
-    #[arg(long, value_parser = wall)]
+    #[arg(long, value_parser = duration::parse)]
     wall: Option<Millis>,
     /// The budget.
     #[command(flatten)]
@@ -79,10 +79,6 @@ fn role(text: &str) -> Result<Role, String> {
     Role::parse(text).filter(|role| role.takes_slot()).ok_or_else(roles)
 }
 
-fn wall(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -91,8 +87,7 @@ pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliErr
     let client = context.client().await?;
     let id = new_id();
     let wanted = request(args);
-    let payload = codec::encode_spawn_request(&wanted, id)
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let payload = codec::encode_spawn_request(&wanted, id).map_err(CliError::usage)?;
     let SpawnRequest { epic, node, .. } = wanted;
     let subject = Subject::SpawnRequest { epic, node, from: client.human.clone(), via: None };
     let mail = client.request(&subject, id, payload, None).await?;

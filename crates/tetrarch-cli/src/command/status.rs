@@ -20,7 +20,7 @@ use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::CliError;
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliE
     let status = Status::look(&client).await?;
     let shown = || status.sheet(context, now(), is_coloured());
     // A reader that went away has seen enough.
-    output::record(context.output, &status.json(context), shown).map(drop)
+    output::record(context.output, &status.json(context), shown)
 }
 
 /// Who holds a lease.
@@ -100,9 +100,7 @@ impl Status {
             version: server.version,
             owner: owner?,
             hosts: try_join_all(hosts).await?,
-            meta: meta
-                .map_err(|error| CliError::new(Code::Failed, error.to_string()))?
-                .unwrap_or_default(),
+            meta: meta.map_err(CliError::failed)?.unwrap_or_default(),
             last: last?,
             dead: dead?,
             records,

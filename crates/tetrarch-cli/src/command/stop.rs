@@ -42,12 +42,8 @@ pub(crate) struct StopArgs {
     #[arg(long, default_value = "a human asked")]
     reason: String,
     /// The longest wait for the end of the agent, such as 90s.
-    #[arg(long, value_parser = patience)]
+    #[arg(long, value_parser = duration::parse)]
     timeout: Option<Millis>,
-}
-
-fn patience(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
@@ -79,8 +75,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
     });
     output::record(context.output, &value, || {
         format!("{} {}: {}\n", ended.id, ended.liveness, output::visible(&ended.reason))
-    })?;
-    Ok(())
+    })
 }
 
 /// The agent, if there is anything to stop.

@@ -4,7 +4,7 @@
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::request::Op;
 
-use super::project::report;
+use super::project::ask;
 use crate::context::Context;
 use crate::exit::CliError;
 
@@ -29,7 +29,5 @@ pub(crate) struct TickArgs {
 pub(crate) async fn run(context: &Context, args: TickArgs) -> Result<(), CliError> {
     let TickArgs { now: _ } = args;
     let op = Op::OverseerTick(Telemetry::default());
-    let reply = context.client().await?.operate(&op).await?;
-    let said = reply.detail.clone();
-    report(context, &reply, &said)
+    ask(context, &op, |reply| reply.detail.clone()).await
 }

@@ -113,8 +113,7 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
     let whole = if output::is_for_programs(context.output) { lineage.roots() } else { Vec::new() };
     let roots: Result<Vec<Value>, CliError> =
         whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
-    output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))?;
-    Ok(())
+    output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))
 }
 
 fn of_person(
@@ -129,8 +128,7 @@ fn of_person(
         let what = format!("{human} has no conversations");
         return Err(CliError::new(Code::NotFound, what).hint("begin one with `tetrarch chat`"));
     }
-    output::record(context.output, &tree.json(snapshot)?, || tree.draw(options))?;
-    Ok(())
+    output::record(context.output, &tree.json(snapshot)?, || tree.draw(options))
 }
 
 /// Draws agents as a tree: GO at the top, then hosts, projects and people's orchestrators, each

@@ -39,12 +39,8 @@ pub(crate) struct VerbWaitArgs {
     #[arg(long, value_enum, default_value_t = Until::Effective)]
     wait: Until,
     /// The longest wait, such as 90s.
-    #[arg(long, value_parser = patience, default_value = "30s")]
+    #[arg(long, value_parser = duration::parse, default_value = "30s")]
     timeout: Millis,
-}
-
-fn patience(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// Arguments of `steer`.
@@ -151,8 +147,7 @@ async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(),
     // Read before it is asked: what it causes comes after this entry.
     let last = client.bus.stream_last_seq(LEDGER).await?;
     let (id, op) = (new_id(), Op::Verb(op));
-    let payload =
-        encode_op(&op, id).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let payload = encode_op(&op, id).map_err(CliError::usage)?;
     let reply = client.ask(OpName::of(&op), id, payload, None).await?;
     if reply.data.is_none() {
         // There is no process that could hear it, and nothing more comes.

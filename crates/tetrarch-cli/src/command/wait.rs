@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::json;
 use tetrarch_bus::Bus;
-use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::ChangeStatus;
@@ -20,6 +20,7 @@ use tetrarch_core::time::Millis;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::history;
 use crate::name::{NodePath, ResourceName};
 use crate::output;
 use crate::snapshot::StateSnapshot;
@@ -43,12 +44,8 @@ pub(crate) struct WaitArgs {
     #[arg(long = "for", value_name = "STATE")]
     state: String,
     /// The longest wait, such as 90s [default: no limit].
-    #[arg(long, value_parser = length)]
+    #[arg(long, value_parser = duration::parse)]
     timeout: Option<Millis>,
-}
-
-fn length(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// What is waited for.
@@ -206,16 +203,12 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
     };
     ended.map_err(|_| timed_out())??;
     let value = json!({"thing": name, "state": state});
-    output::record(context.output, &value, || format!("{name} is {state}\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("{name} is {state}\n"))
 }
 
 async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> Result<(), CliError> {
     // Read before the records: what is newer than this is in the ledger from there on.
-    let meta = load_meta(bus)
-        .await
-        .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-    let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+    let from = history::next_entry(bus).await?;
     let mut snapshot = StateSnapshot::read(bus, &awaited.records()).await?;
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
     loop {

@@ -11,7 +11,7 @@ use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs};
 use super::goal::{PriorityChange, priority};
-use super::project::report;
+use super::project::ask;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::name::NodePath;
@@ -152,8 +152,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
             let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
             let said = format!("{node} is blocked");
             let op = Op::WorkBlock { epic, node, blocker };
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &said)
+            ask(context, &op, |_| said).await
         }
         WorkCommand::Unblock { node, note } => {
             let NodePath { epic, node } = node.place()?;
@@ -166,7 +165,5 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
 }
 
 async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> Result<(), CliError> {
-    let reply = context.client().await?.operate(&Op::Work(WorkOp { epic, verb })).await?;
-    let said = reply.detail.clone();
-    report(context, &reply, &said)
+    ask(context, &Op::Work(WorkOp { epic, verb }), |reply| reply.detail.clone()).await
 }

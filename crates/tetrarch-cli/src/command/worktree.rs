@@ -16,7 +16,7 @@ use super::host::{host_name, worktrees_dir};
 use crate::confirm::ConfirmArgs;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
 use crate::snapshot::StateSnapshot;
 
 /// Subcommands of `worktree`.
@@ -60,17 +60,7 @@ pub(crate) enum WorktreeCommand {
     },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("RUN"),
-    Column::always("STATE"),
-    Column::always("CHANGE"),
-    Column::always("SIZE"),
-    Column::always("UNCOMMITTED"),
-    Column::always("FOR"),
-    Column::wide("AGENT"),
-    Column::wide("REPOSITORY"),
-    Column::wide("DIRECTORY"),
-];
+const COLUMNS: &str = "RUN|STATE|CHANGE|SIZE|UNCOMMITTED|FOR|+AGENT|+REPOSITORY|+DIRECTORY";
 
 /// Runs the command.
 ///
@@ -131,11 +121,9 @@ async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError>
     let rows: Vec<TableRow> = all.iter().map(|kept| row(&snapshot, kept)).collect();
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No worktrees on this host. Runs with `worktree: isolated` keep their worktree here until their change is decided.",
-        },
+        COLUMNS,
+        rows,
+        "No worktrees on this host. Runs with `worktree: isolated` keep their worktree here until their change is decided.",
     )?;
     if !output::is_for_programs(context.output) && !all.is_empty() {
         let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
@@ -184,8 +172,7 @@ async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<()
         sheet.field("size", size(kept.bytes));
         sheet.field("uncommitted", format!("{} files", kept.uncommitted));
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }
 
 async fn remove(
@@ -211,8 +198,7 @@ async fn remove(
         WorktreeState::Applied | WorktreeState::Broken => "",
     };
     let value = json!({"run": removed.run, "branch": removed.branch, "removed": true});
-    output::record(context.output, &value, || format!("worktree of {run} removed{lost}\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("worktree of {run} removed{lost}\n"))
 }
 
 /// Refuses while an agent may be at work in it.

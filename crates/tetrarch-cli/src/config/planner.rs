@@ -73,7 +73,7 @@ impl PlannerSection {
             max_tokens: self.max_tokens,
             bounds: self.bounds,
         };
-        config.check().map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+        config.check().map_err(CliError::usage)?;
         Ok(Some(config))
     }
 }

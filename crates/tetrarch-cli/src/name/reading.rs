@@ -53,33 +53,19 @@ pub(crate) async fn resolve(
 
 async fn whole(client: &HumanClient, asked: &NameArgument) -> Result<String, CliError> {
     let NameArgument { kind, text } = asked;
-    let whole = match kind {
-        NameKind::Place => place(client, text).await?,
-        NameKind::Thing | NameKind::Journal => thing(client, *kind, text).await?,
-        NameKind::Host => {
-            let all = candidates(&client.bus, &client.human, *kind).await?;
-            // A wish may be for a host that has not joined yet.
-            return Ok(
-                choose(*kind, text, &all).map_or_else(|_| text.clone(), |one| one.id.clone())
-            );
-        }
-        NameKind::Agent
-        | NameKind::Principal
-        | NameKind::Goal
-        | NameKind::Run
-        | NameKind::Question
-        | NameKind::Change
-        | NameKind::Draft
-        | NameKind::Decidable
-        | NameKind::Schedule
-        | NameKind::Reservation
-        | NameKind::Project
-        | NameKind::Digest => {
-            let all = candidates(&client.bus, &client.human, *kind).await?;
-            choose(*kind, text, &all)?.id.clone()
-        }
-    };
-    Ok(whole)
+    if *kind == NameKind::Place {
+        return place(client, text).await;
+    }
+    if matches!(kind, NameKind::Thing | NameKind::Journal) {
+        return thing(client, *kind, text).await;
+    }
+    let all = candidates(&client.bus, &client.human, *kind).await?;
+    match choose(*kind, text, &all) {
+        Ok(one) => Ok(one.id.clone()),
+        // A wish may be for a host that has not joined yet.
+        Err(_) if *kind == NameKind::Host => Ok(text.clone()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {

@@ -82,12 +82,10 @@ pub(super) async fn run(context: &Context, args: RaiseArgs) -> Result<(), CliErr
     };
     let op = Op::Budget(BudgetOp::Raise { agent, more, reason });
     let id = request_id.unwrap_or_else(new_id);
-    let wrong = |error: String| CliError::new(Code::Usage, error);
-    let payload = encode_op(&op, id).map_err(|error| wrong(error.to_string()))?;
+    let payload = encode_op(&op, id).map_err(CliError::usage)?;
     let asked = context.client().await?.ask(OpName::of(&op), id, payload, None).await;
     let reply = asked.map_err(|error| unanswered(error, id))?;
-    output::record(context.output, &json(&reply), || format!("{}\n", reply.detail))?;
-    Ok(())
+    output::record(context.output, &json(&reply), || format!("{}\n", reply.detail))
 }
 
 /// Whoever was not answered does not know whether it was done.

@@ -5,7 +5,7 @@ use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
 use tetrarch_view::transcript::words;
 
-use crate::exit::{CliError, Code};
+use crate::exit::CliError;
 use crate::output::{Cell, Tone, plain, stamp};
 
 /// Bytes of one entry's text that a line shows.
@@ -25,12 +25,10 @@ pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
 /// # Errors
 /// It cannot be written again.
 pub(in crate::command) fn value(stored: &Journaled) -> Result<Value, CliError> {
-    let broken = |error: String| CliError::new(Code::Failed, error);
     let mut value = match &stored.entry {
         Ok(entry) => {
-            let bytes = codec::encode_journal(entry).map_err(|error| broken(error.to_string()))?;
-            let entry =
-                serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+            let bytes = codec::encode_journal(entry).map_err(CliError::failed)?;
+            let entry = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
             plain("JournalEntry", entry)
         }
         Err(error) => json!({"seq": stored.seq, "unreadable": error.to_string()}),

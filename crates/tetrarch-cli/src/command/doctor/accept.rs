@@ -75,5 +75,5 @@ pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> Re
         ),
     };
     // A reader that went away has seen enough.
-    output::record(context.output, &record, shown).map(drop)
+    output::record(context.output, &record, shown)
 }

@@ -68,7 +68,7 @@ pub(super) async fn run(context: &Context) -> Result<(), CliError> {
         all.push(AgentFound { sheet, version: said(Path::new(sheet.program)).await });
     }
     let told: Vec<Value> = all.iter().map(AgentFound::json).collect();
-    output::record(context.output, &Value::Array(told), || sheet(&all)).map(drop)
+    output::record(context.output, &Value::Array(told), || sheet(&all))
 }
 
 /// For people: the programs, then what is done how well.

@@ -17,7 +17,7 @@ use tetrarch_view::row::place_of;
 use crate::command::get::ResourceKind;
 use crate::exit::CliError;
 use crate::name::fits;
-use crate::output::{Cell, Column, TableRow, age};
+use crate::output::{Cell, TableRow, age};
 use crate::snapshot::StateSnapshot;
 
 /// What names a row.
@@ -62,66 +62,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) state: &'static str,
 }
 
-const AGENT: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("NODE"),
-    Column::always("SLOTS"),
-    Column::always("HOST"),
-    Column::always("LABEL"),
-    Column::always("AGE"),
-    Column::wide("RUN"),
-    Column::wide("PARENT"),
-    Column::wide("EPOCH"),
-    Column::wide("TOKENS"),
-    Column::wide("REASON"),
-];
-const HOST: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("AGENTS"),
-    Column::always("CAPACITY"),
-    Column::always("AGE"),
-    Column::wide("LABELS"),
-    Column::wide("ADDRESS"),
-];
-const RUN: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("AGENT"),
-    Column::always("NODE"),
-    Column::always("OUTCOME"),
-    Column::always("AGE"),
-    Column::wide("EPIC"),
-    Column::wide("TOKENS"),
-    Column::wide("COST"),
-    Column::wide("ERROR"),
-];
-const GOAL: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("DONE"),
-    Column::always("PROJECT"),
-    Column::always("TITLE"),
-    Column::always("AGE"),
-    Column::wide("OWNER"),
-    Column::wide("SUMMARY"),
-    Column::wide("PRIORITY"),
-];
-const NODE: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("ATTEMPTS"),
-    Column::always("AGENT"),
-    Column::always("TITLE"),
-    Column::wide("EPIC"),
-    Column::wide("DEPENDS ON"),
-    Column::wide("BLOCKED BY"),
-    Column::wide("PRIORITY"),
-];
+const AGENT: &str = "NAME|STATE|NODE|SLOTS|HOST|LABEL|AGE|+RUN|+PARENT|+EPOCH|+TOKENS|+REASON";
+const HOST: &str = "NAME|STATE|AGENTS|CAPACITY|AGE|+LABELS|+ADDRESS";
+const RUN: &str = "NAME|STATE|AGENT|NODE|OUTCOME|AGE|+EPIC|+TOKENS|+COST|+ERROR";
+const GOAL: &str = "NAME|STATE|DONE|PROJECT|TITLE|AGE|+OWNER|+SUMMARY|+PRIORITY";
+const NODE: &str = "NAME|STATE|ATTEMPTS|AGENT|TITLE|+EPIC|+DEPENDS ON|+BLOCKED BY|+PRIORITY";
 
 /// The columns of a kind.
-pub(crate) fn columns(kind: ResourceKind) -> Vec<Column> {
+pub(crate) fn columns(kind: ResourceKind) -> &'static str {
     match kind {
         ResourceKind::Agents => AGENT,
         ResourceKind::Hosts => HOST,
@@ -129,7 +77,6 @@ pub(crate) fn columns(kind: ResourceKind) -> Vec<Column> {
         ResourceKind::Goals => GOAL,
         ResourceKind::Nodes => NODE,
     }
-    .to_vec()
 }
 
 /// Every row there is.

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
 use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::exit::CliError;
 
 /// Entries of the ledger in which the events of one page are looked for.
 const ENTRIES_READ: u64 = 300;
@@ -140,7 +140,7 @@ async fn health(client: &HumanClient) -> Result<BusHealth, CliError> {
         bus.stream_last_seq(LEDGER),
         dead_letters(bus),
     );
-    let meta = meta.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let meta = meta.map_err(CliError::failed)?;
     let holder = lease?.and_then(|seen| seen.holder);
     let server = bus.client().server_info();
     Ok(BusHealth {

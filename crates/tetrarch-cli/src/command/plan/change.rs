@@ -193,10 +193,8 @@ async fn whole(
     wanted: &Wanted<Value>,
 ) -> Result<(), CliError> {
     let id = new_id();
-    let payload = codec::encode_todo_plan(id, wanted)
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let op: OpName =
-        "todo.plan".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let payload = codec::encode_todo_plan(id, wanted).map_err(CliError::usage)?;
+    let op: OpName = "todo.plan".parse().map_err(CliError::failed)?;
     let reply = client.ask(op, id, payload, None).await;
     told(context, reply, wanted.epic)
 }

@@ -14,7 +14,7 @@ use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, TableRow};
+use crate::output::{self, Cell, TableRow};
 use crate::snapshot::no_plan_of;
 
 /// Arguments of `plan diff`.
@@ -32,14 +32,7 @@ pub(crate) struct PlanDiffArgs {
     to: Option<u32>,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NODE"),
-    Column::always("WHAT"),
-    Column::always("FROM"),
-    Column::always("TO"),
-    Column::always("FIELDS"),
-    Column::always("WHY"),
-];
+const COLUMNS: &str = "NODE|WHAT|FROM|TO|FIELDS|WHY";
 
 /// Runs the command.
 ///
@@ -69,15 +62,7 @@ pub(super) async fn run(
     let (was, is) = (PlanVersion::at(&events, args.from), PlanVersion::at(&events, to));
     let between = events.iter().filter(|event| (args.from + 1..=to).contains(&event.version));
     let rows = rows(args.epic, &was, &is, &whys(between))?;
-    output::listing(
-        context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "Nothing changed between these versions.",
-        },
-    )?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, "Nothing changed between these versions.")
 }
 
 /// A plan in one version.
@@ -173,10 +158,8 @@ fn fields(
 /// A definition as its public JSON has it, without the versions it came with.
 fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError> {
     let node = Node { added: 0, defined: 0, ..node.clone() };
-    let broken = |error: String| CliError::new(Code::Failed, error);
-    let bytes = record_json(&Record::Node(epic, Box::new(node)), 0)
-        .map_err(|error| broken(error.to_string()))?;
-    let value = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    let bytes = record_json(&Record::Node(epic, Box::new(node)), 0).map_err(CliError::failed)?;
+    let value = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
     let mut value = output::plain("EpicNode", value);
     Ok(match value.get_mut("node").map(Value::take) {
         Some(Value::Object(fields)) => fields,

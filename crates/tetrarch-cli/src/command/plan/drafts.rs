@@ -11,7 +11,7 @@ use tetrarch_core::request::planning::PlanOp;
 use super::change::told;
 use crate::context::{Context, HumanClient};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
+use crate::output::{self, Cell, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
 /// Arguments of `plan drafts`.
@@ -57,18 +57,7 @@ pub(crate) struct DraftDecideArgs {
     reason: String,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("DRAFT"),
-    Column::always("STATE"),
-    Column::always("AGE"),
-    Column::always("FROM"),
-    Column::always("BASE"),
-    Column::always("DEFINES"),
-    Column::always("GIVES UP"),
-    Column::always("REASON"),
-    Column::wide("NOTES"),
-    Column::wide("VERSION"),
-];
+const COLUMNS: &str = "DRAFT|STATE|AGE|FROM|BASE|DEFINES|GIVES UP|REASON|+NOTES|+VERSION";
 
 /// `plan drafts`.
 ///
@@ -89,13 +78,10 @@ pub(super) async fn list(
     let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed includes decided drafts.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed includes decided drafts.",
+    )
 }
 
 fn row(snapshot: &StateSnapshot, draft: &Proposal) -> Result<TableRow, CliError> {

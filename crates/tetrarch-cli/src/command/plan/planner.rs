@@ -40,9 +40,7 @@ pub(super) async fn propose_plan(
         (None, text) => fresh(context, text.unwrap_or_default())?,
     };
     let planning = goal_question(now(), &config.planner(&Prices::default()), goal);
-    let proposal = propose(&config, &planning)
-        .await
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let proposal = propose(&config, &planning).await.map_err(CliError::usage)?;
     let Proposal { answer, attempts, problems, .. } = proposal;
     let Some(answer) = answer else {
         let what = format!("no valid plan in {attempts} answers:\n{}", problems.join("\n"));
@@ -57,8 +55,7 @@ pub(super) async fn propose_plan(
         "attempts": attempts,
         "problems": problems,
     });
-    output::record(context.output, &value, || format!("{plan:#}"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("{plan:#}"))
 }
 
 async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
@@ -68,8 +65,7 @@ async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
 }
 
 fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
-    let project =
-        ProjectName::new(PROJECT).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let project = ProjectName::new(PROJECT).map_err(CliError::usage)?;
     Ok(Goal {
         id: EpicId(new_ulid()),
         project,
@@ -97,8 +93,7 @@ pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Re
         .map(|planning| snapshot.json(&Record::Planning(Box::new((*planning).clone()))))
         .collect();
     let sheets = || asked.iter().map(|planning| sheet(planning)).collect::<Vec<_>>().join("\n");
-    output::record(context.output, &Value::Array(all?), sheets)?;
-    Ok(())
+    output::record(context.output, &Value::Array(all?), sheets)
 }
 
 fn amount(Spend { tokens, cost_micro, turns }: Spend) -> String {
