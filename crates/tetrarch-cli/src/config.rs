@@ -31,7 +31,7 @@ use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::Millis;
 use tetrarch_runner::{Containment, Launcher};
 
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::options::GlobalArgs;
 use crate::output::say;
 
@@ -217,7 +217,7 @@ impl Config {
     ///
     /// # Errors
     /// A file, a variable or an option is wrong.
-    pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
+    pub(crate) fn load(global: &GlobalArgs) -> CliResult<Self> {
         Ok(Self::of(Settings::read(&ConfigSources::standard(global), global)?))
     }
 

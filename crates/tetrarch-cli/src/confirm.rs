@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::options::{INSTALLATION, quoted};
 
 /// Confirmation.
@@ -18,7 +18,7 @@ impl ConfirmArgs {
     ///
     /// # Errors
     /// They said no, or cannot be asked and did not say `--yes`.
-    pub(crate) fn to(self, what: &str) -> Result<(), CliError> {
+    pub(crate) fn to(self, what: &str) -> CliResult {
         if self.yes {
             return Ok(());
         }

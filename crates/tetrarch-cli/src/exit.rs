@@ -49,6 +49,9 @@ pub(crate) struct CliError {
     pub(crate) hint: Option<String>,
 }
 
+/// What a command comes to.
+pub(crate) type CliResult<T = ()> = Result<T, CliError>;
+
 impl CliError {
     /// An error with its words.
     pub(crate) fn new(code: Code, what: impl Into<String>) -> Self {

@@ -10,7 +10,7 @@ use tetrarch_core::duration;
 use tetrarch_core::ledger::{Entry, Event, EventKind};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{Cell, StdoutReader, Tone, align, is_coloured, now, read_stamp, stamp};
 
 /// Entries read at one stroke.
@@ -69,7 +69,7 @@ impl Since {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(crate) async fn first(self, bus: &Bus, last: u64) -> Result<u64, CliError> {
+    pub(crate) async fn first(self, bus: &Bus, last: u64) -> CliResult<u64> {
         let moment = match self.place() {
             StreamPosition::Seq(seq) => return Ok(seq.max(1)),
             StreamPosition::Moment(moment) => moment,
@@ -84,7 +84,7 @@ impl Since {
 ///
 /// # Errors
 /// STATE cannot be read.
-pub(crate) async fn next_entry(bus: &Bus) -> Result<u64, CliError> {
+pub(crate) async fn next_entry(bus: &Bus) -> CliResult<u64> {
     let meta = load_meta(bus).await;
     let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
     Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
@@ -99,8 +99,8 @@ pub(crate) async fn each(
     bus: &Bus,
     (from, last): (u64, u64),
     mut epoch: u64,
-    mut see: impl FnMut(&LedgerItem) -> Result<StdoutReader, CliError>,
-) -> Result<Option<u64>, CliError> {
+    mut see: impl FnMut(&LedgerItem) -> CliResult<StdoutReader>,
+) -> CliResult<Option<u64>> {
     let mut next = from.max(bus.stream_extent(LEDGER).await?.first);
     while next <= last {
         let through = last.min(next.saturating_add(STRETCH - 1));

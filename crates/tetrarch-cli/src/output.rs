@@ -12,7 +12,7 @@ use serde_json::Value;
 use tetrarch_core::redaction;
 use tetrarch_view::text::is_hidden;
 
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::options::OutputFormat;
 
 pub(crate) use canonical::plain;
@@ -36,7 +36,7 @@ pub(crate) enum StdoutReader {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn text(text: &str) -> Result<StdoutReader, CliError> {
+pub(crate) fn text(text: &str) -> CliResult<StdoutReader> {
     written(&shown(text, is_coloured()))
 }
 
@@ -50,11 +50,11 @@ pub(crate) fn say(line: &str) {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn deliverable(text: &str) -> Result<StdoutReader, CliError> {
+pub(crate) fn deliverable(text: &str) -> CliResult<StdoutReader> {
     if is_terminal() { written(&shown(text, false)) } else { written(text) }
 }
 
-fn written(text: &str) -> Result<StdoutReader, CliError> {
+fn written(text: &str) -> CliResult<StdoutReader> {
     let mut out = io::stdout().lock();
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let written = write!(out, "{text}{end}").and_then(|()| out.flush());
@@ -73,7 +73,7 @@ pub(crate) fn record(
     output: OutputFormat,
     value: &Value,
     sheet: impl FnOnce() -> String,
-) -> Result<(), CliError> {
+) -> CliResult {
     let shown = if is_for_programs(output) { document(output, value)? } else { sheet() };
     text(&shown).map(drop)
 }
@@ -96,7 +96,7 @@ pub(crate) fn listing(
     columns: &str,
     rows: Vec<TableRow>,
     empty: &str,
-) -> Result<(), CliError> {
+) -> CliResult {
     if is_for_programs(output) {
         let records = rows.into_iter().map(|row| row.record).collect();
         return text(&document(output, &Value::Array(records))?).map(drop);
@@ -114,11 +114,7 @@ pub(crate) fn listing(
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn item(
-    output: OutputFormat,
-    value: &Value,
-    line: &str,
-) -> Result<StdoutReader, CliError> {
+pub(crate) fn item(output: OutputFormat, value: &Value, line: &str) -> CliResult<StdoutReader> {
     match output {
         OutputFormat::Table | OutputFormat::Wide => text(line),
         OutputFormat::Json => text(&one_line(value)),
@@ -131,7 +127,7 @@ pub(crate) fn one_line(value: &Value) -> String {
     escaped(&value.to_string())
 }
 
-fn document(output: OutputFormat, value: &Value) -> Result<String, CliError> {
+fn document(output: OutputFormat, value: &Value) -> CliResult<String> {
     match output {
         OutputFormat::Yaml => serde_saphyr::to_string(value).map_err(CliError::failed),
         OutputFormat::Table | OutputFormat::Wide | OutputFormat::Json => {

@@ -20,6 +20,9 @@ use tetrarch_core::sweep::WindowError;
 
 use crate::global::{BadPlanner, MemorySource};
 
+/// What a part of the engine comes to.
+pub(crate) type EngineResult<T = ()> = Result<T, EngineError>;
+
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {

@@ -7,7 +7,7 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::work::{WorkOp, WorkVerb};
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow};
 
 /// Arguments of `advise`.
@@ -34,7 +34,7 @@ const COLUMNS: &str = "NODE|STATE|SCORE|PATH|RANK|USER|OVERSEER|NEW|TITLE";
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AdviseArgs) -> CliResult {
     let AdviseArgs { epic, limit } = args;
     let op = Op::Work(WorkOp { epic, verb: WorkVerb::Recommend { limit } });
     let reply = context.client().await?.operate(&op).await?;

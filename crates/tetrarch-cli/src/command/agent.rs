@@ -17,7 +17,7 @@ use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project::{BudgetLimitArgs, ask, mode, report};
 use crate::confirm::ConfirmArgs;
 use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 
 /// Subcommands of `agent`.
@@ -109,7 +109,7 @@ pub(crate) struct AgentAddArgs {
 ///
 /// # Errors
 /// The name cannot be added; the owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: AgentCommand) -> CliResult {
     match command {
         AgentCommand::List(filter) => {
             get::run(context, GetArgs::of(ResourceKind::Agents, filter)).await
@@ -142,7 +142,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
 }
 
 /// The session that an agent has now.
-async fn present(client: &HumanClient, agent: &AgentId) -> Result<SessionId, CliError> {
+async fn present(client: &HumanClient, agent: &AgentId) -> CliResult<SessionId> {
     let reply = client.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
     reply.session.ok_or_else(|| {
         let what = format!("{agent} has no session yet");
@@ -151,7 +151,7 @@ async fn present(client: &HumanClient, agent: &AgentId) -> Result<SessionId, Cli
 }
 
 /// The project of an agent that can be added.
-fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
+fn addable(args: &AgentAddArgs) -> CliResult<ProjectName> {
     let AgentAddArgs { name, external, .. } = args;
     let refused = |what: String, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
     let project = match name {
@@ -180,7 +180,7 @@ fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
     Ok(project)
 }
 
-async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
+async fn add(context: &Context, args: AgentAddArgs) -> CliResult {
     let project = addable(&args)?;
     if let Some(file) = &context.config.bus.credentials {
         let what = format!(

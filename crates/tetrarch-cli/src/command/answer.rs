@@ -5,7 +5,7 @@ use tetrarch_core::request::Op;
 
 use super::project::ask;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 
 /// Arguments of `answer`.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct AnswerArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, args: AnswerArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AnswerArgs) -> CliResult {
     let AnswerArgs { question, text } = args;
     let said = format!("{question} answered");
     ask(context, &Op::QuestionAnswer { question, text }, |_| said).await

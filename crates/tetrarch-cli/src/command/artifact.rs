@@ -14,7 +14,7 @@ use tetrarch_core::run::Run;
 use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::name::Digest;
 use crate::output::{self, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
@@ -51,7 +51,7 @@ pub(crate) enum ArtifactCommand {
 ///
 /// # Errors
 /// There is none of this name, it is damaged, or the bus does not answer.
-pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> CliResult {
     match command {
         ArtifactCommand::List { goal, project } => list(context, goal, project.as_ref()).await,
         ArtifactCommand::Get { sha256: Digest(sha256), to } => get(context, sha256, to).await,
@@ -60,11 +60,7 @@ pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(
 
 const COLUMNS: &str = "SHA256|NAME|BYTES|AGE|NODE|+RUN|+GOAL|+TYPE";
 
-async fn list(
-    context: &Context,
-    goal: Option<EpicId>,
-    project: Option<&ProjectName>,
-) -> Result<(), CliError> {
+async fn list(context: &Context, goal: Option<EpicId>, project: Option<&ProjectName>) -> CliResult {
     let bus = context.client().await?.bus;
     let kinds = [KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal].map(Select::Kind);
     let records = StateSnapshot::read(&bus, &kinds).await?.0.records;
@@ -112,7 +108,7 @@ fn row(file: &Artifact, run: &Run, since: BusTime) -> TableRow {
     }
 }
 
-async fn get(context: &Context, sha256: String, to: Option<PathBuf>) -> Result<(), CliError> {
+async fn get(context: &Context, sha256: String, to: Option<PathBuf>) -> CliResult {
     let client = context.client().await?;
     let artifacts = Artifacts::new(&client.bus);
     match to {

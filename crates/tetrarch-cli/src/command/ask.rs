@@ -18,7 +18,7 @@ use self::following::{TurnFollower, TurnNews};
 use super::run::PROJECT;
 use crate::context::{Context, HumanClient};
 use crate::document::{STANDARD_INPUT, read_text};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::output;
 use crate::snapshot::StateSnapshot;
@@ -65,7 +65,7 @@ pub(crate) struct TalkArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer; the turn failed.
-pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AskArgs) -> CliResult {
     let AskArgs { text, talk, background } = args;
     let text = if text == STANDARD_INPUT {
         read_text(Path::new(STANDARD_INPUT), true, "stdin")?
@@ -98,7 +98,7 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<(), CliError
 }
 
 /// Prints what a turn came to.
-fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> Result<(), CliError> {
+fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> CliResult {
     if output::is_for_programs(context.output) {
         let value = snapshot.json(&Record::Turn(Box::new(turn.clone())))?;
         output::record(context.output, &value, String::new)?;
@@ -136,7 +136,7 @@ impl Talk {
         context: &Context,
         client: &HumanClient,
         mut args: TalkArgs,
-    ) -> Result<Self, CliError> {
+    ) -> CliResult<Self> {
         let human = context.human()?;
         // Read before the records: what is newer than this is in the ledger from there on.
         let from = history::next_entry(&client.bus).await?;
@@ -156,7 +156,7 @@ impl Talk {
         client: &HumanClient,
         text: &str,
         lane: TurnLane,
-    ) -> Result<TurnFollower, CliError> {
+    ) -> CliResult<TurnFollower> {
         let text = text.trim_end_matches(['\n', '\r']);
         if text.len() > TURN_TEXT_BYTES_MAX {
             let what =
@@ -187,7 +187,7 @@ impl Talk {
         client: &HumanClient,
         number: u64,
         answered: u64,
-    ) -> Result<TurnFollower, CliError> {
+    ) -> CliResult<TurnFollower> {
         let conversation = self.args.conversation.clone();
         let id = TurnId { human: self.human.clone(), conversation, number };
         let turns = [Select::TurnsOf(self.human.clone())];

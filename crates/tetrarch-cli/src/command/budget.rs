@@ -20,7 +20,7 @@ use tetrarch_core::vitals::Vitals;
 use tetrarch_view::burn::bars;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, now};
 use crate::snapshot::StateSnapshot;
 
@@ -67,14 +67,14 @@ type Living = BTreeMap<AgentId, Vitals>;
 ///
 /// # Errors
 /// The bus cannot be read; there is no such agent; the owner refuses.
-pub(crate) async fn run(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: BudgetArgs) -> CliResult {
     match args.command {
         Some(BudgetCommand::Raise(args)) => raise::run(context, args).await,
         None => show(context, args).await,
     }
 }
 
-async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
+async fn show(context: &Context, args: BudgetArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
     let agents = &snapshot.records.agents;
@@ -93,7 +93,7 @@ async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
 }
 
 /// What hosts say within a window, in which each tells of every agent.
-async fn listen(bus: &Bus, window: Duration) -> Result<Living, CliError> {
+async fn listen(bus: &Bus, window: Duration) -> CliResult<Living> {
     let mut renewals = Renewals::listen(bus).await?;
     let mut living = Living::new();
     let all = async {

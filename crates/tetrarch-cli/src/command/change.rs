@@ -20,7 +20,7 @@ use super::artifact::explained;
 use super::plan::drafts;
 use super::project::{ask, report};
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::name::Decidable;
 use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible};
 use crate::snapshot::StateSnapshot;
@@ -114,7 +114,7 @@ const COLUMNS: &str = "CHANGE|AGE|STATE|FROM|NODE|FILES|LINES|BRANCH|+HOST|+DIGE
 ///
 /// # Errors
 /// The bus cannot be read, or there is no such change.
-pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ChangeCommand) -> CliResult {
     let client = context.client().await?;
     match command {
         ChangeCommand::List { closed } => list(context, &client, closed).await,
@@ -122,14 +122,14 @@ pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(),
     }
 }
 
-async fn list(context: &Context, client: &HumanClient, closed: bool) -> Result<(), CliError> {
+async fn list(context: &Context, client: &HumanClient, closed: bool) -> CliResult {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Change)]).await?;
     let all = snapshot.records.changes.values();
     let mut shown: Vec<&Change> =
         all.filter(|change| closed || !change.status.is_terminal()).collect();
     shown.sort_by_key(|change| (change.status, change.proposed, change.id));
     let rows = shown.into_iter().map(|change| row(&snapshot, change));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
         COLUMNS,
@@ -138,7 +138,7 @@ async fn list(context: &Context, client: &HumanClient, closed: bool) -> Result<(
     )
 }
 
-fn row(snapshot: &StateSnapshot, change: &Change) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, change: &Change) -> CliResult<TableRow> {
     let action = &change.made.action;
     Ok(TableRow {
         cells: vec![
@@ -162,7 +162,7 @@ fn lines(change: &Change) -> String {
     format!("+{} -{}", change.made.additions, change.made.deletions)
 }
 
-async fn read(client: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Change), CliError> {
+async fn read(client: &HumanClient, id: ChangeId) -> CliResult<(StateSnapshot, Change)> {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::One(RecordKey::Change(id))]).await?;
     let found = snapshot.records.changes.get(&id).cloned();
     let change = found.ok_or_else(|| {
@@ -172,7 +172,7 @@ async fn read(client: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Chan
     Ok((snapshot, change))
 }
 
-async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> Result<(), CliError> {
+async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> CliResult {
     let (snapshot, change) = read(client, id).await?;
     let diff = Artifacts::new(&client.bus).get_bytes(&change.made.action.diff).await;
     let diff = diff.map_err(explained)?;
@@ -218,7 +218,7 @@ fn sheet(change: &Change) -> String {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Result<(), CliError> {
+pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> CliResult {
     let ChangeApproveArgs { id, digest, apply, reason } = args;
     let client = context.client().await?;
     let change = match id {
@@ -248,7 +248,7 @@ pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Resul
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), CliError> {
+pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> CliResult {
     let ChangeDenyArgs { id, reason } = args;
     let client = context.client().await?;
     match id {
@@ -266,16 +266,12 @@ pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), 
 ///
 /// # Errors
 /// The owner refuses, or does not answer; it cannot be merged.
-pub(crate) async fn apply(context: &Context, args: ChangeApplyArgs) -> Result<(), CliError> {
+pub(crate) async fn apply(context: &Context, args: ChangeApplyArgs) -> CliResult {
     let client = context.client().await?;
     merge(context, &client, args).await
 }
 
-async fn merge(
-    context: &Context,
-    client: &HumanClient,
-    args: ChangeApplyArgs,
-) -> Result<(), CliError> {
+async fn merge(context: &Context, client: &HumanClient, args: ChangeApplyArgs) -> CliResult {
     let ChangeApplyArgs { change: id, no_wait } = args;
     // Read before the order is sent: what it causes comes after this entry.
     let last = client.bus.stream_last_seq(LEDGER).await?;

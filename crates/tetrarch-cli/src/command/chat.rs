@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::ask::following::{TurnFollower, TurnNews};
 use super::ask::{Talk, TalkArgs};
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, TableRow, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -48,7 +48,7 @@ pub(crate) struct ChatArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ChatArgs) -> CliResult {
     let ChatArgs { name, mut talk, list, transcript } = args;
     if let Some(name) = name {
         talk.conversation = name;
@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<(), CliErro
 
 const COLUMNS: &str = "CONVERSATION|PROJECT|GRAPH|TURNS|LAST|SINCE|+VERSION";
 
-async fn conversations(context: &Context, client: &HumanClient) -> Result<(), CliError> {
+async fn conversations(context: &Context, client: &HumanClient) -> CliResult {
     let wanted = [Select::TurnsOf(context.human()?)];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let mut latest: BTreeMap<&ConversationName, &Turn> = BTreeMap::new();
@@ -84,13 +84,13 @@ async fn conversations(context: &Context, client: &HumanClient) -> Result<(), Cl
             record: snapshot.json(&Record::Turn(Box::new((*turn).clone())))?,
         })
     };
-    let rows = latest.values().map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = latest.values().map(row).collect::<CliResult<Vec<TableRow>>>()?;
     let empty = "No conversations. Begin one with `tetrarch chat`.";
     output::listing(context.output, COLUMNS, rows, empty)
 }
 
 /// Prints the turns of a conversation that are kept.
-fn said(context: &Context, talk: &Talk) -> Result<(), CliError> {
+fn said(context: &Context, talk: &Talk) -> CliResult {
     let turns: Vec<&Turn> = talk.turns().collect();
     let Some(first) = turns.first() else {
         let what = format!("conversation {} was not found", talk.args.conversation);
@@ -98,7 +98,7 @@ fn said(context: &Context, talk: &Talk) -> Result<(), CliError> {
     };
     let human = first.id.human.clone();
     let json = |turn: &&Turn| talk.snapshot.json(&Record::Turn(Box::new((*turn).clone())));
-    let values = turns.iter().map(json).collect::<Result<Vec<Value>, CliError>>()?;
+    let values = turns.iter().map(json).collect::<CliResult<Vec<Value>>>()?;
     output::record(context.output, &Value::Array(values), || {
         let lines = turns.iter().map(|turn| {
             let Turn { id, text, answer, status, .. } = turn;
@@ -129,7 +129,7 @@ fn lines() -> mpsc::Receiver<std::io::Result<String>> {
     taken
 }
 
-async fn talk_here(client: &HumanClient, mut talk: Talk) -> Result<(), CliError> {
+async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
     let mut lines = lines();
     let open = talk.turns().rev().find(|turn| !turn.status.is_over()).cloned();
     let asks = open.as_ref().filter(|turn| turn.status == TurnStatus::Asking);
@@ -173,7 +173,7 @@ async fn follow(
     client: &HumanClient,
     mut follower: TurnFollower,
     lines: &mut mpsc::Receiver<std::io::Result<String>>,
-) -> Result<bool, CliError> {
+) -> CliResult<bool> {
     loop {
         match follower.next().await? {
             TurnNews::Question(question, text) => {
@@ -194,7 +194,7 @@ async fn follow(
     }
 }
 
-async fn status(client: &HumanClient, talk: &Talk) -> Result<(), CliError> {
+async fn status(client: &HumanClient, talk: &Talk) -> CliResult {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::TurnsOf(talk.human.clone())]).await?;
     let open = snapshot.records.open_turns(&talk.human);
     let lines: Vec<String> = open

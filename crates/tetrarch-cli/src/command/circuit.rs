@@ -6,7 +6,7 @@ use tetrarch_core::request::Op;
 
 use super::project::ask;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 
 /// Subcommands of `circuit`.
 #[derive(Debug, clap::Subcommand)]
@@ -32,7 +32,7 @@ pub(crate) enum CircuitCommand {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: CircuitCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: CircuitCommand) -> CliResult {
     let CircuitCommand::Close { agent } = command;
     let said = format!("circuit of {agent} closed");
     ask(context, &Op::CircuitClose { agent }, |_| said).await

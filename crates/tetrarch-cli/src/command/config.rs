@@ -7,7 +7,7 @@ use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 
 use crate::config::{KeyDefault, Setting};
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow, Tone};
 
 /// Explains the configuration.
@@ -61,7 +61,7 @@ pub(crate) struct ServerArgs {
 ///
 /// # Errors
 /// There is no such key, or the installation's keys cannot be read.
-pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<(), CliError> {
+pub(crate) fn run(context: &Context, command: ConfigCommand) -> CliResult {
     match command {
         ConfigCommand::Explain { key } => explain(context, key),
         ConfigCommand::Server(args) => server(context, args),
@@ -69,7 +69,7 @@ pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<(), CliEr
     }
 }
 
-fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
+fn server(context: &Context, args: ServerArgs) -> CliResult {
     let ServerArgs { name, listen, store, cluster_listen, routes } = args;
     let durability = context.config.bus.durability;
     let own = OwnServer { name, listen, store, durability, cluster_listen, routes };
@@ -78,13 +78,13 @@ fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
     output::text(&text).map(drop)
 }
 
-fn operator(context: &Context) -> Result<(), CliError> {
+fn operator(context: &Context) -> CliResult {
     let text = operator_config(&context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
 
-fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
+fn explain(context: &Context, key: Option<String>) -> CliResult {
     let settings: Vec<&Setting> = context
         .config
         .settings

@@ -15,7 +15,7 @@ use tetrarch_core::time::{BusTime, Millis};
 
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
 
 /// Subcommands of `creds`.
@@ -116,7 +116,7 @@ const COLUMNS: &str = "NAME|ROLE|STATE|EXPIRES|+ISSUED|+FILE";
 ///
 /// # Errors
 /// There is no such credential, the keys cannot be used, or a running bus was not told.
-pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: CredsCommand) -> CliResult {
     let makes = match &command {
         // Refused before keys are made for it.
         CredsCommand::Issue { name, .. } => holder(name.clone()).map(|_| true)?,
@@ -153,7 +153,7 @@ async fn issue(
     authority: &Authority,
     name: Principal,
     terms: Terms,
-) -> Result<(), CliError> {
+) -> CliResult {
     let holder = holder(name)?;
     if terms.role.is_some() && !matches!(holder, CredentialHolder::Human(_)) {
         return Err(failed(CredsError::NoPerson { name: holder.to_string() }));
@@ -178,7 +178,7 @@ async fn issue(
 }
 
 /// The keys of this installation. Only what makes a credential makes them.
-fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
+fn keys(context: &Context, makes: bool) -> CliResult<Authority> {
     let dir = &context.config.bus.data_dir;
     if !makes && !Authority::is_kept(dir) {
         let what = format!("{} has no keys, so it cannot have issued credentials", dir.display());
@@ -192,7 +192,7 @@ fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
 ///
 /// # Errors
 /// The keys cannot be used, or the party may not have one.
-pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> CliResult<PathBuf> {
     context.authority()?.issue(holder, None, LIFETIME).map_err(failed)
 }
 
@@ -200,7 +200,7 @@ pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> Result<Pat
 ///
 /// # Errors
 /// As [`issued`], or it is revoked.
-pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> CliResult<PathBuf> {
     context.authority()?.mint(holder).map_err(failed)
 }
 
@@ -208,7 +208,7 @@ pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> Result<PathB
 ///
 /// # Errors
 /// The keys cannot be used, or a bus was not told.
-pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), CliError> {
+pub(super) async fn retired(context: &Context, agent: AgentId) -> CliResult {
     if !Authority::is_kept(&context.config.bus.data_dir) {
         return Ok(());
     }
@@ -220,7 +220,7 @@ pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), Cli
     }
 }
 
-fn holder(name: Principal) -> Result<CredentialHolder, CliError> {
+fn holder(name: Principal) -> CliResult<CredentialHolder> {
     match name {
         Principal::Human(human) => Ok(CredentialHolder::Human(human)),
         Principal::Agent(AgentId::Ho(host)) => Ok(CredentialHolder::Host(host)),
@@ -251,7 +251,7 @@ fn failed(error: CredsError) -> CliError {
 }
 
 /// Has a running bus take note; one that does not run does when it starts.
-async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> {
+async fn tell(context: &Context, authority: &Authority) -> CliResult {
     let Ok(urls) = context.urls() else { return Ok(()) };
     let to = ConnectOptions {
         urls,
@@ -307,7 +307,7 @@ fn record(credential: &Credential) -> Value {
     })
 }
 
-fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
+fn list(context: &Context, authority: &Authority) -> CliResult {
     let all = authority.credentials().map_err(failed)?;
     let row = |credential: &Credential| TableRow {
         cells: vec![
@@ -325,7 +325,7 @@ fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
     output::listing(context.output, COLUMNS, rows, empty)
 }
 
-fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(), CliError> {
+fn show(context: &Context, authority: &Authority, name: Principal) -> CliResult {
     let shown = name.to_string();
     let found = authority.credential(&holder(name)?).map_err(failed)?;
     let Some(credential) = found else {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use self::check::{CheckStatus, DoctorCheck};
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, align, is_coloured};
 
 /// Arguments of `doctor`.
@@ -50,7 +50,7 @@ enum DoctorCommand {
 ///
 /// # Errors
 /// A check failed: 6 when it is the bus that does not answer, else 1.
-pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: DoctorArgs) -> CliResult {
     match args.about {
         Some(DoctorCommand::Agents) => return agents::run(context).await,
         None => {}

@@ -9,7 +9,7 @@ use tetrarch_core::duration;
 use tetrarch_core::time::Millis;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 
 /// Time between two looks at whether it has ended.
@@ -35,7 +35,7 @@ pub(crate) struct DownArgs {
 ///
 /// # Errors
 /// It cannot be told to stop, or does not end in time.
-pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
     let dir = &context.config.bus.data_dir;
     if let Some(url) = &context.config.bus.url {
         let what = format!("{url} is not a bus of this installation");
@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
 }
 
 /// The process that holds the data directory, if any.
-fn holder(context: &Context) -> Result<Option<String>, CliError> {
+fn holder(context: &Context) -> CliResult<Option<String>> {
     let dir = &context.config.bus.data_dir;
     if !dir.join("lock").exists() {
         return Ok(None);

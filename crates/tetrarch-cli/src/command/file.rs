@@ -10,7 +10,7 @@ use tetrarch_core::reservation::Reservation;
 
 use super::project::ask;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::output::{self, TableRow, now};
 use crate::snapshot::StateSnapshot;
 
@@ -40,7 +40,7 @@ const COLUMNS: &str = "RESERVATION|PROJECT|+NUMBER|HOLDER|MODE|LEFT|PATHS|FOR";
 ///
 /// # Errors
 /// The bus cannot be read, or there is no such reservation.
-pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: FileCommand) -> CliResult {
     match command {
         FileCommand::List { project } => list(context, project.as_ref()).await,
         FileCommand::Release { reservation } => {
@@ -51,7 +51,7 @@ pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), C
     }
 }
 
-async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
     let client = context.client().await?;
     let wanted = [KeyKind::Reservation, KeyKind::Agent].map(Select::Kind);
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
@@ -64,7 +64,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
         .collect();
     held.sort_by_key(|it| (&it.project, it.fencing));
     let rows = held.into_iter().map(|it| row(&snapshot, it));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
         COLUMNS,
@@ -73,7 +73,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     )
 }
 
-fn row(snapshot: &StateSnapshot, held: &Reservation) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, held: &Reservation) -> CliResult<TableRow> {
     Ok(TableRow {
         cells: vec![
             held.id.to_string().into(),

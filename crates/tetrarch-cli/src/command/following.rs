@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::command::logs::Entries;
 use crate::context::HumanClient;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::history;
 use crate::obstacles::telemetry;
 use crate::output::now;
@@ -87,7 +87,7 @@ async fn follow_entries(entries: impl Stream<Item = Vec<LedgerItem>>, tell: &Sen
     }
 }
 
-async fn read_records(bus: &Bus, tell: &Sender<FleetNews>) -> Result<u64, CliError> {
+async fn read_records(bus: &Bus, tell: &Sender<FleetNews>) -> CliResult<u64> {
     // Read before the records: what is newer than this is in the ledger from there on.
     let from = history::next_entry(bus).await?;
     let snapshot = StateSnapshot::read(bus, &SHOWN.map(Select::Kind)).await?;
@@ -171,7 +171,7 @@ async fn open(
     bus: &Bus,
     name: &JournalName,
     tell: &Sender<RunNews>,
-) -> Result<(SpokenWords, u64), CliError> {
+) -> CliResult<(SpokenWords, u64)> {
     let words = SpokenWords::of(bus, name).await?;
     if let Some((from, _)) = end_begins(bus, name, JOURNAL_END).await? {
         return Ok((words, from));
@@ -187,7 +187,7 @@ async fn open(
 ///
 /// # Errors
 /// The bus is away, or the journal cannot be read.
-pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError> {
+pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> CliResult<JournalTail> {
     match end_begins(bus, name, JOURNAL_END).await? {
         Some((from, _)) => end_of(Entries::stored(bus, name, from)).await,
         None => kept_end(bus, name).await,
@@ -195,7 +195,7 @@ pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> Result<JournalTai
 }
 
 /// The end of a journal that the stream does not have any more; empty when it was not kept.
-async fn kept_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError> {
+async fn kept_end(bus: &Bus, name: &JournalName) -> CliResult<JournalTail> {
     let wanted = [Select::One(RecordKey::RunStatus(name.run))];
     let known = StateSnapshot::read(bus, &wanted).await?;
     let status = known.records.run_status.get(&name.run);
@@ -205,7 +205,7 @@ async fn kept_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError
     }
 }
 
-async fn end_of(mut entries: Entries) -> Result<JournalTail, CliError> {
+async fn end_of(mut entries: Entries) -> CliResult<JournalTail> {
     let mut end = JournalTail::new();
     while let Some(entry) = entries.next().await? {
         end.extend(readable(entry));

@@ -15,7 +15,7 @@ use tetrarch_core::id::{EpicId, ProjectName};
 
 use crate::command::get::rows::{RowKey, RowOptions};
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader, TableRow, is_coloured, now};
@@ -179,7 +179,7 @@ impl ResourceKind {
 ///
 /// # Errors
 /// The bus cannot be read; the name is of nothing that exists; a state that is none.
-pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: GetArgs) -> CliResult {
     check_state(&args)?;
     let bus = context.client().await?.bus;
     // Read before the records: what is newer than this is in the ledger from there on.
@@ -206,7 +206,7 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
     output::listing(context.output, columns, rows.into_values().collect(), empty)
 }
 
-fn check_state(args: &GetArgs) -> Result<(), CliError> {
+fn check_state(args: &GetArgs) -> CliResult {
     let allowed = args.kind.states();
     match &args.filter.state {
         Some(state) if !allowed.contains(&state.as_str()) => {
@@ -220,7 +220,7 @@ fn check_state(args: &GetArgs) -> Result<(), CliError> {
 
 type RowsByKey = BTreeMap<RowKey, TableRow>;
 
-fn matching(snapshot: &StateSnapshot, args: &GetArgs, whole: bool) -> Result<RowsByKey, CliError> {
+fn matching(snapshot: &StateSnapshot, args: &GetArgs, whole: bool) -> CliResult<RowsByKey> {
     let mut found = RowsByKey::new();
     for key in rows::keys(snapshot, args.kind) {
         if let Some(row) = row_if_wanted(snapshot, args, &key, whole)? {
@@ -235,7 +235,7 @@ fn row_if_wanted(
     args: &GetArgs,
     key: &RowKey,
     whole: bool,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let facts = rows::facts(snapshot, key);
     let named = args.name.as_ref().is_none_or(|name| key.is_named(name));
     let project = args.filter.project.as_ref().is_none_or(|project| facts.project == Some(project));
@@ -255,11 +255,11 @@ async fn watch(
     mut snapshot: StateSnapshot,
     mut shown: RowsByKey,
     args: &GetArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let whole = output::is_for_programs(output);
     let columns = rows::columns(args.kind);
     let mut printed = 0;
-    let mut show = |rows: Vec<TableRow>| -> Result<StdoutReader, CliError> {
+    let mut show = |rows: Vec<TableRow>| -> CliResult<StdoutReader> {
         let mut reader = StdoutReader::There;
         match output {
             OutputFormat::Table | OutputFormat::Wide => {

@@ -17,7 +17,7 @@ use super::run::{create_project, give_goal, prepared, project_name};
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
 use crate::document::{Document, read_document};
-use crate::exit::CliError;
+use crate::exit::CliResult;
 
 /// Subcommands of `goal`.
 #[derive(Debug, clap::Subcommand)]
@@ -162,7 +162,7 @@ pub(super) fn priority(text: &str) -> Result<PriorityChange, String> {
 ///
 /// # Errors
 /// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: GoalCommand) -> CliResult {
     match command {
         GoalCommand::Create(args) => create(context, args).await,
         GoalCommand::List(filter) => {
@@ -183,7 +183,7 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
     }
 }
 
-async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError> {
+async fn create(context: &Context, args: GoalCreateArgs) -> CliResult {
     let WorkArgs { plan, title, project, profiles, arguments } = args.work;
     let mut prepared =
         prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
@@ -197,7 +197,7 @@ async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError>
     report(context, &reply, &epic)
 }
 
-async fn update(context: &Context, args: GoalUpdateArgs) -> Result<(), CliError> {
+async fn update(context: &Context, args: GoalUpdateArgs) -> CliResult {
     let GoalUpdateArgs { epic, file, title, problem, criterion, constraint, reason } = args;
     let mut document = match &file {
         Some(file) => read_document(file)?,
@@ -220,7 +220,7 @@ async fn update(context: &Context, args: GoalUpdateArgs) -> Result<(), CliError>
     ask(context, &op, |reply| format!("{epic}: {}", reply.detail)).await
 }
 
-async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> Result<(), CliError> {
+async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> CliResult {
     let GoalMoveArgs { epic, reason } = args;
     ask(context, &Op::Goal(GoalOp { epic, verb, reason }), |reply| {
         format!("{epic}: {}", reply.detail)

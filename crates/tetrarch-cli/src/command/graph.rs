@@ -17,7 +17,7 @@ use tetrarch_core::request::conversations::{ConversationOp, GraphApply};
 use super::project::ask;
 use crate::context::Context;
 use crate::document::read_document;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, TableRow, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -88,7 +88,7 @@ pub(crate) enum GraphCommand {
 ///
 /// # Errors
 /// A file is wrong; the owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: GraphCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: GraphCommand) -> CliResult {
     match command {
         GraphCommand::Check { files } => check(&files),
         GraphCommand::Show { file: Some(file), mermaid, .. } => {
@@ -113,7 +113,7 @@ pub(crate) async fn run(context: &Context, command: GraphCommand) -> Result<(), 
 }
 
 /// Reads a graph file; says what its author should look at. Gives the text that is applied too.
-fn read(file: &Path) -> Result<(ReadGraph, String), CliError> {
+fn read(file: &Path) -> CliResult<(ReadGraph, String)> {
     let document = read_document(file)?;
     let read = parse(&document.value).map_err(|problems| document.refused("graph", &problems))?;
     for line in document.lines(&read.warnings) {
@@ -122,7 +122,7 @@ fn read(file: &Path) -> Result<(ReadGraph, String), CliError> {
     Ok((read, document.value.to_string()))
 }
 
-fn check(files: &[PathBuf]) -> Result<(), CliError> {
+fn check(files: &[PathBuf]) -> CliResult {
     let mut wrong = Vec::new();
     for file in files {
         match read(file) {
@@ -136,7 +136,7 @@ fn check(files: &[PathBuf]) -> Result<(), CliError> {
     if wrong.is_empty() { Ok(()) } else { Err(CliError::new(Code::Usage, wrong.join("\n"))) }
 }
 
-fn show(graph: &StateGraph, mermaid: bool) -> Result<(), CliError> {
+fn show(graph: &StateGraph, mermaid: bool) -> CliResult {
     output::text(&if mermaid { drawing::mermaid(graph) } else { drawing::text(graph) })?;
     Ok(())
 }
@@ -145,7 +145,7 @@ async fn applied(
     context: &Context,
     project: ProjectName,
     name: GraphName,
-) -> Result<StateGraph, CliError> {
+) -> CliResult<StateGraph> {
     let bus = context.client().await?.bus;
     let key = RecordKey::Graph(project.clone(), name.clone());
     let snapshot = StateSnapshot::read(&bus, &[Select::One(key)]).await?;
@@ -165,7 +165,7 @@ async fn applied(
 }
 
 /// Follows a turn through a graph with results that are given.
-fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> Result<(), CliError> {
+fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> CliResult {
     let mut results = results.iter();
     let mut advance = graph.begin(say);
     loop {
@@ -187,7 +187,7 @@ fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> Res
 
 const COLUMNS: &str = "PROJECT|GRAPH|VERSION|APPLIED|+KEPT";
 
-async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Graph)]).await?;
     let all = snapshot.records.graphs.values();
@@ -205,7 +205,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
             record: snapshot.json(&Record::Graph(Box::new(graph.clone())))?,
         })
     };
-    let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = shown.map(row).collect::<CliResult<Vec<TableRow>>>()?;
     let empty = "No graphs. Conversations follow the graph that comes with the program; apply \
                  another with `tetrarch graph apply PROJECT FILE`.";
     output::listing(context.output, COLUMNS, rows, empty)

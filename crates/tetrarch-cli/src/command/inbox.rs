@@ -12,7 +12,7 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::inbox::{InboxItem, InboxScope, change_in_words, draft_in_words, inbox};
 
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::obstacles;
 use crate::output::{self, Cell, TableRow, Tone, age, now};
 use crate::snapshot::StateSnapshot;
@@ -43,7 +43,7 @@ const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS
 ///
 /// # Errors
 /// The bus cannot be read.
-pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: InboxArgs) -> CliResult {
     let client = context.client().await?;
     let (mut snapshot, obstacles) = obstacles::look(&client, None).await?;
     snapshot.add(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
     let scope = InboxScope { human: &client.human, everyone, closed };
     let items = inbox(&snapshot.records, &obstacles, scope);
     let rows = items.iter().map(|item| row(item, context, &snapshot, item.obstacle(&obstacles)));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     let next = next(&rows);
     output::listing(
         context.output,
@@ -83,7 +83,7 @@ fn row(
     context: &Context,
     snapshot: &StateSnapshot,
     obstacle: Option<&Obstacle>,
-) -> Result<TableRow, CliError> {
+) -> CliResult<TableRow> {
     let held = obstacle.map_or(0, |it| it.holds_up);
     let commands = match item {
         InboxItem::Draft(draft, _) if item.is_open() => {
@@ -115,7 +115,7 @@ fn shown(
     item: &InboxItem<'_>,
     context: &Context,
     snapshot: &StateSnapshot,
-) -> Result<(&'static str, [Cell; 7], Value), CliError> {
+) -> CliResult<(&'static str, [Cell; 7], Value)> {
     Ok(match item {
         InboxItem::Question(question) => (
             "question",

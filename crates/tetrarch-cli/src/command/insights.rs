@@ -10,7 +10,7 @@ use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::plan::insight::{Insights, of_plan};
 
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::output::{self, Cell, Sheet, is_coloured};
 use crate::snapshot::{StateSnapshot, no_plan_of};
 
@@ -33,7 +33,7 @@ pub(crate) struct InsightsArgs {
 ///
 /// # Errors
 /// There is no such epic; the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: InsightsArgs) -> CliResult {
     let epic = args.epic;
     let bus = context.client().await?.bus;
     let wanted = [

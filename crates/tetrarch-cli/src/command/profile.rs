@@ -17,7 +17,7 @@ use tetrarch_core::request::Op;
 use crate::command::project::reply_json;
 use crate::context::Context;
 use crate::document::read_document;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
 use crate::snapshot::StateSnapshot;
 
@@ -84,7 +84,7 @@ pub(crate) enum ProfileCommand {
 ///
 /// # Errors
 /// A file is wrong; the owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ProfileCommand) -> CliResult {
     match command {
         ProfileCommand::List { project } => list(context, project.as_ref()).await,
         ProfileCommand::Show { project, name } => show(context, &project, &name).await,
@@ -106,7 +106,7 @@ fn executes(profile: &Profile) -> String {
     }
 }
 
-async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.records.profiles.iter();
@@ -125,7 +125,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
             record: snapshot.json(&Record::Profile(of.clone(), Box::new(profile.clone())))?,
         })
     };
-    let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = shown.map(row).collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
         COLUMNS,
@@ -134,11 +134,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     )
 }
 
-async fn show(
-    context: &Context,
-    project: &ProjectName,
-    name: &ProfileName,
-) -> Result<(), CliError> {
+async fn show(context: &Context, project: &ProjectName, name: &ProfileName) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let Some(profile) = snapshot.records.profiles.get(&(project.clone(), name.clone())) else {
@@ -162,12 +158,7 @@ async fn show(
     })
 }
 
-fn init(
-    kind: Ready,
-    workspace: Option<&Path>,
-    plan: bool,
-    write: Option<&Path>,
-) -> Result<(), CliError> {
+fn init(kind: Ready, workspace: Option<&Path>, plan: bool, write: Option<&Path>) -> CliResult {
     let workspace = std::path::absolute(workspace.unwrap_or(Path::new(".")))?;
     let text = if plan { kind.in_plan(&workspace) } else { kind.file(&workspace) };
     let Some(file) = write else {
@@ -189,9 +180,8 @@ fn init(
     Ok(())
 }
 
-async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Result<(), CliError> {
-    let profiles: Result<Vec<Profile>, CliError> =
-        files.iter().map(|file| read_profile(file)).collect();
+async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> CliResult {
+    let profiles: CliResult<Vec<Profile>> = files.iter().map(|file| read_profile(file)).collect();
     let profiles = profiles?;
     let client = context.client().await?;
     let mut replies = Vec::new();
@@ -211,7 +201,7 @@ async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Re
 }
 
 /// Reads a profile from its file.
-fn read_profile(file: &Path) -> Result<Profile, CliError> {
+fn read_profile(file: &Path) -> CliResult<Profile> {
     let document = read_document(file)?;
     schema::parse_profile(&document.value)
         .map_err(|problems| document.refused("profile", &problems))
@@ -221,7 +211,7 @@ fn read_profile(file: &Path) -> Result<Profile, CliError> {
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> Result<Profile, CliError> {
+    fn written(text: &str) -> CliResult<Profile> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("coder.toml");
         std::fs::write(&path, text)?;

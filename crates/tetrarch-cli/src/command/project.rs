@@ -13,7 +13,7 @@ use tetrarch_core::request::{Op, ProjectCreate};
 
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::output::{self, Cell, TableRow, age, now};
 use crate::snapshot::StateSnapshot;
 
@@ -129,7 +129,7 @@ pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ProjectCommand) -> CliResult {
     let (op, said) = match command {
         ProjectCommand::List { all } => return list(context, all).await,
         ProjectCommand::Create(args) => {
@@ -151,13 +151,13 @@ pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<()
 
 const COLUMNS: &str = "NAME|STATE|MODE|OPEN GOALS|AGE|+CREATED BY|+ORCHESTRATOR";
 
-async fn list(context: &Context, all: bool) -> Result<(), CliError> {
+async fn list(context: &Context, all: bool) -> CliResult {
     let bus = context.client().await?.bus;
     let kinds = [KeyKind::Project, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind);
     let snapshot = StateSnapshot::read(&bus, &kinds).await?;
     let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);
     let rows = shown.map(|project| row(&snapshot, project));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
         COLUMNS,
@@ -166,7 +166,7 @@ async fn list(context: &Context, all: bool) -> Result<(), CliError> {
     )
 }
 
-fn row(snapshot: &StateSnapshot, project: &Project) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, project: &Project) -> CliResult<TableRow> {
     let records = &snapshot.records;
     let open = records.goals.values().filter(|goal| goal.project == project.name).filter(|goal| {
         records.goal_states.get(&goal.id).is_some_and(|state| !state.status.is_closed())
@@ -203,7 +203,7 @@ pub(crate) async fn ask(
     context: &Context,
     op: &Op,
     said: impl FnOnce(&OpReply) -> String,
-) -> Result<(), CliError> {
+) -> CliResult {
     let reply = context.client().await?.operate(op).await?;
     report(context, &reply, &said(&reply))
 }
@@ -212,7 +212,7 @@ pub(crate) async fn ask(
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn report(context: &Context, reply: &OpReply, said: &str) -> Result<(), CliError> {
+pub(crate) fn report(context: &Context, reply: &OpReply, said: &str) -> CliResult {
     output::record(context.output, &reply_json(reply), || match &reply.agent {
         Some(agent) => {
             let state = reply.liveness.map(|state| format!(", {state}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use tetrarch_core::restart::Images;
 use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::history::{self, Since, StreamPosition};
 use crate::output::{self, Cell, Sheet, StdoutReader, is_coloured, stamp};
 use crate::snapshot::StateSnapshot;
@@ -39,7 +39,7 @@ pub(crate) struct ReplayArgs {
 ///
 /// # Errors
 /// The bus cannot be read; nothing was committed before that, or it is no longer kept.
-pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ReplayArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
     let through = match args.at.place() {
@@ -67,7 +67,7 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
     output::record(context.output, &value, || then.sheet())
 }
 
-fn check(through: u64, last: u64) -> Result<(), CliError> {
+fn check(through: u64, last: u64) -> CliResult {
     let none = |what: String| {
         Err(CliError::new(Code::NotFound, what)
             .hint("find a sequence or a moment with `tetrarch events`"))
@@ -89,9 +89,9 @@ struct PastFleet {
 }
 
 impl PastFleet {
-    fn json(&self) -> Result<Value, CliError> {
+    fn json(&self) -> CliResult<Value> {
         let images = self.images.iter();
-        let records: Result<Map<String, Value>, CliError> = images
+        let records: CliResult<Map<String, Value>> = images
             .map(|(key, (record, _))| {
                 Ok((Subject::State(key.clone()).to_string(), self.snapshot.json(record)?))
             })

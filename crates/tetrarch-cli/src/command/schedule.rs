@@ -15,7 +15,7 @@ use super::goal::WorkArgs;
 use super::project::ask;
 use super::run::{create_project, prepared, project_name};
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -79,7 +79,7 @@ const COLUMNS: &str = "SCHEDULE|WHEN|WHAT|NEXT|BEGUN|+LAST|+OWNER|+OUTCOME";
 ///
 /// # Errors
 /// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> CliResult {
     match command {
         ScheduleCommand::Create(args) => create(context, *args).await,
         ScheduleCommand::List => list(context).await,
@@ -91,7 +91,7 @@ pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(
     }
 }
 
-async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliError> {
+async fn create(context: &Context, args: ScheduleCreateArgs) -> CliResult {
     let ScheduleCreateArgs { cron, zone, every, mail_to, text, goal } = args;
     let rhythm = match (cron, every) {
         (Some(expression), _) => Rhythm::Cron { expression, zone },
@@ -107,7 +107,7 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliEr
     ask(context, &op, |reply| reply.detail.clone()).await
 }
 
-async fn goal_of(client: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError> {
+async fn goal_of(client: &HumanClient, goal: WorkArgs) -> CliResult<Deed> {
     let WorkArgs { plan, title, project, profiles, arguments } = goal;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
@@ -116,11 +116,11 @@ async fn goal_of(client: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError>
     Ok(Deed::Goal { project, plan: prepared.document.value.to_string() })
 }
 
-async fn list(context: &Context) -> Result<(), CliError> {
+async fn list(context: &Context) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
     let rows = snapshot.records.schedules.values().map(|schedule| row(&snapshot, schedule));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
         COLUMNS,
@@ -129,11 +129,11 @@ async fn list(context: &Context) -> Result<(), CliError> {
     )
 }
 
-fn json(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<Value, CliError> {
+fn json(snapshot: &StateSnapshot, schedule: &Schedule) -> CliResult<Value> {
     snapshot.json(&Record::Schedule(Box::new(schedule.clone())))
 }
 
-fn row(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, schedule: &Schedule) -> CliResult<TableRow> {
     let cells = vec![
         schedule.id.to_string().into(),
         schedule.rhythm.in_words().into(),
@@ -158,7 +158,7 @@ fn what(schedule: &Schedule) -> String {
     }
 }
 
-async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
+async fn show(context: &Context, id: ScheduleId) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
     let Some(schedule) = snapshot.records.schedules.get(&id) else {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tetrarch_bus::schema;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 
 /// Prints the JSON Schemas of everything public.
@@ -24,7 +24,7 @@ pub(crate) struct SchemaArgs {
 ///
 /// # Errors
 /// No message or file has that name.
-pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> Result<(), CliError> {
+pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> CliResult {
     let text = match &args.name {
         None if args.all => {
             let all = schema::names().into_iter();

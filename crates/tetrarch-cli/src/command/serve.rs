@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::host::prices;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::process::{Instance, address, announce, stop_signal};
 
 /// Between two looks at the room on the disk of the bus.
@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
 ///
 /// # Errors
 /// The owner's.
-pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
     if !args.global {
         return Err(
             CliError::new(Code::Usage, "--global is required").hint("tetrarch serve --global")

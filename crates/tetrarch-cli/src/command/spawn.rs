@@ -16,7 +16,7 @@ use tetrarch_core::time::Millis;
 
 use crate::command::project::BudgetLimitArgs;
 use crate::context::{Context, new_id};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, align, is_coloured};
 
 /// Arguments of `spawn`.
@@ -83,7 +83,7 @@ fn role(text: &str) -> Result<Role, String> {
 ///
 /// # Errors
 /// The governor refuses (4), does not answer, or the request is malformed.
-pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: SpawnArgs) -> CliResult {
     let client = context.client().await?;
     let id = new_id();
     let wanted = request(args);
@@ -128,7 +128,7 @@ fn request(args: SpawnArgs) -> SpawnRequest {
 }
 
 /// Fails when at least one was refused, with the reasons and what to do instead.
-fn verdict(answer: &SpawnAnswer) -> Result<(), CliError> {
+fn verdict(answer: &SpawnAnswer) -> CliResult {
     if answer.denied.is_empty() && answer.accepted() {
         return Ok(());
     }

@@ -20,7 +20,7 @@ use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
 use crate::context::{Context, HumanClient};
-use crate::exit::CliError;
+use crate::exit::{CliError, CliResult};
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
 
@@ -33,7 +33,7 @@ pub(crate) struct StatusArgs {}
 ///
 /// # Errors
 /// The bus does not answer, or STATE cannot be read.
-pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, _args: StatusArgs) -> CliResult {
     let client = context.client().await?;
     let status = Status::look(&client).await?;
     let shown = || status.sheet(context, now(), is_coloured());
@@ -50,7 +50,7 @@ struct LeaseHolder {
 }
 
 impl LeaseHolder {
-    async fn of(bus: &Bus, key: &LeaseKey) -> Result<Option<Self>, CliError> {
+    async fn of(bus: &Bus, key: &LeaseKey) -> CliResult<Option<Self>> {
         let seen = Lease::look(bus, key).await?;
         Ok(seen.and_then(|seen| seen.holder).map(|holder| Self {
             address: holder.address,
@@ -79,7 +79,7 @@ struct Status {
 }
 
 impl Status {
-    async fn look(client: &HumanClient) -> Result<Self, CliError> {
+    async fn look(client: &HumanClient) -> CliResult<Self> {
         let bus = &client.bus;
         let (found, owner, meta, last, dead) = tokio::join!(
             obstacles::look(client, None),

@@ -17,7 +17,7 @@ use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 use crate::snapshot::StateSnapshot;
 
@@ -50,7 +50,7 @@ pub(crate) struct StopArgs {
 ///
 /// # Errors
 /// No such agent (3); it is terminated already (5); it does not end in time.
-pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: StopArgs) -> CliResult {
     let client = context.client().await?;
     // Read before the order is sent: what it causes comes after this entry.
     let last = client.bus.stream_last_seq(LEDGER).await?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
 }
 
 /// The agent, if there is anything to stop.
-async fn current(client: &HumanClient, id: &AgentId) -> Result<Agent, CliError> {
+async fn current(client: &HumanClient, id: &AgentId) -> CliResult<Agent> {
     let wanted = [Select::One(RecordKey::Agent(id.clone()))];
     let mut snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let Some(agent) = snapshot.records.agents.remove(id) else {
@@ -94,7 +94,7 @@ async fn current(client: &HumanClient, id: &AgentId) -> Result<Agent, CliError> 
 }
 
 /// Asks the owner: it knows what is below, and ends what nobody hears any more.
-async fn order(client: &HumanClient, agent: &Agent, reason: &str) -> Result<(), CliError> {
+async fn order(client: &HumanClient, agent: &Agent, reason: &str) -> CliResult {
     match Role::of(&agent.id) {
         Role::Global | Role::Host => {
             let what = format!("{} ends with its process", agent.id);

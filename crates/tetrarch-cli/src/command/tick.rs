@@ -6,7 +6,7 @@ use tetrarch_core::request::Op;
 
 use super::project::ask;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 
 /// Arguments of `tick`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(crate) struct TickArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, args: TickArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: TickArgs) -> CliResult {
     let TickArgs { now: _ } = args;
     let op = Op::OverseerTick(Telemetry::default());
     ask(context, &op, |reply| reply.detail.clone()).await

@@ -17,7 +17,7 @@ use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 
 use self::person::PersonTree;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, is_terminal, now};
 use crate::snapshot::StateSnapshot;
 
@@ -87,7 +87,7 @@ impl TreeOptions {
 ///
 /// # Errors
 /// The bus cannot be read; no agent of that project or epic is known.
-pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let TreeArgs { project, person, epic, all } = args;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
@@ -111,7 +111,7 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
     }
     let lineage = options.lineage(&rows);
     let whole = if output::is_for_programs(context.output) { lineage.roots() } else { Vec::new() };
-    let roots: Result<Vec<Value>, CliError> =
+    let roots: CliResult<Vec<Value>> =
         whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
     output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))
 }
@@ -122,7 +122,7 @@ fn of_person(
     human: &HumanName,
     rows: &[AgentRow],
     options: &TreeOptions,
-) -> Result<(), CliError> {
+) -> CliResult {
     let tree = PersonTree::of(snapshot, human, rows, options.all);
     if tree.is_empty() {
         let what = format!("{human} has no conversations");
@@ -174,12 +174,8 @@ fn line(row: &AgentRow, prefix: &str) -> Vec<Cell> {
     ]
 }
 
-fn nested(
-    snapshot: &StateSnapshot,
-    lineage: &Lineage<'_>,
-    row: &AgentRow,
-) -> Result<Value, CliError> {
-    let children: Result<Vec<Value>, CliError> =
+fn nested(snapshot: &StateSnapshot, lineage: &Lineage<'_>, row: &AgentRow) -> CliResult<Value> {
+    let children: CliResult<Vec<Value>> =
         lineage.below(&row.id).iter().map(|child| nested(snapshot, lineage, child)).collect();
     let agent = snapshot.records.agents.get(&row.id).cloned();
     let agent = agent.map(|agent| snapshot.json(&Record::Agent(Box::new(agent))));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::vectors;
 
 /// Checks or runs conformance vectors.
@@ -28,7 +28,7 @@ pub(crate) enum VectorsCommand {
 ///
 /// # Errors
 /// A case failed, or a file cannot be read.
-pub(crate) fn run(_context: &Context, command: VectorsCommand) -> Result<(), CliError> {
+pub(crate) fn run(_context: &Context, command: VectorsCommand) -> CliResult {
     let mut out = std::io::stdout().lock();
     let passed = match command {
         VectorsCommand::Check { files } => vectors::check(&files, &mut out),

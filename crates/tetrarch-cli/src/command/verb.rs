@@ -18,7 +18,7 @@ use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Receipt, Stage, Wanted};
 
 use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, StdoutReader, stamp};
 
 /// How far to wait.
@@ -111,7 +111,7 @@ pub(crate) struct PauseArgs {
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn steer(context: &Context, args: SteerArgs) -> Result<(), CliError> {
+pub(crate) async fn steer(context: &Context, args: SteerArgs) -> CliResult {
     let SteerArgs { agent, text, waiting } = args;
     ask(context, VerbOp { agent, wanted: Wanted::Steer { text } }, waiting).await
 }
@@ -120,7 +120,7 @@ pub(crate) async fn steer(context: &Context, args: SteerArgs) -> Result<(), CliE
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> Result<(), CliError> {
+pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> CliResult {
     let InterruptArgs { agent, reason, waiting } = args;
     ask(context, VerbOp { agent, wanted: Wanted::Interrupt { reason } }, waiting).await
 }
@@ -129,7 +129,7 @@ pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> Result<
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn pause(context: &Context, args: PauseArgs) -> Result<(), CliError> {
+pub(crate) async fn pause(context: &Context, args: PauseArgs) -> CliResult {
     ask(context, VerbOp { agent: args.agent, wanted: Wanted::Pause }, args.waiting).await
 }
 
@@ -137,11 +137,11 @@ pub(crate) async fn pause(context: &Context, args: PauseArgs) -> Result<(), CliE
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn resume(context: &Context, args: PauseArgs) -> Result<(), CliError> {
+pub(crate) async fn resume(context: &Context, args: PauseArgs) -> CliResult {
     ask(context, VerbOp { agent: args.agent, wanted: Wanted::Resume }, args.waiting).await
 }
 
-async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(), CliError> {
+async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> CliResult {
     let client = context.client().await?;
     let agent = op.agent.clone();
     // Read before it is asked: what it causes comes after this entry.
@@ -182,12 +182,7 @@ struct VerbProgress<'a> {
 
 impl VerbProgress<'_> {
     /// Tells each receipt as the ledger has it, until the one that is waited for.
-    async fn follow(
-        &mut self,
-        client: &HumanClient,
-        from: u64,
-        wait: Until,
-    ) -> Result<(), CliError> {
+    async fn follow(&mut self, client: &HumanClient, from: u64, wait: Until) -> CliResult {
         let mut written = std::pin::pin!(client.written_from(from));
         loop {
             let Some(Record::Agent(agent)) = written.next().await else { continue };
@@ -204,7 +199,7 @@ impl VerbProgress<'_> {
     }
 
     /// Tells what is new of it; whether that is all.
-    fn tell(&mut self, receipt: &Receipt, wait: Until) -> Result<bool, CliError> {
+    fn tell(&mut self, receipt: &Receipt, wait: Until) -> CliResult<bool> {
         let ended = (receipt.stage, receipt.ended);
         let stages = [
             (Stage::Queued, Some(receipt.queued)),
@@ -234,7 +229,7 @@ impl VerbProgress<'_> {
         })
     }
 
-    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> Result<StdoutReader, CliError> {
+    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> CliResult<StdoutReader> {
         let value = json!({
             "agent": self.agent.to_string(),
             "verb": receipt.verb.as_str(),

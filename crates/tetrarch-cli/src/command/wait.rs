@@ -19,7 +19,7 @@ use tetrarch_core::run::RunState;
 use tetrarch_core::time::Millis;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::name::{NodePath, ResourceName};
 use crate::output;
@@ -175,7 +175,7 @@ impl WaitState {
 ///
 /// # Errors
 /// There is no such thing or state; it cannot be reached; the time is over.
-pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: WaitArgs) -> CliResult {
     let WaitArgs { thing: ResourceName(name), state, timeout } = args;
     let awaited = WaitTarget::of(&name).ok_or_else(|| {
         CliError::new(Code::Usage, format!("{name} has no state to wait for"))
@@ -206,7 +206,7 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
     output::record(context.output, &value, || format!("{name} is {state}\n"))
 }
 
-async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> Result<(), CliError> {
+async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> CliResult {
     // Read before the records: what is newer than this is in the ledger from there on.
     let from = history::next_entry(bus).await?;
     let mut snapshot = StateSnapshot::read(bus, &awaited.records()).await?;

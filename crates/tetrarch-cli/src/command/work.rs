@@ -13,7 +13,7 @@ use super::get::{self, GetArgs};
 use super::goal::{PriorityChange, priority};
 use super::project::ask;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::name::NodePath;
 
 /// Subcommands of `work`.
@@ -86,7 +86,7 @@ pub(crate) struct NodeArgs {
 
 impl NodeArgs {
     /// Both words stand for the one place.
-    fn place(&self) -> Result<NodePath, CliError> {
+    fn place(&self) -> CliResult<NodePath> {
         let place = self.node.first().copied();
         place.ok_or_else(|| CliError::new(Code::Usage, "name a node"))
     }
@@ -129,7 +129,7 @@ fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
 ///
 /// # Errors
 /// The owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: WorkCommand) -> CliResult {
     match command {
         WorkCommand::List { epic, state } => get::run(context, GetArgs::nodes(epic, state)).await,
         WorkCommand::Show(args) => {
@@ -164,6 +164,6 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
     }
 }
 
-async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> Result<(), CliError> {
+async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> CliResult {
     ask(context, &Op::Work(WorkOp { epic, verb }), |reply| reply.detail.clone()).await
 }

@@ -15,7 +15,7 @@ use tetrarch_runner::{InventoryError, KeptWorktree, WorktreeState, remove_worktr
 use super::host::{host_name, worktrees_dir};
 use crate::confirm::ConfirmArgs;
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
 use crate::snapshot::StateSnapshot;
 
@@ -66,7 +66,7 @@ const COLUMNS: &str = "RUN|STATE|CHANGE|SIZE|UNCOMMITTED|FOR|+AGENT|+REPOSITORY|
 ///
 /// # Errors
 /// There is none, it holds work that is nowhere else, or the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> CliResult {
     match command {
         WorktreeCommand::List { host } => list(context, host.as_ref()).await,
         WorktreeCommand::Show { run, host } => show(context, &run.to_string(), host.as_ref()).await,
@@ -77,12 +77,12 @@ pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(
     }
 }
 
-fn host(context: &Context, given: Option<&String>) -> Result<HostName, CliError> {
+fn host(context: &Context, given: Option<&String>) -> CliResult<HostName> {
     host_name(given.or(context.config.host.name.as_ref()))
 }
 
 /// The latest change that came of each worktree.
-async fn changes(client: &HumanClient) -> Result<StateSnapshot, CliError> {
+async fn changes(client: &HumanClient) -> CliResult<StateSnapshot> {
     StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Change)]).await
 }
 
@@ -114,7 +114,7 @@ async fn kept(context: &Context, dir: &Path) -> Vec<KeptWorktree> {
     worktrees(dir, &context.config.host.containment).await
 }
 
-async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError> {
+async fn list(context: &Context, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let all = kept(context, &worktrees_dir(context, &name)).await;
     let snapshot = changes(&context.client().await?).await?;
@@ -152,7 +152,7 @@ fn row(snapshot: &StateSnapshot, kept: &KeptWorktree) -> TableRow {
     }
 }
 
-async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<(), CliError> {
+async fn show(context: &Context, run: &str, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let all = kept(context, &worktrees_dir(context, &name)).await;
     let found = all.into_iter().find(|kept| kept.run == run);
@@ -175,12 +175,7 @@ async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<()
     })
 }
 
-async fn remove(
-    context: &Context,
-    run: &str,
-    force: bool,
-    given: Option<&String>,
-) -> Result<(), CliError> {
+async fn remove(context: &Context, run: &str, force: bool, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let dir = worktrees_dir(context, &name);
     if !force {
@@ -202,7 +197,7 @@ async fn remove(
 }
 
 /// Refuses while an agent may be at work in it.
-async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
+async fn idle(context: &Context, agent: AgentId) -> CliResult {
     let client = context.client().await?;
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;

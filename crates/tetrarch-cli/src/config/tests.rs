@@ -11,6 +11,7 @@ use super::keys::KEYS;
 use super::source::ValueSource;
 use super::value::ConfigValue;
 use super::*;
+use crate::exit::CliResult;
 use crate::options::OutputFormat;
 
 fn global() -> GlobalArgs {
@@ -53,7 +54,7 @@ impl Stage {
         self
     }
 
-    fn read(&self) -> Result<Settings, CliError> {
+    fn read(&self) -> CliResult<Settings> {
         Settings::read(&self.places, &self.global)
     }
 

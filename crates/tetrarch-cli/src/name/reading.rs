@@ -15,7 +15,7 @@ use super::{
     Candidate, NameArgument, NameKind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal,
 };
 use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::snapshot::StateSnapshot;
 
 /// What each text names, in its whole form.
@@ -30,10 +30,7 @@ pub(crate) fn is_open(asked: &NameArgument) -> bool {
 ///
 /// # Errors
 /// One names several things, or none; the bus cannot be read.
-pub(crate) async fn resolve(
-    client: &HumanClient,
-    asked: &[NameArgument],
-) -> Result<Resolved, CliError> {
+pub(crate) async fn resolve(client: &HumanClient, asked: &[NameArgument]) -> CliResult<Resolved> {
     let mut resolved = Resolved::new();
     for one in asked.iter().filter(|asked| is_open(asked)) {
         let whole = whole(client, one).await?;
@@ -51,7 +48,7 @@ pub(crate) async fn resolve(
     Ok(resolved)
 }
 
-async fn whole(client: &HumanClient, asked: &NameArgument) -> Result<String, CliError> {
+async fn whole(client: &HumanClient, asked: &NameArgument) -> CliResult<String> {
     let NameArgument { kind, text } = asked;
     if *kind == NameKind::Place {
         return place(client, text).await;
@@ -68,7 +65,7 @@ async fn whole(client: &HumanClient, asked: &NameArgument) -> Result<String, Cli
     }
 }
 
-async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {
+async fn place(client: &HumanClient, text: &str) -> CliResult<String> {
     let Some((goal, node)) = split_place(text) else {
         let what = format!("{text:?} is not a node");
         return Err(CliError::new(Code::Usage, what)
@@ -86,7 +83,7 @@ async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {
 }
 
 /// Looks among everything that has a name of its own.
-async fn thing(client: &HumanClient, kind: NameKind, text: &str) -> Result<String, CliError> {
+async fn thing(client: &HumanClient, kind: NameKind, text: &str) -> CliResult<String> {
     for (prefix, kind) in
         [("project/", NameKind::Project), ("host/", NameKind::Host), ("run/", NameKind::Run)]
     {
@@ -112,7 +109,7 @@ pub(crate) async fn candidates(
     bus: &Bus,
     human: &Principal,
     kind: NameKind,
-) -> Result<Vec<Candidate>, CliError> {
+) -> CliResult<Vec<Candidate>> {
     let kinds: &[KeyKind] = match kind {
         NameKind::Agent | NameKind::Principal => &[KeyKind::Agent],
         NameKind::Goal => &[KeyKind::Goal, KeyKind::GoalState],

@@ -11,7 +11,7 @@ use tetrarch_core::request::{BudgetOp, Op};
 
 use crate::command::project::{dollars, reply_json};
 use crate::context::{Context, new_id};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 
 /// Arguments of `budget raise`.
@@ -73,7 +73,7 @@ fn cost(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(super) async fn run(context: &Context, args: RaiseArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, args: RaiseArgs) -> CliResult {
     let RaiseArgs { agent, tokens, cost_usd, turns, reason, request_id } = args;
     let more = Spend {
         tokens: tokens.unwrap_or(0),

@@ -5,7 +5,7 @@ use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
 use tetrarch_view::transcript::words;
 
-use crate::exit::CliError;
+use crate::exit::{CliError, CliResult};
 use crate::output::{Cell, Tone, plain, stamp};
 
 /// Bytes of one entry's text that a line shows.
@@ -15,7 +15,7 @@ const TEXT_SHOWN: usize = 160;
 ///
 /// # Errors
 /// An entry that cannot be written again.
-pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
+pub(super) fn values(journal: &[Journaled]) -> CliResult<Value> {
     let readable = journal.iter().filter(|it| it.entry.is_ok());
     Ok(Value::Array(readable.map(value).collect::<Result<_, _>>()?))
 }
@@ -24,7 +24,7 @@ pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
 ///
 /// # Errors
 /// It cannot be written again.
-pub(in crate::command) fn value(stored: &Journaled) -> Result<Value, CliError> {
+pub(in crate::command) fn value(stored: &Journaled) -> CliResult<Value> {
     let mut value = match &stored.entry {
         Ok(entry) => {
             let bytes = codec::encode_journal(entry).map_err(CliError::failed)?;

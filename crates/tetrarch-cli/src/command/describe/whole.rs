@@ -9,7 +9,7 @@ use tetrarch_core::ledger::Record;
 
 use crate::command::describe::journal;
 use crate::command::describe::target::DescribeTarget;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::snapshot::StateSnapshot;
 
 /// The records of a thing and of what it points to.
@@ -20,7 +20,7 @@ pub(super) fn value(
     snapshot: &StateSnapshot,
     thing: &DescribeTarget,
     journal: &[Journaled],
-) -> Result<Value, CliError> {
+) -> CliResult<Value> {
     let mut whole = DescribedRecord { snapshot, fields: Map::new() };
     match thing {
         DescribeTarget::Agent(id) => whole.agent(id)?,
@@ -50,21 +50,21 @@ struct DescribedRecord<'a> {
 }
 
 impl DescribedRecord<'_> {
-    fn one(&mut self, name: &str, record: Option<Record>) -> Result<(), CliError> {
+    fn one(&mut self, name: &str, record: Option<Record>) -> CliResult {
         if let Some(record) = record {
             self.fields.insert(name.to_owned(), self.snapshot.json(&record)?);
         }
         Ok(())
     }
 
-    fn many(&mut self, name: &str, records: impl Iterator<Item = Record>) -> Result<(), CliError> {
-        let values: Result<Vec<Value>, CliError> =
+    fn many(&mut self, name: &str, records: impl Iterator<Item = Record>) -> CliResult {
+        let values: CliResult<Vec<Value>> =
             records.map(|record| self.snapshot.json(&record)).collect();
         self.fields.insert(name.to_owned(), Value::Array(values?));
         Ok(())
     }
 
-    fn agent(&mut self, id: &AgentId) -> Result<(), CliError> {
+    fn agent(&mut self, id: &AgentId) -> CliResult {
         let agent = self.snapshot.records.agents.get(id);
         self.one("agent", agent.map(boxed))?;
         if let AgentId::Ho(host) = id {
@@ -76,7 +76,7 @@ impl DescribedRecord<'_> {
         }
     }
 
-    fn run(&mut self, id: RunId) -> Result<(), CliError> {
+    fn run(&mut self, id: RunId) -> CliResult {
         let records = &self.snapshot.records;
         let run = records.runs.get(&id);
         let assignment = run.and_then(|run| records.assignments.get(&run.assignment));
@@ -86,7 +86,7 @@ impl DescribedRecord<'_> {
         self.one("assignment", assignment.map(|found| Record::Assignment(Box::new(found.clone()))))
     }
 
-    fn goal(&mut self, epic: EpicId) -> Result<(), CliError> {
+    fn goal(&mut self, epic: EpicId) -> CliResult {
         let records = &self.snapshot.records;
         let goal = records.goals.get(&epic);
         self.one("goal", goal.map(|goal| Record::Goal(Box::new(goal.clone()))))?;
@@ -108,7 +108,7 @@ impl DescribedRecord<'_> {
         )
     }
 
-    fn node(&mut self, epic: EpicId, id: NodeId) -> Result<(), CliError> {
+    fn node(&mut self, epic: EpicId, id: NodeId) -> CliResult {
         let records = &self.snapshot.records;
         let node = records.nodes.get(&epic).and_then(|nodes| nodes.get(&id));
         self.one("node", node.map(|node| Record::Node(epic, Box::new(node.clone()))))?;
@@ -119,7 +119,7 @@ impl DescribedRecord<'_> {
         self.one("crystallization", left)
     }
 
-    fn project(&mut self, name: &ProjectName) -> Result<(), CliError> {
+    fn project(&mut self, name: &ProjectName) -> CliResult {
         let records = &self.snapshot.records;
         self.one("project", records.projects.get(name).cloned().map(Record::Project))?;
         self.one("agent", records.agents.get(&AgentId::Po(name.clone())).map(boxed))?;
@@ -132,7 +132,7 @@ impl DescribedRecord<'_> {
         self.many("goals", goals.map(|goal| Record::Goal(Box::new(goal.clone()))))
     }
 
-    fn host(&mut self, host: &HostName) -> Result<(), CliError> {
+    fn host(&mut self, host: &HostName) -> CliResult {
         let records = &self.snapshot.records;
         self.one("host", records.hosts.get(host).cloned().map(Record::Host))?;
         let placed = records.placed_on(host).filter_map(|id| records.agents.get(id));

@@ -10,12 +10,12 @@ use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger, memories
 
 use crate::confirm::ConfirmArgs;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::output;
 use crate::process::{Instance, address};
 
 /// What is lost with a ledger that ends there, as far as anybody remembers it.
-async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError> {
+async fn lost(context: &Context, bus: &Bus, seq: u64) -> CliResult<String> {
     if bus.stream_last_seq(LEDGER).await.map_err(EngineError::from)? != seq {
         // It ends elsewhere, and is not accepted there.
         return Ok(String::new());
@@ -45,7 +45,7 @@ async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError
 ///
 /// # Errors
 /// They are not; its last sequence is another, an owner is at work, or the credential does not allow it.
-pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> CliResult {
     let bus = context.connect(&CredentialHolder::Control, "doctor").await?;
     let what = format!("accept the ledger through {seq}{}", lost(context, &bus, seq).await?);
     confirm.to(&what)?;

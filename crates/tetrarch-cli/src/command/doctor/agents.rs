@@ -8,7 +8,7 @@ use tetrarch_runner::{ADAPTERS, AdapterSheet};
 
 use super::machine::said;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::output::{self, Cell, Tone, align, is_coloured};
 
 /// One adapter on this machine.
@@ -62,7 +62,7 @@ impl AgentFound {
 ///
 /// # Errors
 /// Nothing can be printed.
-pub(super) async fn run(context: &Context) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context) -> CliResult {
     let mut all = Vec::with_capacity(ADAPTERS.len());
     for sheet in ADAPTERS {
         all.push(AgentFound { sheet, version: said(Path::new(sheet.program)).await });

@@ -25,7 +25,7 @@ use tetrarch_engine::{MemorySource, memories, remembered};
 
 use super::check::DoctorCheck;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliResult, Code};
 use crate::obstacles;
 use crate::output::{age, now};
 use crate::snapshot::StateSnapshot;
@@ -397,7 +397,7 @@ pub(super) fn ledger_check(
 
 /// As whom to look: the control plane where its keys are, since people do not see every stream;
 /// elsewhere the human who asks.
-pub(super) fn holder(context: &Context) -> Result<CredentialHolder, CliError> {
+pub(super) fn holder(context: &Context) -> CliResult<CredentialHolder> {
     if context.config.bus.url.is_none() {
         return Ok(CredentialHolder::Control);
     }

@@ -17,7 +17,7 @@ use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::records::Records;
 
 use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 
 /// Entries that are read at one stroke.
@@ -33,7 +33,7 @@ const BYTES: u8 = 24;
 ///
 /// # Errors
 /// Something is broken, or the ledger cannot be read.
-pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, bus: &Bus) -> CliResult {
     let begin = snapshot::base(bus).await?;
     let kept = match snapshot::latest(bus).await? {
         // What is begun with cannot be compared with itself.

@@ -15,7 +15,7 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::row::place_of;
 
 use crate::command::get::ResourceKind;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::name::fits;
 use crate::output::{Cell, TableRow, age};
 use crate::snapshot::StateSnapshot;
@@ -188,11 +188,7 @@ pub(crate) struct RowOptions {
 }
 
 impl RowOptions {
-    fn record(
-        self,
-        snapshot: &StateSnapshot,
-        record: impl FnOnce() -> Record,
-    ) -> Result<Value, CliError> {
+    fn record(self, snapshot: &StateSnapshot, record: impl FnOnce() -> Record) -> CliResult<Value> {
         if self.whole { snapshot.json(&record()) } else { Ok(Value::Null) }
     }
 }
@@ -205,7 +201,7 @@ pub(crate) fn row(
     snapshot: &StateSnapshot,
     key: &RowKey,
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     match key {
         RowKey::Agent(id) => agent_row(snapshot, id, look),
         RowKey::Host(host) => host_row(snapshot, host, look),
@@ -219,7 +215,7 @@ fn agent_row(
     snapshot: &StateSnapshot,
     id: &AgentId,
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let Some(agent) = snapshot.records.agents.get(id) else { return Ok(None) };
     let work = agent.work.as_ref();
     let spent = agent.account.spent.tokens;
@@ -246,7 +242,7 @@ fn host_row(
     snapshot: &StateSnapshot,
     name: &HostName,
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let Some(host) = snapshot.records.hosts.get(name) else { return Ok(None) };
     let labels: Vec<String> =
         host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -272,11 +268,7 @@ fn with_state(mut definition: Value, state: Option<Value>) -> Value {
     definition
 }
 
-fn run_row(
-    snapshot: &StateSnapshot,
-    id: RunId,
-    look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+fn run_row(snapshot: &StateSnapshot, id: RunId, look: RowOptions) -> CliResult<Option<TableRow>> {
     let Some(run) = snapshot.records.runs.get(&id) else { return Ok(None) };
     let status = snapshot.records.run_status.get(&id);
     let result = status.and_then(|status| status.result.as_ref());
@@ -312,11 +304,7 @@ pub(crate) fn said(priorities: Priorities) -> String {
     user.into_iter().chain(overseer).collect::<Vec<_>>().join(", ")
 }
 
-fn goal_row(
-    snapshot: &StateSnapshot,
-    id: EpicId,
-    look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+fn goal_row(snapshot: &StateSnapshot, id: EpicId, look: RowOptions) -> CliResult<Option<TableRow>> {
     let Some(goal) = snapshot.records.goals.get(&id) else { return Ok(None) };
     let state = snapshot.records.goal_states.get(&id);
     let summary = state.and_then(|state| state.result.as_ref()).map(|result| &result.summary);
@@ -341,7 +329,7 @@ fn node_row(
     snapshot: &StateSnapshot,
     (epic, id): (EpicId, NodeId),
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let nodes = snapshot.records.nodes.get(&epic);
     let Some(node) = nodes.and_then(|nodes| nodes.get(&id)) else { return Ok(None) };
     let states = snapshot.records.node_states.get(&epic);

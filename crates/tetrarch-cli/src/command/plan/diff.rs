@@ -13,7 +13,7 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
 use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow};
 use crate::snapshot::no_plan_of;
 
@@ -38,11 +38,7 @@ const COLUMNS: &str = "NODE|WHAT|FROM|TO|FIELDS|WHY";
 ///
 /// # Errors
 /// There is no such epic or version; the bus cannot be read.
-pub(super) async fn run(
-    context: &Context,
-    client: &HumanClient,
-    args: &PlanDiffArgs,
-) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, client: &HumanClient, args: &PlanDiffArgs) -> CliResult {
     let events = versions(&client.bus, args.epic).await?;
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
         return Err(no_plan_of(args.epic));
@@ -105,7 +101,7 @@ fn rows(
     was: &PlanVersion,
     is: &PlanVersion,
     whys: &BTreeMap<NodeId, Vec<String>>,
-) -> Result<Vec<TableRow>, CliError> {
+) -> CliResult<Vec<TableRow>> {
     let ids: BTreeSet<NodeId> = was.statuses.keys().chain(is.statuses.keys()).copied().collect();
     let mut rows = Vec::new();
     for id in ids {
@@ -141,11 +137,7 @@ fn rows(
 }
 
 /// The fields in which two definitions differ, each with both values; none when there were not two.
-fn fields(
-    epic: EpicId,
-    was: Option<&Node>,
-    is: Option<&Node>,
-) -> Result<Map<String, Value>, CliError> {
+fn fields(epic: EpicId, was: Option<&Node>, is: Option<&Node>) -> CliResult<Map<String, Value>> {
     let (Some(was), Some(is)) = (was, is) else { return Ok(Map::new()) };
     let (was, is) = (definition(epic, was)?, definition(epic, is)?);
     let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
@@ -156,7 +148,7 @@ fn fields(
 }
 
 /// A definition as its public JSON has it, without the versions it came with.
-fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError> {
+fn definition(epic: EpicId, node: &Node) -> CliResult<Map<String, Value>> {
     let node = Node { added: 0, defined: 0, ..node.clone() };
     let bytes = record_json(&Record::Node(epic, Box::new(node)), 0).map_err(CliError::failed)?;
     let value = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
@@ -171,10 +163,7 @@ fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError>
 ///
 /// # Errors
 /// There is no plan, or the bus cannot be read.
-pub(in crate::command) async fn versions(
-    bus: &Bus,
-    epic: EpicId,
-) -> Result<Vec<PlanEvent>, CliError> {
+pub(in crate::command) async fn versions(bus: &Bus, epic: EpicId) -> CliResult<Vec<PlanEvent>> {
     let Some(last) = last_plan_event(bus, epic).await? else { return Err(no_plan_of(epic)) };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
     let mut versions = Vec::new();

@@ -15,7 +15,7 @@ use tetrarch_core::planner::{Planning, Proposal};
 use tetrarch_engine::propose;
 
 use crate::context::{Context, new_ulid};
-use crate::exit::{CliError, Code};
+use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, is_coloured, now, stamp};
 use crate::snapshot::StateSnapshot;
 
@@ -30,7 +30,7 @@ pub(super) async fn propose_plan(
     context: &Context,
     epic: Option<EpicId>,
     goal: Option<String>,
-) -> Result<(), CliError> {
+) -> CliResult {
     let config = context.config.planner.prepared()?.ok_or_else(|| {
         CliError::new(Code::Usage, "no planner is configured: planner.enabled is false")
             .hint("set [planner] enabled, provider, model and key_from; `tetrarch config explain planner`")
@@ -58,13 +58,13 @@ pub(super) async fn propose_plan(
     output::record(context.output, &value, || format!("{plan:#}"))
 }
 
-async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
+async fn given(context: &Context, epic: EpicId) -> CliResult<Goal> {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Goal(epic))]).await?;
     snapshot.records.goals.get(&epic).cloned().ok_or_else(|| crate::snapshot::no_plan_of(epic))
 }
 
-fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
+fn fresh(context: &Context, title: String) -> CliResult<Goal> {
     let project = ProjectName::new(PROJECT).map_err(CliError::usage)?;
     Ok(Goal {
         id: EpicId(new_ulid()),
@@ -80,7 +80,7 @@ fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
 ///
 /// # Errors
 /// The planner was never asked about it.
-pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
+pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> CliResult {
     let snapshot = StateSnapshot::read(bus, &[Select::Kind(KeyKind::Planning)]).await?;
     let asked = snapshot.records.plannings.values().filter(|planning| planning.epic == epic);
     let asked: Vec<&Planning> = asked.collect();
@@ -88,7 +88,7 @@ pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Re
         let what = format!("the planner was not used for {epic}");
         return Err(CliError::new(Code::NotFound, what));
     }
-    let all: Result<Vec<Value>, CliError> = asked
+    let all: CliResult<Vec<Value>> = asked
         .iter()
         .map(|planning| snapshot.json(&Record::Planning(Box::new((*planning).clone()))))
         .collect();

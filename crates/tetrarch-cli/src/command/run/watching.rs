@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::context::HumanClient;
-use crate::exit::CliError;
+use crate::exit::CliResult;
 use crate::history;
 use crate::obstacles;
 use crate::snapshot::StateSnapshot;
@@ -53,7 +53,7 @@ impl ObstacleWatch {
     ///
     /// # Errors
     /// The bus is away, or does not let this credential read.
-    pub(super) async fn open(client: &HumanClient, epic: EpicId) -> Result<(Self, u64), CliError> {
+    pub(super) async fn open(client: &HumanClient, epic: EpicId) -> CliResult<(Self, u64)> {
         let bus = &client.bus;
         // Read before the records: what is newer than this is in the ledger from there on.
         let from = history::next_entry(bus).await?;
