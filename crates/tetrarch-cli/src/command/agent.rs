@@ -193,7 +193,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> CliResult {
     }
     let op = Op::ProjectCreate(ProjectCreate {
         project,
-        mode: args.mode.unwrap_or(context.config.limits.mode),
+        mode: args.mode.unwrap_or(context.config.mode),
         external: true,
         tools: args.tools.into_iter().collect(),
         budget: args.budget.into(),

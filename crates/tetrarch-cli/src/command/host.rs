@@ -204,7 +204,7 @@ async fn serve(context: &Context, args: HostArgs) -> CliResult {
         capacity: args.capacity.or(section.capacity).unwrap_or(default),
         address: address(),
         window: context.config.liveness.window,
-        stop_within: context.config.deadlines.stop,
+        stop_within: context.config.policy.deadlines.stop,
         artifact_max: context.config.runs.artifact_max,
         name: name.clone(),
     };

@@ -186,7 +186,7 @@ fn row(snapshot: &StateSnapshot, project: &Project) -> CliResult<TableRow> {
 fn creation(context: &Context, args: ProjectCreateArgs) -> ProjectCreate {
     ProjectCreate {
         project: args.name,
-        mode: args.mode.unwrap_or(context.config.limits.mode),
+        mode: args.mode.unwrap_or(context.config.mode),
         external: false,
         tools: args.tools.into_iter().collect(),
         budget: args.budget.into(),

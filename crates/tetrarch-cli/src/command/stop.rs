@@ -56,7 +56,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> CliResult {
     let last = client.bus.stream_last_seq(LEDGER).await?;
     let agent = current(&client, &args.agent).await?;
     order(&client, &agent, &args.reason).await?;
-    let stop = context.config.deadlines.stop;
+    let stop = context.config.policy.deadlines.stop;
     let ladder =
         Millis(stop.drain.0.saturating_add(stop.kill_grace.0).saturating_add(TOLD_WITHIN.0));
     let within = args.timeout.unwrap_or(ladder);
