@@ -62,14 +62,13 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Args, CliCommand, command_line};
 use crate::config::warn_of_directory_file;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::name::{self, NameArgument, Resolved};
 use crate::offline::{OfflineBus, only_reads};
 use crate::options::GlobalArgs;
 use crate::process::stop_signal;
 use crate::suggestion;
 use crate::telemetry::{Counting, TelemetryHandle};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Reads the command line, loads the configuration, starts telemetry and the runtime, and runs the command.
 ///

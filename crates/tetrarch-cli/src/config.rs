@@ -30,7 +30,7 @@ use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::Millis;
 use tetrarch_runner::{Containment, Launcher};
 
-use crate::exit::CliResult;
+use crate::CliResult;
 use crate::options::GlobalArgs;
 use crate::output::say;
 

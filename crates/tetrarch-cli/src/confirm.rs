@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::options::{INSTALLATION, quoted};
+use crate::{CliError, CliResult, Code};
 
 /// Confirmation.
 #[derive(Debug, Clone, Copy, clap::Args)]

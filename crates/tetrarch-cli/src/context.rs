@@ -23,8 +23,8 @@ use tetrarch_core::request::Op;
 use tetrarch_telemetry::trace::of_environment;
 
 use crate::config::{BusConfig, Config};
-use crate::exit::{CliError, CliResult, Code};
 use crate::options::{GlobalArgs, OutputFormat, with_installation};
+use crate::{CliError, CliResult, Code};
 
 /// How long a command waits for the owner.
 const REPLY_WITHIN: Duration = Duration::from_secs(15);

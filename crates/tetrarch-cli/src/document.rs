@@ -15,7 +15,7 @@ use tetrarch_core::plan::schema::PlanProblem;
 
 use self::places::{PathIndex, TextPosition};
 
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// What is to be done about a fault of syntax.
 const CORRECT: &str = "correct that line and try again";

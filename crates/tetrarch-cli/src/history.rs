@@ -10,8 +10,8 @@ use tetrarch_core::duration;
 use tetrarch_core::ledger::{Entry, Event, EventKind};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{Cell, StdoutReader, Tone, align, is_coloured, now, read_stamp, stamp};
+use crate::{CliError, CliResult, Code};
 
 /// Entries read at one stroke.
 const STRETCH: u64 = 2_000;

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use tetrarch_core::id::{AgentId, ChangeId, DraftId, EpicId, NodeId, RunId};
 
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 pub(crate) use arguments::{NameArgument, asked, completing, loose, strict};
 pub(crate) use reading::{Resolved, candidates, is_open, resolve};

@@ -17,11 +17,9 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::CliResult;
 use crate::options::quoted;
 use crate::output::{Cell, Tone, age, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, Context, HumanClient, StateSnapshot};
 
 /// The records of one goal and of those who work on it; of all goals without one.
 ///

@@ -9,9 +9,8 @@ use tetrarch_bus::server::{
     self, DataDirLock, ManagedServer, ReaderLock, ServerConfig, ServerError,
 };
 
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::output::say;
+use crate::{CliResult, Context};
 
 /// The commands that ask nobody: what they show is read from the bus alone.
 const READS: [&str; 35] = [

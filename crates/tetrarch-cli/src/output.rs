@@ -12,8 +12,8 @@ use serde_json::Value;
 use tetrarch_core::redaction;
 use tetrarch_view::text::is_hidden;
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::options::OutputFormat;
+use crate::{CliError, CliResult, Code};
 
 pub(crate) use canonical::plain;
 pub(crate) use moment::{age, now, read_stamp, stamp};

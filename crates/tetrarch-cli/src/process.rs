@@ -10,8 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::context::new_ulid;
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code, new_ulid};
 
 /// The line by which a child tells its supervisor that it is ready.
 pub(crate) const READY: &str = "ready";

@@ -13,8 +13,8 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::restart::Images;
 use tetrarch_view::fold::RecordFold;
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::plain;
+use crate::{CliError, CliResult, Code};
 
 /// Some records of STATE.
 #[derive(Debug, Default)]

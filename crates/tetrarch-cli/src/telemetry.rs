@@ -23,8 +23,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Config;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::LogWriter;
+use crate::{CliError, CliResult, Code};
 
 use clean::Clean;
 use scraped::MetricsPage;

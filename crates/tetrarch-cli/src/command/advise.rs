@@ -6,9 +6,8 @@ use tetrarch_core::id::EpicId;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::work::{WorkOp, WorkVerb};
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `advise`.
 #[derive(Debug, clap::Args)]

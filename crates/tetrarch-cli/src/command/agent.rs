@@ -15,10 +15,8 @@ use tetrarch_core::request::{Op, ProjectCreate};
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project::{BudgetLimitArgs, ask, mode, report};
-use crate::confirm::ConfirmArgs;
-use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient, new_id};
 
 /// Subcommands of `agent`.
 #[derive(Debug, clap::Subcommand)]

@@ -4,8 +4,7 @@ use tetrarch_core::id::QuestionId;
 use tetrarch_core::request::Op;
 
 use super::project::ask;
-use crate::context::Context;
-use crate::exit::CliResult;
+use crate::{CliResult, Context};
 
 /// Arguments of `answer`.
 #[derive(Debug, clap::Args)]

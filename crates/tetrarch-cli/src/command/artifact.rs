@@ -13,11 +13,9 @@ use tetrarch_core::id::{EpicId, ProjectName};
 use tetrarch_core::run::Run;
 use tetrarch_core::time::BusTime;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::name::Digest;
 use crate::output::{self, TableRow, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Lists and downloads artifacts.
 #[derive(Debug, clap::Subcommand)]

@@ -16,12 +16,10 @@ use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
 
 use self::following::{TurnFollower, TurnNews};
 use super::run::PROJECT;
-use crate::context::{Context, HumanClient};
 use crate::document::{STANDARD_INPUT, read_text};
-use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 use tetrarch_bus::state::Select;
 
 /// Arguments of `ask`.

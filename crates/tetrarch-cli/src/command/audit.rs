@@ -15,10 +15,9 @@ use tetrarch_core::audit::chain::{Broken, Chain, Verified, verify};
 use tetrarch_core::audit::{Audited, acts_of};
 use tetrarch_core::ledger::Entry;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::history::{self, Since};
 use crate::output::{self, Cell, StdoutReader, TableRow, Tone, now, one_line, say, stamp};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]

@@ -19,10 +19,8 @@ use tetrarch_core::time::BusTime;
 use tetrarch_core::vitals::Vitals;
 use tetrarch_view::burn::bars;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `budget`.
 #[derive(Debug, clap::Args)]

@@ -19,11 +19,9 @@ use tetrarch_view::text::diff_for_people;
 use super::artifact::explained;
 use super::plan::drafts;
 use super::project::{ask, report};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::name::Decidable;
 use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Time between two looks at a change that is being merged.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -15,10 +15,8 @@ use tokio::sync::mpsc;
 
 use super::ask::following::{TurnFollower, TurnNews};
 use super::ask::{Talk, TalkArgs};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, TableRow, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `chat`.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,7 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::request::Op;
 
 use super::project::ask;
-use crate::context::Context;
-use crate::exit::CliResult;
+use crate::{CliResult, Context};
 
 /// Subcommands of `circuit`.
 #[derive(Debug, clap::Subcommand)]

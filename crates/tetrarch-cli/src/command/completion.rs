@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::name::{self, NameKind};
 use crate::options::{GlobalArgs, OutputFormat};
+use crate::{CliResult, Context};
 
 /// The variable by which a shell says that it wants to complete.
 const VARIABLE: &str = "TETRARCH_COMPLETE";

@@ -6,9 +6,8 @@ use serde_json::json;
 use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 
 use crate::config::{KeyDefault, Setting};
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow, Tone};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Explains the configuration.
 #[derive(Debug, clap::Subcommand)]

@@ -13,10 +13,8 @@ use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context};
 
 /// Subcommands of `creds`.
 #[derive(Debug, clap::Subcommand)]

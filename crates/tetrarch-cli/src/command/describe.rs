@@ -18,11 +18,9 @@ use tetrarch_core::ledger::RecordKey;
 
 use self::target::DescribeTarget;
 use super::logs::Entries;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::name;
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Entries of a journal that are shown: the last ones.
 const JOURNAL_SHOWN: usize = 20;

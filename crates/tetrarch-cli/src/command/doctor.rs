@@ -14,10 +14,8 @@ mod tests;
 use serde_json::Value;
 
 use self::check::{CheckStatus, DoctorCheck};
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, align, is_coloured};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context};
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]

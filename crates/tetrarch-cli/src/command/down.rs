@@ -8,9 +8,8 @@ use tetrarch_bus::server::{DataDirLock, ServerError};
 use tetrarch_core::duration;
 use tetrarch_core::time::Millis;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Time between two looks at whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

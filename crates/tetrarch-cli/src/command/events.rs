@@ -8,11 +8,10 @@ use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::history::{self, Since};
 use crate::options::OutputFormat;
 use crate::output::{self, Cell, StdoutReader, Tone, stamp};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `events`.
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,8 @@ use tetrarch_core::request::{FileOp, Op};
 use tetrarch_core::reservation::Reservation;
 
 use super::project::ask;
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::output::{self, TableRow, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, Context, StateSnapshot};
 
 /// Subcommands of `file`.
 #[derive(Debug, clap::Subcommand)]

@@ -21,12 +21,10 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::command::logs::Entries;
-use crate::context::HumanClient;
-use crate::exit::CliResult;
 use crate::history;
 use crate::obstacles::telemetry;
 use crate::output::now;
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, HumanClient, StateSnapshot};
 
 /// Entries at the end of a journal that are read at first.
 pub(super) const JOURNAL_END: usize = 500;

@@ -14,12 +14,10 @@ use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{EpicId, ProjectName};
 
 use crate::command::get::rows::{RowKey, RowOptions};
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader, TableRow, is_coloured, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `get`.
 #[derive(Debug, clap::Args)]

@@ -14,10 +14,8 @@ use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs, ListFilter, ResourceKind};
 use super::project::{ask, report};
 use super::run::{create_project, give_goal, prepared, project_name};
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
 use crate::document::{Document, read_document};
-use crate::exit::CliResult;
+use crate::{CliResult, ConfirmArgs, Context};
 
 /// Subcommands of `goal`.
 #[derive(Debug, clap::Subcommand)]

@@ -15,11 +15,9 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, GraphApply};
 
 use super::project::ask;
-use crate::context::Context;
 use crate::document::read_document;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, TableRow, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Subcommands of `graph`.
 #[derive(Debug, clap::Subcommand)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tetrarch_runner::{GuardDuty, HostLife, guard_main};
 
-use crate::exit::CliResult;
+use crate::CliResult;
 
 /// Guards a host's programs.
 #[derive(Debug, clap::Args)]

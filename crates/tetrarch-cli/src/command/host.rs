@@ -20,12 +20,10 @@ use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project;
 use crate::config::check_freezing;
-use crate::confirm::ConfirmArgs;
-use crate::context::{Context, new_ulid};
 use crate::document::read_document;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, say};
 use crate::process::{Instance, address, announce, stop_signal};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, new_ulid};
 
 /// The word after which a program of a run and its arguments follow.
 pub(crate) const LAUNCH: &str = "launch";

@@ -11,11 +11,9 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::inbox::{InboxItem, InboxScope, change_in_words, draft_in_words, inbox};
 
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::obstacles;
 use crate::output::{self, Cell, TableRow, Tone, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, Context, StateSnapshot};
 
 /// Arguments of `inbox`.
 #[derive(Debug, clap::Args)]

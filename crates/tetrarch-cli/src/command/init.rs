@@ -4,8 +4,8 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code};
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,8 @@ use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::plan::insight::{Insights, of_plan};
 
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::output::{self, Cell, Sheet, is_coloured};
-use crate::snapshot::{StateSnapshot, no_plan_of};
+use crate::{CliResult, Context, StateSnapshot, no_plan_of};
 
 /// Arguments of `insights`.
 #[derive(Debug, clap::Args)]

@@ -19,12 +19,10 @@ use tetrarch_core::ledger::RecordKey;
 
 use super::artifact::explained;
 use super::describe::journal;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::name::{Journal, NodePath};
 use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `logs`.
 #[derive(Debug, clap::Args)]

@@ -20,11 +20,9 @@ use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
 
-use crate::context::{Context, HumanClient, new_ulid};
-use crate::exit::{CliError, CliResult, Code};
 use crate::history::{Since, StreamPosition};
 use crate::output::{self, Cell, Sheet, TableRow, Tone, is_coloured, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_ulid};
 use tracking::MailStatus;
 
 /// How long the bus may take to store a message.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]

@@ -18,10 +18,10 @@ use rmcp::transport::stdio;
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::time::Instant;
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::options::{GlobalArgs, installation};
 use crate::output::say;
 use crate::process::stop_signal;
+use crate::{CliError, CliResult, Code};
 use calling::CommandCall;
 use tool::CommandTool;
 

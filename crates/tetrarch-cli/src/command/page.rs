@@ -16,10 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::answering::{PageServer, serve};
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 use crate::process::{announce, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 pub(super) use self::link::link_of;
 

@@ -20,11 +20,9 @@ use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 
 pub(super) use self::diff::versions;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult};
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, now, stamp};
-use crate::snapshot::{StateSnapshot, no_plan_of};
+use crate::{CliError, CliResult, Context, HumanClient, StateSnapshot, no_plan_of};
 
 /// Subcommands of `plan`.
 #[derive(Debug, clap::Subcommand)]

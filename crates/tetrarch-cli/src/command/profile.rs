@@ -15,11 +15,9 @@ use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
 
 use crate::command::project::reply_json;
-use crate::context::Context;
 use crate::document::read_document;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 mod ready;
 

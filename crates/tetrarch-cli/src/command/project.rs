@@ -11,11 +11,8 @@ use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::output::{self, Cell, TableRow, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, ConfirmArgs, Context, StateSnapshot};
 
 /// Subcommands of `project`.
 #[derive(Debug, clap::Subcommand)]

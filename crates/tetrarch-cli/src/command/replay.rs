@@ -9,11 +9,9 @@ use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::restart::Images;
 use tetrarch_core::time::BusTime;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::history::{self, Since, StreamPosition};
 use crate::output::{self, Cell, Sheet, StdoutReader, is_coloured, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 use super::tree::{self, TreeOptions};
 

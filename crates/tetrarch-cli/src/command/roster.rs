@@ -21,11 +21,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::following;
 use super::run::fleet;
 use crate::args::Args;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::options::GlobalArgs;
 use crate::output::{is_coloured, now};
 use crate::process::stop_signal;
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// The command's name.
 pub(super) const NAME: &str = "roster";

@@ -29,11 +29,9 @@ use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::{Op, ProjectCreate};
 use tetrarch_telemetry::{invoke_workflow, trace};
 
-use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, CliResult, Code};
 use crate::obstacles;
 use crate::output::{self, say, visible};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_id};
 use follow::{FollowOutcome, GoalFollower};
 pub(super) use prepare::{Prepared, prepared};
 pub(super) use profiles::of_project;

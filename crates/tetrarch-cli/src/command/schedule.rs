@@ -14,10 +14,8 @@ use tetrarch_core::time::Millis;
 use super::goal::WorkArgs;
 use super::project::ask;
 use super::run::{create_project, prepared, project_name};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Subcommands of `schedule`.
 #[derive(Debug, clap::Subcommand)]

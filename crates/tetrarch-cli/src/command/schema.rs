@@ -3,9 +3,8 @@
 use serde_json::{Map, Value};
 use tetrarch_bus::schema;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Prints the JSON Schemas of everything public.
 #[derive(Debug, clap::Args)]

@@ -9,9 +9,8 @@ use tetrarch_engine::{GlobalConfig, serve_global};
 use tokio::sync::watch;
 
 use super::host::prices;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::process::{Instance, address, announce, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Between two looks at the room on the disk of the bus.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

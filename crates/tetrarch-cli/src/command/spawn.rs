@@ -15,9 +15,8 @@ use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
 use crate::command::project::BudgetLimitArgs;
-use crate::context::{Context, new_id};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, align, is_coloured};
+use crate::{CliError, CliResult, Code, Context, new_id};
 
 /// Arguments of `spawn`.
 #[derive(Debug, clap::Args)]

@@ -19,10 +19,9 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult};
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
+use crate::{CliError, CliResult, Context, HumanClient};
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]

@@ -16,10 +16,8 @@ use tetrarch_core::request::Op;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// How long the owner may take to say that it is over, besides the kill ladder.
 const TOLD_WITHIN: Millis = Millis::from_secs(25);

@@ -5,8 +5,7 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::request::Op;
 
 use super::project::ask;
-use crate::context::Context;
-use crate::exit::CliResult;
+use crate::{CliResult, Context};
 
 /// Arguments of `tick`.
 #[derive(Debug, clap::Args)]

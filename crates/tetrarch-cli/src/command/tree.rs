@@ -16,10 +16,8 @@ use tetrarch_view::lineage::Lineage;
 use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 
 use self::person::PersonTree;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, is_terminal, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `tree`.
 #[derive(Debug, clap::Args)]

@@ -22,10 +22,9 @@ use tokio::sync::watch;
 use crate::command::host::host_name;
 use crate::command::page::link_of;
 use crate::config::BusConfig;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
 use crate::process::{READY, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 /// How long a child may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::vectors;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Checks or runs conformance vectors.
 #[derive(Debug, clap::Subcommand)]

@@ -17,9 +17,8 @@ use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Receipt, Stage, Wanted};
 
-use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, StdoutReader, stamp};
+use crate::{CliError, CliResult, Code, Context, HumanClient, new_id};
 
 /// How far to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

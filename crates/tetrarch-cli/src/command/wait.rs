@@ -18,12 +18,10 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::Millis;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::name::{NodePath, ResourceName};
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `wait`.
 #[derive(Debug, clap::Args)]

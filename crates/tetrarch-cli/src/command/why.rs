@@ -18,13 +18,11 @@ use tetrarch_core::plan::folding::is_used;
 
 use self::story::{Focus, Story};
 use crate::command::plan::waits_for;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::history;
 use crate::name;
 use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `why`.
 #[derive(Debug, clap::Args)]

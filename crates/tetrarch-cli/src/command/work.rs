@@ -12,9 +12,8 @@ use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs};
 use super::goal::{PriorityChange, priority};
 use super::project::ask;
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::name::NodePath;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Subcommands of `work`.
 #[derive(Debug, clap::Subcommand)]

@@ -13,11 +13,8 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_runner::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};
 
 use super::host::{host_name, worktrees_dir};
-use crate::confirm::ConfirmArgs;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient, StateSnapshot};
 
 /// Subcommands of `worktree`.
 #[derive(Debug, clap::Subcommand)]

@@ -9,7 +9,7 @@ use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 use super::keys::APPROVALS_MAX;
 use super::settings::Settings;
 use super::source::ConfigErrors;
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// In `overseer.allow_agents`: all of them.
 pub(super) const EVERY_AGENT: &str = "*";

@@ -9,7 +9,7 @@ use tetrarch_engine::{ApiKey, PlannerConfig};
 
 use super::settings::Settings;
 use super::settings::fitted;
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// `[planner]`.
 #[derive(Debug, Clone)]

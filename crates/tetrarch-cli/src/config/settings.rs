@@ -11,7 +11,7 @@ use super::keys::{ConfigKey, KEYS, KeyDefault};
 use super::source::{ConfigErrors, SetValue, ValueSource};
 use super::value::ConfigValue;
 use super::{laws, source};
-use crate::exit::CliResult;
+use crate::CliResult;
 use crate::options::GlobalArgs;
 
 /// One key's value.

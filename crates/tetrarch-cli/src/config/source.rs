@@ -12,7 +12,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::keys::{ConfigKey, KEYS, below};
 use super::value::ConfigValue;
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// What every variable of ours starts with.
 const VARIABLES: &str = "TETRARCH_";

@@ -11,7 +11,7 @@ use super::keys::KEYS;
 use super::source::ValueSource;
 use super::value::ConfigValue;
 use super::*;
-use crate::exit::CliResult;
+use crate::CliResult;
 use crate::options::OutputFormat;
 
 fn global() -> GlobalArgs {

@@ -14,9 +14,7 @@ use tetrarch_core::run::Run;
 use super::{
     Candidate, NameArgument, NameKind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal,
 };
-use crate::context::HumanClient;
-use crate::exit::{CliError, CliResult, Code};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, HumanClient, StateSnapshot};
 
 /// What each text names, in its whole form.
 pub(crate) type Resolved = BTreeMap<NameArgument, String>;

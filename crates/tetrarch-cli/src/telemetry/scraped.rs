@@ -9,7 +9,7 @@ use axum::routing::get;
 use opentelemetry_prometheus::PrometheusExporter;
 use prometheus::{Registry, TextEncoder};
 
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// The text format's media type.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -13,9 +13,8 @@ use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::QuestionStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, StateSnapshot};
 
 /// The longest silence while something runs (spec 07, Streaming).
 const SILENCE_MAX: Duration = Duration::from_secs(2);

@@ -10,9 +10,8 @@ use tetrarch_core::mail::OpReply;
 use tetrarch_core::request::{BudgetOp, Op};
 
 use crate::command::project::{dollars, reply_json};
-use crate::context::{Context, new_id};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context, new_id};
 
 /// Arguments of `budget raise`.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
 use tetrarch_view::transcript::words;
 
-use crate::exit::{CliError, CliResult};
 use crate::output::{Cell, Tone, plain, stamp};
+use crate::{CliError, CliResult};
 
 /// Bytes of one entry's text that a line shows.
 const TEXT_SHOWN: usize = 160;

@@ -5,7 +5,7 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::RecordKey;
 
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// What is described.
 pub(super) enum DescribeTarget {

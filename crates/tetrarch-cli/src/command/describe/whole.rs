@@ -9,8 +9,7 @@ use tetrarch_core::ledger::Record;
 
 use crate::command::describe::journal;
 use crate::command::describe::target::DescribeTarget;
-use crate::exit::CliResult;
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, StateSnapshot};
 
 /// The records of a thing and of what it points to.
 ///

@@ -8,11 +8,9 @@ use tetrarch_bus::state::{MetaError, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger, memories, remembered};
 
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::output;
 use crate::process::{Instance, address};
+use crate::{CliResult, ConfirmArgs, Context};
 
 /// What is lost with a ledger that ends there, as far as anybody remembers it.
 async fn lost(context: &Context, bus: &Bus, seq: u64) -> CliResult<String> {

@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 use tetrarch_runner::{ADAPTERS, AdapterSheet};
 
 use super::machine::said;
-use crate::context::Context;
-use crate::exit::CliResult;
 use crate::output::{self, Cell, Tone, align, is_coloured};
+use crate::{CliResult, Context};
 
 /// One adapter on this machine.
 struct AgentFound {

@@ -24,11 +24,9 @@ use tetrarch_core::time::BusTime;
 use tetrarch_engine::{MemorySource, memories, remembered};
 
 use super::check::DoctorCheck;
-use crate::context::Context;
-use crate::exit::{CliResult, Code};
 use crate::obstacles;
 use crate::output::{age, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, Code, Context, StateSnapshot};
 
 /// Windows without a renewal after which a lease is worth a warning (spec 04).
 const WINDOWS: u32 = 3;

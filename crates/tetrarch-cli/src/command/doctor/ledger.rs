@@ -16,9 +16,8 @@ use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::records::Records;
 
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Entries that are read at one stroke.
 const STRETCH: u64 = 2048;

@@ -15,10 +15,9 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::row::place_of;
 
 use crate::command::get::ResourceKind;
-use crate::exit::CliResult;
 use crate::name::fits;
 use crate::output::{Cell, TableRow, age};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, StateSnapshot};
 
 /// What names a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,8 +9,7 @@ use tetrarch_core::duration;
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::mail::receipt::Stage;
 
-use crate::context::HumanClient;
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code, HumanClient};
 
 /// What is known of a message that was sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::exit::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code};
 
 /// The file with the link.
 const FILE: &str = "page.link";

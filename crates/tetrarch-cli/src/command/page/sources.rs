@@ -23,8 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
-use crate::context::HumanClient;
-use crate::exit::{CliError, CliResult};
+use crate::{CliError, CliResult, HumanClient};
 
 /// Entries of the ledger in which the events of one page are looked for.
 const ENTRIES_READ: u64 = 300;

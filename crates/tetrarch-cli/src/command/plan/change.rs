@@ -15,10 +15,8 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
 
 use crate::command::project::report;
-use crate::context::{Context, HumanClient, new_id};
 use crate::document::{Document, read_document};
-use crate::exit::{CliError, CliResult, Code};
-use crate::snapshot::{StateSnapshot, no_plan_of};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_id, no_plan_of};
 
 /// Arguments of every change.
 #[derive(Debug, clap::Args)]

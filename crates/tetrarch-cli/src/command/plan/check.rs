@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::id::{ProfileName, ProjectName, Tier};
 
 use crate::command::run::{PROJECT, of_project, prepared};
-use crate::context::Context;
-use crate::exit::{CliError, CliResult, Code};
 use crate::options::quoted;
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `plan check`.
 #[derive(Debug, clap::Args)]

@@ -12,10 +12,8 @@ use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow};
-use crate::snapshot::no_plan_of;
+use crate::{CliError, CliResult, Code, Context, HumanClient, no_plan_of};
 
 /// Arguments of `plan diff`.
 #[derive(Debug, clap::Args)]

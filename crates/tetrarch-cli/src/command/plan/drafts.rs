@@ -9,10 +9,8 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::PlanOp;
 
 use super::change::told;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, TableRow, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `plan drafts`.
 #[derive(Debug, clap::Args)]

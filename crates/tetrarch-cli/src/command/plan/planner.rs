@@ -14,10 +14,8 @@ use tetrarch_core::owner::goal_question;
 use tetrarch_core::planner::{Planning, Proposal};
 use tetrarch_engine::propose;
 
-use crate::context::{Context, new_ulid};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::{self, Cell, Sheet, is_coloured, now, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot, new_ulid};
 
 /// The project of a goal that nobody gave.
 const PROJECT: &str = "main";

@@ -10,9 +10,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::prepare::Prepared;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::process::READY;
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// How long bringing a fleet up may take; the first time the bus's binary is fetched.
 const UP_WITHIN: Duration = Duration::from_secs(180);

@@ -16,11 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::progress::{Progress, StatusLine};
 use super::watching::{LOOK_EVERY, ObstacleChanges, ObstacleWatch};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, CliResult, Code};
 use crate::obstacles;
 use crate::options::OutputFormat;
 use crate::output::{self, stamp, visible};
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// How long the ledger may take to tell what a plan event has told already.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);

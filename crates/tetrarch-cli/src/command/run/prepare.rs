@@ -10,10 +10,9 @@ use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
 use tetrarch_runner::{repository_summary, schema_fault, tool_entries};
 
 use super::profiles;
-use crate::context::HumanClient;
 use crate::document::{Document, STANDARD_INPUT, read_document};
-use crate::exit::{CliError, CliResult, Code};
 use crate::output::say;
+use crate::{CliError, CliResult, Code, HumanClient};
 
 /// What stands for the plan file's directory in its profiles.
 const PLAN_DIR: &str = "{plan_dir}";

@@ -10,10 +10,8 @@ use tetrarch_core::id::{ProfileName, ProjectName};
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::Op;
 
-use crate::context::HumanClient;
 use crate::document::{Document, read_document};
-use crate::exit::{CliError, CliResult, Code};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, HumanClient, StateSnapshot};
 
 /// The profiles of a file.
 pub(super) struct ImportedProfiles {

@@ -16,9 +16,8 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunStatus;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::CliResult;
 use crate::output::{self, say, visible};
+use crate::{CliResult, Context, HumanClient};
 
 /// The figures of one run.
 #[derive(Debug, Default)]

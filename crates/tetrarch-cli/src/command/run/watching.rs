@@ -10,11 +10,9 @@ use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Telemetry, of_epic, stands
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::HumanClient;
-use crate::exit::CliResult;
 use crate::history;
 use crate::obstacles;
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, HumanClient, StateSnapshot};
 
 /// How often it is looked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);

@@ -10,9 +10,8 @@ use tetrarch_core::ledger::Record;
 use tetrarch_view::row::AgentRow;
 
 use super::{TreeOptions, line, prefix};
-use crate::exit::CliResult;
 use crate::output::{Cell, align, one_line};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, StateSnapshot};
 
 /// Turns of each conversation that are shown unless all are wanted: the latest.
 const TURNS_SHOWN: usize = 10;
