@@ -6,9 +6,8 @@ use serde_json::json;
 use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 
 use crate::config::{KeyDefault, Setting};
-use crate::context::Context;
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, StdoutReader, TableRow, Tone};
+use crate::output::{self, Cell, TableRow, Tone};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Explains the configuration.
 #[derive(Debug, clap::Subcommand)]
@@ -61,7 +60,7 @@ pub(crate) struct ServerArgs {
 ///
 /// # Errors
 /// There is no such key, or the installation's keys cannot be read.
-pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<(), CliError> {
+pub(crate) fn run(context: &Context, command: ConfigCommand) -> CliResult {
     match command {
         ConfigCommand::Explain { key } => explain(context, key),
         ConfigCommand::Server(args) => server(context, args),
@@ -69,24 +68,22 @@ pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<(), CliEr
     }
 }
 
-fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
+fn server(context: &Context, args: ServerArgs) -> CliResult {
     let ServerArgs { name, listen, store, cluster_listen, routes } = args;
     let durability = context.config.bus.durability;
     let own = OwnServer { name, listen, store, durability, cluster_listen, routes };
-    let text = own_config(&own, &context.authority()?)
-        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let text = own_config(&own, &context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
 
-fn operator(context: &Context) -> Result<(), CliError> {
-    let text = operator_config(&context.authority()?)
-        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+fn operator(context: &Context) -> CliResult {
+    let text = operator_config(&context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
 
-fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
+fn explain(context: &Context, key: Option<String>) -> CliResult {
     let settings: Vec<&Setting> = context
         .config
         .settings
@@ -100,20 +97,9 @@ fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
         return Err(CliError::new(Code::NotFound, format!("no key or section named {key:?}"))
             .hint("`tetrarch config explain` lists all keys"));
     }
-    let listing = Listing {
-        columns: vec![
-            Column::always("KEY"),
-            Column::always("VALUE"),
-            Column::always("FROM"),
-            Column::always("NOTE"),
-            Column::wide("VARIABLE"),
-            Column::wide("ALLOWED"),
-        ],
-        rows: settings.into_iter().map(row).collect(),
-        empty: "",
-    };
-    let reader = output::listing(context.output, &listing)?;
-    if !output::is_for_programs(context.output) && reader == StdoutReader::There {
+    let rows = settings.into_iter().map(row).collect();
+    output::listing(context.output, "KEY|VALUE|FROM|NOTE|+VARIABLE|+ALLOWED", rows, "")?;
+    if !output::is_for_programs(context.output) {
         let files = context.config.settings.search_path();
         let files = files.map(|(path, there)| {
             format!("  {}{}\n", path.display(), if there { "" } else { " (not there)" })

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::server::free_space;
-use tetrarch_core::owner::{Kept, Policy};
-use tetrarch_core::time::Millis;
+use tetrarch_core::owner::Policy;
 use tetrarch_engine::{GlobalConfig, serve_global};
 use tokio::sync::watch;
 
 use super::host::prices;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::process::{Instance, address, announce, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Between two looks at the room on the disk of the bus.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -35,7 +33,7 @@ pub(crate) struct ServeArgs {
 ///
 /// # Errors
 /// The owner's.
-pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
     if !args.global {
         return Err(
             CliError::new(Code::Usage, "--global is required").hint("tetrarch serve --global")
@@ -54,25 +52,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         register_deadline: context.config.liveness.register_deadline,
         mass: context.config.liveness.mass,
         replicas: context.config.bus.replicas,
-        policy: Policy {
-            max_depth: context.config.limits.max_depth,
-            max_children: context.config.limits.max_children,
-            requests_per_second: context.config.limits.requests_per_second,
-            intensity: context.config.limits.intensity,
-            deadlines: context.config.deadlines,
-            window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
-            kept: Kept::default(),
-            planner: None,
-            prices: prices(context)?,
-            approval_ttl: context.config.approval_ttl,
-            approvals: context.config.approvals.clone(),
-            halted: None,
-            overseer: context.config.overseer.patience,
-            proposes: context.config.overseer.proposes,
-            reach: context.config.overseer.reach.clone(),
-            plan_appliers: context.config.overseer.plan_appliers.clone(),
-        },
-        tick_every: context.config.overseer.tick_every,
+        policy: Policy { prices: prices(context)?, ..context.config.policy.clone() },
+        tick_every: context.config.tick_every,
         planner: context.config.planner.prepared()?,
         halted: watch_room(context),
         retention: context.config.retention.ledger,

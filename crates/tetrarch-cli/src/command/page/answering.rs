@@ -26,8 +26,8 @@ use super::link::{PageLink, random};
 use super::live;
 use super::sources::{SourceKey, read};
 use crate::command::following;
-use crate::context::{HumanClient, new_id};
 use crate::output::now;
+use crate::{HumanClient, new_id};
 
 /// The cookie's name.
 const COOKIE: &str = "tetrarch";
