@@ -127,7 +127,7 @@ enum Told {
     StepStarted,
     StepEnded,
     Artifact(NamedFile),
-    Result(ResultFields),
+    Result(Box<ResultFields>),
     #[serde(other)]
     Other,
 }
@@ -251,7 +251,7 @@ fn event(told: Told) -> Result<Option<ProgramEvent>, String> {
         Told::StepStarted => return Ok(Some(ProgramEvent::Turn { begins: true })),
         Told::StepEnded => return Ok(Some(ProgramEvent::Turn { begins: false })),
         Told::Artifact(file) => return Ok(Some(ProgramEvent::Artifact(file))),
-        Told::Result(fields) => return result(fields).map(Some),
+        Told::Result(fields) => return result(*fields).map(Some),
         Told::Other => return Ok(None),
     })))
 }
