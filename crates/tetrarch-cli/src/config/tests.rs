@@ -418,8 +418,8 @@ fn standard_collector_variable_applies_unless_configured() {
     assert_eq!(found.value.to_string(), "http://c:1");
     let stage = stage.variable("TETRARCH_TELEMETRY_OTLP_ENDPOINT", "http://own:1");
     assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
-    let foreign = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c");
-    let settings = foreign.read().unwrap();
+    let settings =
+        Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c").read().unwrap();
     assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, ValueSource::Default);
     assert!(settings.advice().join("").contains("https://c is not used; telemetry.otlp_end"));
 }

@@ -79,7 +79,7 @@ pub(crate) struct NamedFile {
 /// A line with its fields, by its `type`.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-enum Told {
+enum TypedLine {
     Progress {
         text: String,
         done: Option<u64>,
@@ -207,52 +207,54 @@ pub(crate) fn read(line: &[u8]) -> ProgramLine {
     }
 }
 
-fn event(told: Told) -> Result<Option<ProgramEvent>, String> {
+fn event(told: TypedLine) -> Result<Option<ProgramEvent>, String> {
     Ok(Some(ProgramEvent::Plain(match told {
-        Told::Progress { text, done, total } => {
+        TypedLine::Progress { text, done, total } => {
             RunnerEvent::Progress { text: cut(text, TEXT_BYTES_MAX), done, total }
         }
-        Told::Call(fields) => {
+        TypedLine::Call(fields) => {
             let (call, worst) = call(fields)?;
             RunnerEvent::SetAside { call, worst }
         }
-        Told::Spent(fields) => {
+        TypedLine::Spent(fields) => {
             let (call, used) = call(fields)?;
             RunnerEvent::Spent { call, used }
         }
-        Told::Checkpoint { state, confirm } => {
+        TypedLine::Checkpoint { state, confirm } => {
             RunnerEvent::Checkpoint { state: state.to_string(), confirm }
         }
-        Told::Ask { question, options } => {
+        TypedLine::Ask { question, options } => {
             let question = cut(question, INSTRUCTION_BYTES_MAX);
             RunnerEvent::Ask { question, options: texts(options) }
         }
-        Told::Blocked { reason } => RunnerEvent::Blocked { reason: cut(reason, TEXT_BYTES_MAX) },
-        Told::Unblocked => RunnerEvent::Unblocked,
-        Told::Spawn(fields) => RunnerEvent::Spawn { request: spawn(fields)? },
-        Told::Update { overseer_update } => {
+        TypedLine::Blocked { reason } => {
+            RunnerEvent::Blocked { reason: cut(reason, TEXT_BYTES_MAX) }
+        }
+        TypedLine::Unblocked => RunnerEvent::Unblocked,
+        TypedLine::Spawn(fields) => RunnerEvent::Spawn { request: spawn(fields)? },
+        TypedLine::Update { overseer_update } => {
             let update = Value::Object(overseer_update);
             update::from_value(&update).map_err(|error| error.to_string())?;
             RunnerEvent::Update { update: update.to_string() }
         }
-        Told::Op { op, body, request_id } => {
+        TypedLine::Op { op, body, request_id } => {
             let body = Value::Object(body.unwrap_or_default()).to_string();
             RunnerEvent::Operate { id: given_id(request_id)?, op: cut(op, OP_BYTES_MAX), body }
         }
-        Told::Mail { to, text, request_id } => {
+        TypedLine::Mail { to, text, request_id } => {
             RunnerEvent::Write { id: given_id(request_id)?, to: cut(to, TEXT_BYTES_MAX), text }
         }
-        Told::Usage(fields) => return Ok(Some(ProgramEvent::Usage(usage(&fields)?))),
-        Told::Takes { verbs } => return takes(&verbs).map(Some),
-        Told::Taken { id } => {
+        TypedLine::Usage(fields) => return Ok(Some(ProgramEvent::Usage(usage(&fields)?))),
+        TypedLine::Takes { verbs } => return takes(&verbs).map(Some),
+        TypedLine::Taken { id } => {
             let id = id.parse().map_err(|_| "`id` is not the id of a verb".to_owned())?;
             return Ok(Some(ProgramEvent::Taken(id)));
         }
-        Told::StepStarted => return Ok(Some(ProgramEvent::Turn { begins: true })),
-        Told::StepEnded => return Ok(Some(ProgramEvent::Turn { begins: false })),
-        Told::Artifact(file) => return Ok(Some(ProgramEvent::Artifact(file))),
-        Told::Result(fields) => return result(*fields).map(Some),
-        Told::Other => return Ok(None),
+        TypedLine::StepStarted => return Ok(Some(ProgramEvent::Turn { begins: true })),
+        TypedLine::StepEnded => return Ok(Some(ProgramEvent::Turn { begins: false })),
+        TypedLine::Artifact(file) => return Ok(Some(ProgramEvent::Artifact(file))),
+        TypedLine::Result(fields) => return result(*fields).map(Some),
+        TypedLine::Other => return Ok(None),
     })))
 }
 

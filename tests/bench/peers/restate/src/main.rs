@@ -127,7 +127,9 @@ fn start(program: &str, dir: &Path, ingress: u16, admin: u16, fabric: u16) -> Re
 async fn register(admin: u16, service: u16) -> Result<(), Failure> {
     let began = Instant::now();
     let body = format!(r#"{{"uri": "http://127.0.0.1:{service}/"}}"#);
+    let mut again = tokio::time::interval(Duration::from_millis(100));
     loop {
+        again.tick().await;
         let call = reqwest::Client::new().post(format!("http://127.0.0.1:{admin}/deployments"));
         let answer = call.header("content-type", "application/json").body(body.clone()).send().await;
         match answer {
@@ -135,7 +137,7 @@ async fn register(admin: u16, service: u16) -> Result<(), Failure> {
             other if began.elapsed() > START => {
                 return Err(format!("the server does not take the service: {other:?}").into());
             }
-            Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Ok(_) | Err(_) => {}
         }
     }
 }
