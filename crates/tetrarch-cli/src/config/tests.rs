@@ -155,8 +155,7 @@ fn every_default_is_a_permitted_value() {
     }
 }
 
-fn overseer_follows(config: &Config) {
-    let overseer = &config.policy;
+fn overseer_follows(overseer: &Policy) {
     let appliers: Vec<String> = overseer.plan_appliers.iter().map(ToString::to_string).collect();
     assert_eq!(appliers, ["PO-ci", "human:ada"]);
     let reach = &overseer.reach;
@@ -216,7 +215,7 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.liveness.window, Duration::from_millis(50));
     assert_eq!((config.policy.max_depth, config.policy.max_children), (1, 0));
     assert_eq!(config.mode, Mode::Tight);
-    overseer_follows(&config);
+    overseer_follows(&config.policy);
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));
