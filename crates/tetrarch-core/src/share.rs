@@ -95,12 +95,14 @@ struct Bucket {
     tokens: u64,
     most: u64,
     at: BusTime,
+    /// When what it owes has come in.
+    debt_until: BusTime,
 }
 
 impl Bucket {
     fn full(burst: u64, at: BusTime) -> Self {
         let most = burst.saturating_mul(1_000);
-        Self { tokens: most, most, at }
+        Self { tokens: most, most, at, debt_until: BusTime(0) }
     }
 
     /// Lets `rate` a second come in, up to what there can be.
@@ -130,7 +132,16 @@ impl Bucket {
         let owed = time.0.saturating_mul(rate);
         let missing = owed.saturating_sub(self.tokens);
         self.tokens = self.tokens.saturating_sub(owed);
-        self.at = BusTime(self.at.0.saturating_add(missing / rate));
+        if missing > 0 {
+            self.at = BusTime(self.at.0.saturating_add(missing / rate));
+            self.debt_until = self.at;
+        }
+    }
+
+    /// Whether more was taken than had come in by a moment, which may be earlier than the last taking: a request counts
+    /// when it was stored, what its decision took when it was made.
+    fn owes(&self, at: BusTime) -> bool {
+        self.debt_until > at
     }
 }
 
@@ -273,7 +284,7 @@ impl Shares {
             self.left.insert(holder.clone(), full);
         }
         let Some(left) = self.left.get_mut(holder) else { return Verdict::Within };
-        let owes = left.large.at > at;
+        let owes = left.large.owes(at);
         let excess = if !left.requests.take(many.requests, rate, at) {
             Excess::Rate(self.rate)
         } else if owes || !left.large.take(many.large, LARGE_PER_SECOND * times, at) {
@@ -579,6 +590,14 @@ mod tests {
         let refused = Verdict::Refused(Excess::Large(LARGE_PER_SECOND));
         assert_eq!(judged(&mut shares, 999), refused);
         assert_eq!(judged(&mut shares, 1_000), Verdict::Within);
+    }
+
+    #[test]
+    fn request_stored_before_another_was_decided_is_within_the_share() {
+        let (mut shares, asked) = (Shares::new(1_000), request_of("PO-a"));
+        assert_eq!(shares.judge(&asked, 0, BusTime(0)), Verdict::Within);
+        shares.wrote(&asked, WRITTEN_BYTES + 1, BusTime(500));
+        assert_eq!(shares.judge(&asked, 0, BusTime(100)), Verdict::Within);
     }
 
     #[test]
