@@ -137,9 +137,17 @@ fn goal_says_its_context_and_is_updated() {
     let file = fleet.file("shop.json", &plan.to_string());
     let epic = fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned();
     let shown = fleet.ok(["goal", "show", &epic]);
-    for told in
-        ["it is closed", "eve", "channel irc", "thread 17", "sneezing", "a mask", "branch trunk", "Open the shop", "README.md"]
-    {
+    for told in [
+        "it is closed",
+        "eve",
+        "channel irc",
+        "thread 17",
+        "sneezing",
+        "a mask",
+        "branch trunk",
+        "Open the shop",
+        "README.md",
+    ] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
     let node = fleet.ok(["describe", &format!("{epic}/T1.1")]);

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tetrarch_tests::{Fleet, wait};
 use tetrarch_tests::scripted::{Words, serve_model, turn_of};
+use tetrarch_tests::{Fleet, wait};
 
 /// Its calls, and what the model is told of each.
 fn calls() -> Vec<(&'static str, Value, &'static str)> {
@@ -41,7 +41,13 @@ fn model_uses_its_tools_and_sees_their_results() {
     });
     let fleet = Fleet::up();
     let tools = [
-        "mail_send", "file_reserve", "file_release", "agent_status", "todo_list", "todo_add", "plan_review",
+        "mail_send",
+        "file_reserve",
+        "file_release",
+        "agent_status",
+        "todo_list",
+        "todo_add",
+        "plan_review",
     ];
     let plan = json!({
         "project": "own", "output": "T1.1", "goal": {"title": "own tools"},

@@ -23,7 +23,7 @@ use tetrarch_core::records::Records;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_tests::life::Life;
 use tetrarch_tests::wait::soon;
-use tetrarch_tests::{Owner, Server, agreeing, empty_entry};
+use tetrarch_tests::{Owner, Server, agreeing, empty_entry, settled};
 
 const LONG_SECS: u32 = 600;
 const UNAVAILABLE: &str = "unavailable";
@@ -84,6 +84,7 @@ async fn garbage_in_state_is_repaired_from_the_ledger_and_reported() {
         assert!(after.epoch > before.epoch, "{} after {}", after.epoch, before.epoch);
         let account = |records: &Records| records.agents.values().map(|agent| agent.created).max();
         assert_eq!(account(&after), account(&before), "GO is who it was");
+        settled(&bus).await;
         let meta = load_meta(&bus).await.unwrap().unwrap();
         assert_eq!(meta.owner_epoch, after.epoch);
         let told = alerts(&bus, since, "state.mended").await;

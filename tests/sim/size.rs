@@ -124,7 +124,7 @@ fn full_group_fits_into_a_commit() {
     let epics: Vec<EpicId> = desk.records.goals.keys().copied().collect();
     for (at, epic) in epics.iter().enumerate() {
         let mut wanted = work::one_worker(*epic, None);
-        wanted.subagents[0].task = TaskWish::Task(long(at * 2_800 + 2));
+        wanted.subagents[0].task = TaskWish::Task(long(at * 2_400 + 2));
         wanted.subagents = vec![wanted.subagents[0].clone(); 16];
         let many = (0..40).map(|_| RequestBody::Spawn(wanted.clone()));
         let many: Vec<RequestBody> = many.collect();

@@ -35,7 +35,11 @@ const ROWS: [Row; 11] = [
             "ulid",
         ]),
     },
-    Row { name: "view", ours: &["core"], outside: Some(&["nucleo-matcher"]) },
+    Row {
+        name: "view",
+        ours: &["core"],
+        outside: Some(&["nucleo-matcher", "unicode-general-category"]),
+    },
     Row { name: "roster", ours: &["core", "view"], outside: None },
     Row { name: "page", ours: &["core", "view"], outside: Some(&["form_urlencoded", "maud"]) },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
@@ -59,7 +63,7 @@ const ROWS: [Row; 11] = [
 ];
 
 /// Outside packages that one crate alone may name.
-const HOMES: [(&str, &str); 16] = [
+const HOMES: [(&str, &str); 17] = [
     ("async-nats", "bus"),
     ("nkeys", "bus"),
     ("pbjson", "bus"),
@@ -75,6 +79,7 @@ const HOMES: [(&str, &str); 16] = [
     ("form_urlencoded", "page"),
     ("maud", "page"),
     ("nucleo-matcher", "view"),
+    ("unicode-general-category", "view"),
     ("ratatui", "roster"),
 ];
 

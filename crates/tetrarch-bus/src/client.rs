@@ -4,6 +4,7 @@
 
 mod login;
 mod publish;
+mod published;
 mod purge;
 mod quorum;
 mod read;
@@ -33,6 +34,7 @@ use login::{sign_in, signed_in};
 use quorum::{QuorumWatch, ServerRotation};
 
 pub use publish::PendingAck;
+pub(crate) use published::next_published;
 pub use read::RawMessage;
 
 /// Time for the first connect and its proof.

@@ -14,7 +14,6 @@ mod cursor;
 mod dispatch;
 mod error;
 mod goal;
-mod goal_op;
 mod host_reports;
 mod journal;
 pub(crate) mod json;
@@ -43,7 +42,6 @@ mod spawn;
 mod upgrade;
 mod verbs;
 mod wire;
-mod work_op;
 
 pub use cursor::{decode_cursor, encode_cursor};
 pub use error::CodecError;

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use async_nats::{HeaderMap, Subscriber};
 use bytes::Bytes;
-use futures::StreamExt;
 use prost::Message;
 use tetrarch_core::id::HostName;
 use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::vitals::Vitals;
 
-use crate::client::{Bus, RawMessage};
+use crate::client::{Bus, RawMessage, next_published};
 use crate::codec::{self, HostLease};
 use crate::error::{PublishError, ReadError};
 use crate::retry::Retry;
@@ -355,7 +354,8 @@ impl LeaseEvents {
 
     /// The next change; none ever when the connection was closed. Safe to drop.
     pub async fn next(&mut self) -> LeaseEvent {
-        let Some(message) = self.0.next().await else { return std::future::pending().await };
+        let next = next_published(&mut self.0).await;
+        let Some(message) = next else { return std::future::pending().await };
         if is_cleared(&message) { LeaseEvent::Cleared } else { LeaseEvent::Renewed }
     }
 }
@@ -388,7 +388,8 @@ impl Renewals {
     /// The next renewal; none ever when the connection was closed. Safe to drop.
     pub async fn next(&mut self) -> Renewal {
         loop {
-            let Some(message) = self.0.next().await else { return std::future::pending().await };
+            let next = next_published(&mut self.0).await;
+            let Some(message) = next else { return std::future::pending().await };
             let held = !is_cleared(&message);
             let host = pattern::leased_host(&message.subject).filter(|_| held);
             let told = LeaseWire::decode(message.payload)

@@ -168,17 +168,21 @@ impl Announcer {
 /// away.
 ///
 /// # Errors
-/// See [`OutboxError`].
+/// See [`OutboxError`]. One that cannot be encoded does not keep the others back.
 pub async fn reply(bus: &Bus, answers: &[(u64, Mail)], epoch: u64) -> Result<(), OutboxError> {
-    let messages: Vec<post::OutboxMessage> = answers
-        .iter()
-        .map(|(asked, mail)| post::answer(*asked, mail, epoch))
-        .collect::<Result<_, _>>()?;
+    let (mut messages, mut failed) = (Vec::with_capacity(answers.len()), None);
+    for (asked, mail) in answers {
+        match post::answer(*asked, mail, epoch) {
+            Ok(message) => messages.push(message),
+            Err(error) => failed = Some(error),
+        }
+    }
     run(messages.into_iter().map(|message| {
         let bus = bus.clone();
         async move { post::send(&bus, &message).await }
     }))
-    .await
+    .await?;
+    failed.map_or(Ok(()), Err)
 }
 
 /// A key of STATE that is not what the ledger says.

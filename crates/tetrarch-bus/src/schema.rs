@@ -11,116 +11,15 @@ use tetrarch_core::planner::{self, Bounds, Purpose};
 use crate::codec::json::JSON_TEXT;
 pub use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
-/// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 49] = [
-    "AgentRegister",
-    "AgentReplace",
-    "AgentRetire",
-    "AgentRotate",
-    "ApplyRequest",
-    "ApprovalDecide",
-    "BudgetRaise",
-    "CircuitClose",
-    "ConversationMove",
-    "ConversationSay",
-    "GraphApply",
-    "HostDrain",
-    "AgentStatus",
-    "AgentInterrupt",
-    "AgentPause",
-    "AgentResume",
-    "AgentSteer",
-    "FileList",
-    "FileRelease",
-    "FileReserve",
-    "GoalCreate",
-    "HostJoin",
-    "HumanJoin",
-    "OverseerTick",
-    "ProfileApply",
-    "ProjectCreate",
-    "ProjectMode",
-    "ProjectRetire",
-    "QuestionAnswer",
-    "Report",
-    "SpawnRequest",
-    "TodoAdd",
-    "TodoDraft",
-    "TodoMerge",
-    "TodoPlan",
-    "TodoSplit",
-    "WorkBlock",
-    "GoalMove",
-    "GoalPrioritise",
-    "GoalUpdate",
-    "TodoComplete",
-    "TodoList",
-    "TodoReprioritise",
-    "TodoInsights",
-    "TodoRecommend",
-    "WorkUnblock",
-    "ScheduleCreate",
-    "ScheduleDelete",
-    "ScheduleList",
-];
-
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 53] = [
-    "Agent",
-    "AgentCompleted",
-    "AgentLost",
-    "Answer",
-    "ApplyOrder",
-    "Assignment",
-    "BudgetRaised",
-    "Change",
-    "Crystallization",
-    "Cursor",
-    "Decision",
-    "Dispatch",
-    "EpicNode",
-    "EpicNodeState",
-    "Goal",
-    "GoalState",
-    "Host",
-    "HostReports",
-    "JournalEntry",
-    "Launch",
-    "Mail",
-    "OpReply",
-    "Plan",
-    "PlanDraft",
-    "PlanEvent",
-    "PlanReview",
-    "Planning",
-    "Project",
-    "ProjectProfile",
-    "Question",
-    "QuestionRecord",
-    "Reservation",
-    "ResultReady",
-    "ReviewNeeded",
-    "Run",
-    "RunStatus",
-    "ScheduleRecord",
-    "SessionOrder",
-    "Snapshot",
-    "SpawnAnswer",
-    "SponsorRequest",
-    "SponsorSilent",
-    "Receipt",
-    "DeadNotice",
-    "StateGraph",
-    "StatusRequest",
-    "TakeOn",
-    "Turn",
-    "TurnDue",
-    "VerbOrder",
-    "Violation",
-    "Vitals",
-    "Words",
-];
+const OTHERS: &str = "\
+    Agent AgentCompleted AgentLost Answer ApplyOrder Assignment BudgetRaised Change Crystallization \
+    Cursor Decision Dispatch EpicNode EpicNodeState Goal GoalState Host HostReports JournalEntry \
+    Launch Mail OpReply Plan PlanDraft PlanEvent PlanReview Planning Project ProjectProfile Question \
+    QuestionRecord Reservation ResultReady ReviewNeeded Run RunStatus ScheduleRecord SessionOrder \
+    Snapshot SpawnAnswer SponsorRequest SponsorSilent Receipt DeadNotice StateGraph StatusRequest \
+    TakeOn Turn TurnDue VerbOrder Violation Vitals Words";
 
 /// Fields without which a message is refused, beside a request's own id.
 const REQUIRED: [(&str, &[&str]); 53] = [
@@ -190,7 +89,8 @@ const FILES: [(&str, &str); 1] =
 /// The messages and files that have a schema, in order.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = REQUESTS.into_iter().chain(OTHERS).collect();
+    let requests = MessageDescriptor::all().filter(|it| is_request(it)).map(|it| it.name);
+    let mut names: Vec<&str> = requests.chain(OTHERS.split(' ')).collect();
     names.extend(ANSWERS.map(|(name, _)| name));
     names.extend(FILES.map(|(name, _)| name));
     names.sort_unstable();
@@ -212,11 +112,11 @@ fn described(name: &str) -> Option<Value> {
     if let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) {
         return serde_json::from_str(text).ok();
     }
-    let strict = REQUESTS.contains(&name);
-    if !strict && !OTHERS.contains(&name) {
+    let root = MessageDescriptor::named(name)?;
+    let strict = is_request(root);
+    if !strict && !OTHERS.split(' ').any(|other| other == name) {
         return None;
     }
-    let root = MessageDescriptor::named(name)?;
     let mut within = BTreeSet::new();
     reach(root, &mut within);
     within.remove(name);
@@ -233,6 +133,11 @@ fn described(name: &str) -> Option<Value> {
         }
     }
     Some(schema)
+}
+
+/// Whether somebody may ask with it: it has an id, and may say who sends it. A field that it does not know is refused.
+fn is_request(message: &MessageDescriptor) -> bool {
+    message.field("request_id").is_some() && message.field("sender").is_some()
 }
 
 /// Every message that can stand inside another.
@@ -259,7 +164,7 @@ fn object(message: &MessageDescriptor, strict: bool) -> Value {
         "properties": properties,
     });
     let mut required: Vec<&str> = Vec::new();
-    if REQUESTS.contains(&message.name) {
+    if is_request(message) {
         required.push("requestId");
     }
     if let Some((_, fields)) = REQUIRED.iter().find(|(name, _)| *name == message.name) {
@@ -310,7 +215,15 @@ mod tests {
         for name in names() {
             assert!(schema(name).is_some(), "{name}");
         }
-        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len() + ANSWERS.len() + FILES.len());
+        let distinct: BTreeSet<&str> = names().into_iter().collect();
+        assert_eq!(names().len(), distinct.len());
+        assert_eq!(
+            names()
+                .iter()
+                .filter(|name| MessageDescriptor::named(name).is_some_and(is_request))
+                .count(),
+            49
+        );
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {
             let message = MessageDescriptor::named(name).unwrap();

@@ -19,6 +19,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tetrarch_core::words;
 use tokio::process::Child;
 
 use crate::client::{Bus, ConnectOptions, Identity};
@@ -51,26 +52,19 @@ const PORT_PATIENCE: Duration = Duration::from_secs(3);
 /// Attempts to start on a port of our own choice, which another program may take first.
 const PORT_ATTEMPTS: u32 = 3;
 
-/// What an acknowledged write survives (spec 02, The managed server).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// The death of any process; a power loss may take back the last second.
-    Process,
-    /// A power loss too: what cannot be made from the ledger waits for the disk.
-    #[default]
-    Power,
+words! {
+    /// What an acknowledged write survives (spec 02, The managed server).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Durability {
+        /// The death of any process; a power loss may take back the last second.
+        Process = "process",
+        /// A power loss too: what cannot be made from the ledger waits for the disk.
+        #[default]
+        Power = "power",
+    }
 }
 
 impl Durability {
-    /// The word of the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Power => "power",
-        }
-    }
-
     /// What it may lose of what was acknowledged, in words; none when nothing.
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {

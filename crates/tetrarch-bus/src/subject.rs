@@ -163,26 +163,14 @@ impl Subject {
     /// Who published it, for subjects that say so.
     #[must_use]
     pub fn sender(&self) -> Option<(&Principal, Option<&HostName>)> {
-        match self {
-            Self::SpawnRequest { from, via, .. }
-            | Self::Op { from, via, .. }
-            | Self::Report { from, via }
-            | Self::Mail { from, via, .. } => Some((from, via.as_ref())),
-            Self::Ledger
-            | Self::PlanCreated(_)
-            | Self::PlanUpdated(_)
-            | Self::PlanReviewNeeded(_)
-            | Self::Heartbeat(_)
-            | Self::Cursor(_)
-            | Self::Run { .. }
-            | Self::Stream { .. }
-            | Self::Dead(_)
-            | Self::State(_)
-            | Self::StateMeta
-            | Self::LeaseGo
-            | Self::LeaseBus
-            | Self::LeaseHost(_) => None,
+        if let Self::SpawnRequest { from, via, .. }
+        | Self::Op { from, via, .. }
+        | Self::Report { from, via }
+        | Self::Mail { from, via, .. } = self
+        {
+            return Some((from, via.as_ref()));
         }
+        None
     }
 }
 

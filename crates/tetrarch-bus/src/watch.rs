@@ -8,7 +8,7 @@ use futures::stream::unfold;
 use futures::{Stream, StreamExt};
 use tokio::time::Instant;
 
-use crate::client::Bus;
+use crate::client::{Bus, next_published};
 use crate::codec::{self, CodecError};
 use crate::envelope;
 use crate::error::ReadError;
@@ -97,7 +97,7 @@ impl SpokenWords {
 
     /// The next words; none ever when the connection was closed. Safe to drop.
     pub async fn next(&mut self) -> String {
-        match self.0.next().await {
+        match next_published(&mut self.0).await {
             Some(message) => String::from_utf8_lossy(&message.payload).into_owned(),
             None => std::future::pending().await,
         }
@@ -135,7 +135,9 @@ impl Heartbeats {
     /// The next heartbeat; none ever when the connection was closed. Safe to drop.
     pub async fn next(&mut self) -> AgentHeartbeat {
         loop {
-            let Some(beat) = self.beats.next().await else { return std::future::pending().await };
+            let Some(beat) = next_published(&mut self.beats).await else {
+                return std::future::pending().await;
+            };
             let Ok(Subject::Heartbeat(agent)) = beat.subject.as_str().parse::<Subject>() else {
                 continue;
             };

@@ -62,20 +62,19 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Args, CliCommand, command_line};
 use crate::config::warn_of_directory_file;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::name::{self, NameArgument, Resolved};
 use crate::offline::{OfflineBus, only_reads};
 use crate::options::GlobalArgs;
 use crate::process::stop_signal;
 use crate::suggestion;
 use crate::telemetry::{Counting, TelemetryHandle};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Reads the command line, loads the configuration, starts telemetry and the runtime, and runs the command.
 ///
 /// # Errors
 /// The command's.
-pub(crate) fn run() -> Result<(), CliError> {
+pub(crate) fn run() -> CliResult {
     let mut line: Vec<OsString> = std::env::args_os().collect();
     if line.len() == 1 && roster::is_offered() {
         line.push(roster::NAME.into());
@@ -109,7 +108,7 @@ pub(crate) fn run() -> Result<(), CliError> {
 }
 
 /// Becomes a program of a run. A host starts it so, and nobody else.
-fn launch(argv: &[OsString]) -> Result<(), CliError> {
+fn launch(argv: &[OsString]) -> CliResult {
     let Err(cause) = launch_main(argv);
     let program = argv.first().map(|program| program.display().to_string()).unwrap_or_default();
     Err(CliError::new(Code::Failed, format!("cannot start {program}: {cause}")))
@@ -122,7 +121,7 @@ fn answer(
     matches: &ArgMatches,
     asked: &[NameArgument],
     line: &[OsString],
-) -> Result<(), CliError> {
+) -> CliResult {
     let reads = only_reads(matches);
     let (mut context, runtime) = (Context::load(global)?, runtime(reads)?);
     let bus = if reads { runtime.block_on(OfflineBus::open(&context))? } else { None };
@@ -159,7 +158,7 @@ fn answer(
 }
 
 /// With one thread for what asks, gets an answer and ends: others would wake each other for each message of it.
-fn runtime(is_short: bool) -> Result<Runtime, CliError> {
+fn runtime(is_short: bool) -> CliResult<Runtime> {
     let mut builder = if is_short {
         tokio::runtime::Builder::new_current_thread()
     } else {
@@ -194,7 +193,7 @@ fn args(line: &[OsString], names: Resolved) -> Result<Args, Box<UsageError>> {
     args.map_err(|error| Box::new(UsageError { error: error.format(&mut command), command }))
 }
 
-fn start(context: &Context, runtime: Runtime, command: CliCommand) -> Result<(), CliError> {
+fn start(context: &Context, runtime: Runtime, command: CliCommand) -> CliResult {
     let mut telemetry =
         TelemetryHandle::start(&context.config, default_log(&command), counting(&command))?;
     let outcome = runtime.block_on(async {
@@ -236,7 +235,7 @@ fn default_log(command: &CliCommand) -> &'static str {
     }
 }
 
-async fn dispatch(context: &Context, command: CliCommand) -> Result<(), CliError> {
+async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
     match command {
         CliCommand::Up(args) => up::run(context, args).await,
         CliCommand::Down(args) => down::run(context, args).await,

@@ -10,7 +10,6 @@ mod source;
 mod tests;
 mod value;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,18 +19,18 @@ use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
 use tetrarch_core::change::Approvals;
-use tetrarch_core::id::{HumanName, Principal, ProjectName};
+use tetrarch_core::id::{HumanName, ProjectName};
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::reach::Reach;
-use tetrarch_core::owner::Deadlines;
+use tetrarch_core::owner::{Deadlines, Policy};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::Millis;
 use tetrarch_runner::{Containment, Launcher};
 
-use crate::exit::CliError;
+use crate::CliResult;
 use crate::options::GlobalArgs;
 use crate::output::say;
 
@@ -64,24 +63,21 @@ pub(crate) struct Config {
     pub(crate) bus: BusConfig,
     /// `[liveness]`.
     pub(crate) liveness: LivenessConfig,
-    /// `[limits]`.
-    pub(crate) limits: LimitsConfig,
+    /// What the owner decides by, but for prices and what is known while it runs: `[limits]`, `[deadlines]`,
+    /// `[overseer]`, `[people]`, and what `[runs]` says of stops.
+    pub(crate) policy: Policy,
+    /// The mode of new projects.
+    pub(crate) mode: Mode,
+    /// How often the overseer looks; none when it is off.
+    pub(crate) tick_every: Option<Duration>,
     /// `[host]`.
     pub(crate) host: HostSection,
     /// `[runs]`.
     pub(crate) runs: RunsConfig,
     /// `[prices]`: the file with what models cost.
     pub(crate) prices: Option<PathBuf>,
-    /// `[deadlines]`, and what `[runs]` says of stops.
-    pub(crate) deadlines: Deadlines,
-    /// `[overseer]`.
-    pub(crate) overseer: OverseerConfig,
     /// `[planner]`.
     pub(crate) planner: PlannerSection,
-    /// How long a change may wait for a decision.
-    pub(crate) approval_ttl: Millis,
-    /// How many people have to approve a change, and who may.
-    pub(crate) approvals: Approvals,
     /// Where the page is served; none where it is not.
     pub(crate) page_listen: Option<SocketAddr>,
     /// `[retention]`.
@@ -90,21 +86,6 @@ pub(crate) struct Config {
     pub(crate) telemetry: TelemetryConfig,
     /// Every key, with where its value comes from.
     pub(crate) settings: Settings,
-}
-
-/// `[overseer]`.
-#[derive(Debug, Clone)]
-pub(crate) struct OverseerConfig {
-    /// How often it looks; none when it is off.
-    pub(crate) tick_every: Option<Duration>,
-    /// How long an assignment may stand still, and what then.
-    pub(crate) patience: Patience,
-    /// Whether it proposes by itself how plans could be cut or joined.
-    pub(crate) proposes: bool,
-    /// Whom it supervises besides this installation's own agents.
-    pub(crate) reach: Reach,
-    /// Who may change plans besides GO and people.
-    pub(crate) plan_appliers: BTreeSet<Principal>,
 }
 
 /// `[bus]`.
@@ -141,21 +122,6 @@ pub(crate) struct LivenessConfig {
     pub(crate) register_deadline: Duration,
     /// When silence is a mass failure.
     pub(crate) mass: MassPolicy,
-}
-
-/// `[limits]`.
-#[derive(Debug, Clone)]
-pub(crate) struct LimitsConfig {
-    /// Depth below GO.
-    pub(crate) max_depth: u8,
-    /// Sub-agents per parent.
-    pub(crate) max_children: usize,
-    /// What one sender outside may ask a second.
-    pub(crate) requests_per_second: u64,
-    /// Failures of a parent's children that are borne, and in what time.
-    pub(crate) intensity: Intensity,
-    /// The mode of new projects.
-    pub(crate) mode: Mode,
 }
 
 /// `[host]`.
@@ -217,7 +183,7 @@ impl Config {
     ///
     /// # Errors
     /// A file, a variable or an option is wrong.
-    pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
+    pub(crate) fn load(global: &GlobalArgs) -> CliResult<Self> {
         Ok(Self::of(Settings::read(&ConfigSources::standard(global), global)?))
     }
 
@@ -225,16 +191,11 @@ impl Config {
         let bus = bus(&settings);
         Self {
             liveness: liveness(&settings),
-            limits: LimitsConfig {
-                max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
-                max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
-                requests_per_second: settings.whole("limits.requests_per_second"),
-                intensity: Intensity {
-                    max: fitted(settings.whole("limits.max_restarts"), u32::MAX),
-                    window: settings.millis("limits.restart_window"),
-                },
-                mode: Mode::parse_or_solo(&settings.text("limits.mode").unwrap_or_default()),
-            },
+            policy: policy(&settings),
+            mode: Mode::parse_or_solo(&settings.text("limits.mode").unwrap_or_default()),
+            tick_every: settings
+                .flag("overseer.enabled")
+                .then(|| settings.span("overseer.tick_every")),
             host: HostSection {
                 name: settings.text("host.name"),
                 labels: settings.labels("host.labels"),
@@ -250,8 +211,6 @@ impl Config {
                 turn_timeout: settings.given_millis("runs.turn_timeout"),
                 artifact_max: settings.whole("runs.artifact_max"),
             },
-            deadlines: deadlines(&settings),
-            overseer: overseer(&settings),
             planner: PlannerSection::of(&settings),
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
@@ -265,8 +224,6 @@ impl Config {
                     plans: settings.span("retention.plans"),
                 },
             },
-            approval_ttl: settings.millis("people.approval_ttl"),
-            approvals: approvals(&settings),
             // `off` is no address.
             page_listen: settings.text("people.page_listen").and_then(|text| text.parse().ok()),
             telemetry: TelemetryConfig {
@@ -320,11 +277,20 @@ fn deadlines(settings: &Settings) -> Deadlines {
     }
 }
 
-fn overseer(settings: &Settings) -> OverseerConfig {
-    let enabled = settings.flag("overseer.enabled");
-    OverseerConfig {
-        tick_every: enabled.then(|| settings.span("overseer.tick_every")),
-        patience: Patience {
+fn policy(settings: &Settings) -> Policy {
+    // That each is one is among the laws.
+    let appliers = settings.names("overseer.plan_appliers");
+    Policy {
+        max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
+        max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
+        requests_per_second: settings.whole("limits.requests_per_second"),
+        intensity: Intensity {
+            max: fitted(settings.whole("limits.max_restarts"), u32::MAX),
+            window: settings.millis("limits.restart_window"),
+        },
+        deadlines: deadlines(settings),
+        window: settings.millis("liveness.window"),
+        overseer: Patience {
             idle_after: settings.millis("overseer.idle_after"),
             max_retries: fitted(settings.whole("overseer.max_retries"), u32::MAX),
             min_resend_interval: settings.millis("overseer.min_resend_interval"),
@@ -332,12 +298,10 @@ fn overseer(settings: &Settings) -> OverseerConfig {
         },
         proposes: settings.flag("overseer.propose"),
         reach: reach(settings),
-        // That each is one is among the laws.
-        plan_appliers: settings
-            .names("overseer.plan_appliers")
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect(),
+        plan_appliers: appliers.iter().filter_map(|name| name.parse().ok()).collect(),
+        approval_ttl: settings.millis("people.approval_ttl"),
+        approvals: approvals(settings),
+        ..Policy::default()
     }
 }
 

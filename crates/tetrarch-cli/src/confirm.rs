@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::exit::{CliError, Code};
 use crate::options::{INSTALLATION, quoted};
+use crate::{CliError, CliResult, Code};
 
 /// Confirmation.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -18,7 +18,7 @@ impl ConfirmArgs {
     ///
     /// # Errors
     /// They said no, or cannot be asked and did not say `--yes`.
-    pub(crate) fn to(self, what: &str) -> Result<(), CliError> {
+    pub(crate) fn to(self, what: &str) -> CliResult {
         if self.yes {
             return Ok(());
         }

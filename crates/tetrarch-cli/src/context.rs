@@ -23,8 +23,8 @@ use tetrarch_core::request::Op;
 use tetrarch_telemetry::trace::of_environment;
 
 use crate::config::{BusConfig, Config};
-use crate::exit::{CliError, Code};
 use crate::options::{GlobalArgs, OutputFormat, with_installation};
+use crate::{CliError, CliResult, Code};
 
 /// How long a command waits for the owner.
 const REPLY_WITHIN: Duration = Duration::from_secs(15);
@@ -47,7 +47,7 @@ impl Context {
     ///
     /// # Errors
     /// A file, a variable or an option is wrong.
-    pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
+    pub(crate) fn load(global: &GlobalArgs) -> CliResult<Self> {
         let config = Config::load(global)?;
         Ok(Self { config, output: global.output, global: global.clone(), opened: None })
     }
@@ -56,7 +56,7 @@ impl Context {
     ///
     /// # Errors
     /// The name cannot be one.
-    pub(crate) fn human(&self) -> Result<HumanName, CliError> {
+    pub(crate) fn human(&self) -> CliResult<HumanName> {
         let named = self.global.human.clone().or_else(|| std::env::var("USER").ok());
         let name = named.unwrap_or_else(|| "operator".to_owned());
         HumanName::new(&name).map_err(|error| {
@@ -68,7 +68,7 @@ impl Context {
     ///
     /// # Errors
     /// Nothing is configured and no bus was ever started here.
-    pub(crate) fn urls(&self) -> Result<Vec<String>, CliError> {
+    pub(crate) fn urls(&self) -> CliResult<Vec<String>> {
         if let Some(url) = &self.config.bus.url {
             return Ok(url.split(',').map(str::to_owned).collect());
         }
@@ -90,7 +90,7 @@ impl Context {
     ///
     /// # Errors
     /// It cannot be made; or another bus is meant, and this installation has no keys.
-    pub(crate) fn credentials(&self, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+    pub(crate) fn credentials(&self, holder: &CredentialHolder) -> CliResult<PathBuf> {
         if let Some(file) = &self.config.bus.credentials {
             return Ok(file.clone());
         }
@@ -101,18 +101,18 @@ impl Context {
                 .hint("name your credential file with --credentials or bus.credentials"));
         }
         let authority = self.authority()?;
-        authority.mint(holder).map_err(|error| CliError::new(Code::Failed, error.to_string()))
+        authority.mint(holder).map_err(CliError::failed)
     }
 
     /// The keys of this installation.
     ///
     /// # Errors
     /// They cannot be read or made.
-    pub(crate) fn authority(&self) -> Result<Authority, CliError> {
+    pub(crate) fn authority(&self) -> CliResult<Authority> {
         let BusConfig { data_dir, operator_key, .. } = &self.config.bus;
         Authority::open_with(data_dir, operator_key.as_deref())
             .map(|authority| authority.used_by(self.human().ok()))
-            .map_err(|error| CliError::new(Code::Failed, error.to_string()))
+            .map_err(CliError::failed)
     }
 
     /// A whole command line of these words: the program's name before them, and after them the options
@@ -125,11 +125,7 @@ impl Context {
     ///
     /// # Errors
     /// The bus does not answer or refuses the credential.
-    pub(crate) async fn connect(
-        &self,
-        holder: &CredentialHolder,
-        name: &str,
-    ) -> Result<Bus, CliError> {
+    pub(crate) async fn connect(&self, holder: &CredentialHolder, name: &str) -> CliResult<Bus> {
         let options = ConnectOptions {
             urls: self.urls()?,
             credentials: Some(self.credentials(holder)?),
@@ -145,7 +141,7 @@ impl Context {
     ///
     /// # Errors
     /// The bus does not answer or refuses the credential.
-    pub(crate) async fn client(&self) -> Result<HumanClient, CliError> {
+    pub(crate) async fn client(&self) -> CliResult<HumanClient> {
         if let Some(client) = &self.opened {
             return Ok(client.clone());
         }
@@ -179,10 +175,9 @@ impl HumanClient {
     ///
     /// # Errors
     /// It is refused, or nobody answers.
-    pub(crate) async fn operate(&self, op: &Op) -> Result<OpReply, CliError> {
+    pub(crate) async fn operate(&self, op: &Op) -> CliResult<OpReply> {
         let id = new_id();
-        let payload = tetrarch_bus::codec::encode_op(op, id)
-            .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+        let payload = tetrarch_bus::codec::encode_op(op, id).map_err(CliError::usage)?;
         self.ask(OpName::of(op), id, payload, None).await
     }
 
@@ -209,7 +204,7 @@ impl HumanClient {
         id: RequestId,
         payload: Vec<u8>,
         trace: Option<String>,
-    ) -> Result<OpReply, CliError> {
+    ) -> CliResult<OpReply> {
         let subject = Subject::Op { op, from: self.human.clone(), via: None };
         let mail = self.request(&subject, id, payload, trace).await?;
         let MailBody::Reply(reply) = mail else {
@@ -231,7 +226,7 @@ impl HumanClient {
         id: RequestId,
         payload: Vec<u8>,
         trace: Option<String>,
-    ) -> Result<MailBody, CliError> {
+    ) -> CliResult<MailBody> {
         self.check_space(FreeSpace::is_none)?;
         let mut replies = Replies::open(&self.bus, &self.human).await?;
         // What a program asks for in a trace is part of it.
@@ -273,7 +268,7 @@ impl HumanClient {
     }
 
     /// Refuses when the disk of the bus has too little room: a server without any does not answer.
-    fn check_space(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> Result<(), CliError> {
+    fn check_space(&self, too_little: impl FnOnce(&FreeSpace) -> bool) -> CliResult {
         match self.data_dir.as_deref().and_then(server::free_space).filter(too_little) {
             Some(free_space) => Err(CliError::new(Code::BusUnreachable, free_space.to_string())
                 .hint("free some disk space there and repeat the command; repeating it is safe")),

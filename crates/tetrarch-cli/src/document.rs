@@ -15,7 +15,7 @@ use tetrarch_core::plan::schema::PlanProblem;
 
 use self::places::{PathIndex, TextPosition};
 
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// What is to be done about a fault of syntax.
 const CORRECT: &str = "correct that line and try again";
@@ -99,7 +99,7 @@ impl Document {
 /// # Errors
 /// The file cannot be read, is too large, has another extension, or breaks its format's rules:
 /// then with line and column.
-pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
+pub(crate) fn read_document(path: &Path) -> CliResult<Document> {
     let piped = path == Path::new(STANDARD_INPUT);
     let name = if piped { "stdin".to_owned() } else { path.display().to_string() };
     let text = read_text(path, piped, &name)?;
@@ -134,7 +134,7 @@ fn is_unwritten(c: char) -> bool {
     c < ' ' && !matches!(c, '\n' | '\r' | '\t')
 }
 
-pub(crate) fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
+pub(crate) fn read_text(path: &Path, piped: bool, name: &str) -> CliResult<String> {
     let unreadable =
         |error: std::io::Error| CliError::new(Code::Usage, format!("cannot read {name}: {error}"));
     let mut bytes = Vec::new();
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn written(name: &str, text: &str) -> Result<Value, CliError> {
+    fn written(name: &str, text: &str) -> CliResult<Value> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join(name);
         std::fs::write(&path, text)?;

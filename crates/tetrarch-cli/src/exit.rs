@@ -49,10 +49,23 @@ pub(crate) struct CliError {
     pub(crate) hint: Option<String>,
 }
 
+/// What a command comes to.
+pub(crate) type CliResult<T = ()> = Result<T, CliError>;
+
 impl CliError {
     /// An error with its words.
     pub(crate) fn new(code: Code, what: impl Into<String>) -> Self {
         Self { code, what: what.into(), hint: None }
+    }
+
+    /// A failure that its cause says.
+    pub(crate) fn failed(cause: impl ToString) -> Self {
+        Self::new(Code::Failed, cause.to_string())
+    }
+
+    /// A wrong command line or document, as its cause says.
+    pub(crate) fn usage(cause: impl ToString) -> Self {
+        Self::new(Code::Usage, cause.to_string())
     }
 
     /// With what to do next.
@@ -142,35 +155,20 @@ impl From<ReplyError> for CliError {
 
 impl From<ServerError> for CliError {
     fn from(error: ServerError) -> Self {
-        let code = match &error {
-            ServerError::InUse { .. } | ServerError::PortTaken { .. } => Code::Conflict,
-            ServerError::File { .. }
-            | ServerError::Binary { .. }
-            | ServerError::TooOld { .. }
-            | ServerError::Missing { .. }
-            | ServerError::Exited { .. }
-            | ServerError::NotReady { .. }
-            | ServerError::Process { .. }
-            | ServerError::Certificate { .. }
-            | ServerError::Creds(_)
-            | ServerError::Connect(_) => Code::Failed,
-        };
+        let conflict = matches!(error, ServerError::InUse { .. } | ServerError::PortTaken { .. });
+        let code = if conflict { Code::Conflict } else { Code::Failed };
         Self::new(code, error.to_string())
     }
 }
 
 impl From<SnapshotError> for CliError {
     fn from(error: SnapshotError) -> Self {
-        let code = match &error {
-            SnapshotError::Read(_) => Code::BusUnreachable,
-            SnapshotError::Before { .. } => Code::NotFound,
-            SnapshotError::Artifact(_)
-            | SnapshotError::Encoding(_)
-            | SnapshotError::Record(_)
-            | SnapshotError::TooMany
-            | SnapshotError::Incomplete { .. }
-            | SnapshotError::Held(_)
-            | SnapshotError::Gap { .. } => Code::Failed,
+        let code = if matches!(error, SnapshotError::Read(_)) {
+            Code::BusUnreachable
+        } else if matches!(error, SnapshotError::Before { .. }) {
+            Code::NotFound
+        } else {
+            Code::Failed
         };
         Self::new(code, error.to_string())
     }
@@ -178,33 +176,20 @@ impl From<SnapshotError> for CliError {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
-        let code = match &error {
-            EngineError::Held { .. }
-            | EngineError::Deposed { .. }
-            | EngineError::NotThat { .. }
-            | EngineError::Unread(_) => Code::Conflict,
-            EngineError::Refused { .. } => Code::Denied,
-            EngineError::Unanswered(..) => Code::BusUnreachable,
-            EngineError::Window(_) | EngineError::Planner(_) => Code::Usage,
-            EngineError::LeaseLost(_)
-            | EngineError::Amnesia { .. }
-            | EngineError::Memory { .. }
-            | EngineError::Snapshot(_)
-            | EngineError::Actor(..)
-            | EngineError::ActorDied(..)
-            | EngineError::Lease(_)
-            | EngineError::Renew(_)
-            | EngineError::Meta(_)
-            | EngineError::NoMeta(_)
-            | EngineError::Topology(_)
-            | EngineError::Read(_)
-            | EngineError::Publish(_)
-            | EngineError::Send(_)
-            | EngineError::Inbox(_)
-            | EngineError::Cursor(_)
-            | EngineError::Journal(_)
-            | EngineError::Outbox(_)
-            | EngineError::Encoding(_) => Code::Failed,
+        use EngineError as E;
+        let code = if matches!(
+            error,
+            E::Held { .. } | E::Deposed { .. } | E::NotThat { .. } | E::Unread(_)
+        ) {
+            Code::Conflict
+        } else if matches!(error, E::Refused { .. }) {
+            Code::Denied
+        } else if matches!(error, E::Unanswered(..)) {
+            Code::BusUnreachable
+        } else if matches!(error, E::Window(_) | E::Planner(_)) {
+            Code::Usage
+        } else {
+            Code::Failed
         };
         Self::new(code, error.to_string())
     }

@@ -3,14 +3,15 @@
 
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
+use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, first_since, read_ledger};
 use tetrarch_core::duration;
 use tetrarch_core::ledger::{Entry, Event, EventKind};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::exit::CliError;
 use crate::output::{Cell, StdoutReader, Tone, align, is_coloured, now, read_stamp, stamp};
+use crate::{CliError, CliResult, Code};
 
 /// Entries read at one stroke.
 const STRETCH: u64 = 2_000;
@@ -68,7 +69,7 @@ impl Since {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(crate) async fn first(self, bus: &Bus, last: u64) -> Result<u64, CliError> {
+    pub(crate) async fn first(self, bus: &Bus, last: u64) -> CliResult<u64> {
         let moment = match self.place() {
             StreamPosition::Seq(seq) => return Ok(seq.max(1)),
             StreamPosition::Moment(moment) => moment,
@@ -76,6 +77,17 @@ impl Since {
         let first = bus.stream_extent(LEDGER).await?.first;
         Ok(first_since(bus, moment, first, last).await?)
     }
+}
+
+/// The first ledger entry that the records of STATE do not show. It is asked for before they are read: what is newer
+/// is in the ledger from there on.
+///
+/// # Errors
+/// STATE cannot be read.
+pub(crate) async fn next_entry(bus: &Bus) -> CliResult<u64> {
+    let meta = load_meta(bus).await;
+    let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
 }
 
 /// Reads the ledger from a sequence, or where it begins now, to another, both included, a portion at a time, as long
@@ -87,8 +99,8 @@ pub(crate) async fn each(
     bus: &Bus,
     (from, last): (u64, u64),
     mut epoch: u64,
-    mut see: impl FnMut(&LedgerItem) -> Result<StdoutReader, CliError>,
-) -> Result<Option<u64>, CliError> {
+    mut see: impl FnMut(&LedgerItem) -> CliResult<StdoutReader>,
+) -> CliResult<Option<u64>> {
     let mut next = from.max(bus.stream_extent(LEDGER).await?.first);
     while next <= last {
         let through = last.min(next.saturating_add(STRETCH - 1));
@@ -105,65 +117,22 @@ pub(crate) async fn each(
     Ok(Some(epoch))
 }
 
+const BAD: [EventKind; 3] = [EventKind::Alert, EventKind::Refused, EventKind::SpawnDenied];
+const WARN: [EventKind; 7] = [
+    EventKind::Question,
+    EventKind::DraftProposed,
+    EventKind::Recovery,
+    EventKind::NodeOverride,
+    EventKind::PlannerAsked,
+    EventKind::AgentEnding,
+    EventKind::AgentReplaced,
+];
+
 fn tone(kind: EventKind) -> Tone {
-    match kind {
-        EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
-        EventKind::Question
-        | EventKind::DraftProposed
-        | EventKind::Recovery
-        | EventKind::NodeOverride
-        | EventKind::PlannerAsked
-        | EventKind::AgentEnding
-        | EventKind::AgentReplaced => Tone::Warn,
-        EventKind::OwnerStarted
-        | EventKind::QuestionAnswered
-        | EventKind::QuestionWithdrawn
-        | EventKind::FilesReserved
-        | EventKind::ChangeProposed
-        | EventKind::ChangeDecided
-        | EventKind::ChangeOrdered
-        | EventKind::ChangeSettled
-        | EventKind::FilesReleased
-        | EventKind::MailRead
-        | EventKind::MailSetAside
-        | EventKind::HostJoined
-        | EventKind::HostLeft
-        | EventKind::ProjectCreated
-        | EventKind::ProjectMode
-        | EventKind::ProjectRetired
-        | EventKind::ProfileApplied
-        | EventKind::AgentAdmitted
-        | EventKind::AgentLiveness
-        | EventKind::AgentVerb
-        | EventKind::RunState
-        | EventKind::GoalCreated
-        | EventKind::GoalStatus
-        | EventKind::NodeAdded
-        | EventKind::PlanChanged
-        | EventKind::DraftDecided
-        | EventKind::NodeStatus
-        | EventKind::NodePriority
-        | EventKind::Budget
-        | EventKind::GoalPriority
-        | EventKind::GoalUpdated
-        | EventKind::ScheduleCreated
-        | EventKind::ScheduleDeleted
-        | EventKind::ScheduleFired
-        | EventKind::GraphApplied
-        | EventKind::TurnSaid
-        | EventKind::TurnMoved
-        | EventKind::TurnEnded
-        | EventKind::AssignmentStatus
-        | EventKind::HostDrained
-        | EventKind::CircuitClosed
-        | EventKind::RunArchived
-        | EventKind::GoalArchived
-        | EventKind::LedgerSnapshot
-        | EventKind::IntakeMoved
-        | EventKind::LedgerAccepted
-        | EventKind::PlannerAnswered
-        | EventKind::Verdict => Tone::Plain,
+    if BAD.contains(&kind) {
+        return Tone::Bad;
     }
+    if WARN.contains(&kind) { Tone::Warn } else { Tone::Plain }
 }
 
 /// What an event is about: the narrowest things it names.

@@ -28,6 +28,12 @@ pub mod vectors;
 
 use std::process::ExitCode;
 
+// What nearly every command needs.
+use confirm::ConfirmArgs;
+use context::{Context, HumanClient, new_id, new_ulid};
+use exit::{CliError, CliResult, Code};
+use snapshot::{StateSnapshot, no_plan_of};
+
 /// Runs the command line and gives its exit code.
 #[must_use]
 pub fn main() -> ExitCode {

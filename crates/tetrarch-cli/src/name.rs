@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use tetrarch_core::id::{AgentId, ChangeId, DraftId, EpicId, NodeId, RunId};
 
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 pub(crate) use arguments::{NameArgument, asked, completing, loose, strict};
 pub(crate) use reading::{Resolved, candidates, is_open, resolve};
@@ -262,7 +262,7 @@ pub(crate) fn choose<'c>(
     kind: NameKind,
     text: &str,
     candidates: &'c [Candidate],
-) -> Result<&'c Candidate, CliError> {
+) -> CliResult<&'c Candidate> {
     if text.eq_ignore_ascii_case(LAST) {
         let mine = candidates.iter().filter(|candidate| candidate.is_mine);
         let newest = mine.max_by_key(|candidate| (candidate.made, &candidate.id));
@@ -356,7 +356,7 @@ fn split_place(text: &str) -> Option<(Option<&str>, NodeId)> {
 ///
 /// # Errors
 /// Several are open, or there is none.
-fn unnamed_goal<'c>(text: &str, goals: &'c [Candidate]) -> Result<&'c Candidate, CliError> {
+fn unnamed_goal<'c>(text: &str, goals: &'c [Candidate]) -> CliResult<&'c Candidate> {
     let open: Vec<&Candidate> = goals.iter().filter(|goal| goal.is_open).collect();
     match open.as_slice() {
         [one] => Ok(one),

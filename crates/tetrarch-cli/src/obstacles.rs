@@ -17,17 +17,15 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::CliError;
 use crate::options::quoted;
 use crate::output::{Cell, Tone, age, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, Context, HumanClient, StateSnapshot};
 
 /// The records of one goal and of those who work on it; of all goals without one.
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read STATE.
-pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<StateSnapshot, CliError> {
+pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> CliResult<StateSnapshot> {
     let kinds = [
         KeyKind::Agent,
         KeyKind::Host,
@@ -55,7 +53,7 @@ pub(crate) async fn read(bus: &Bus, epic: Option<EpicId>) -> Result<StateSnapsho
     Ok(snapshot)
 }
 
-async fn add(bus: &Bus, snapshot: &mut StateSnapshot, wanted: Vec<Select>) -> Result<(), CliError> {
+async fn add(bus: &Bus, snapshot: &mut StateSnapshot, wanted: Vec<Select>) -> CliResult {
     if wanted.is_empty() { Ok(()) } else { snapshot.add(bus, &wanted).await }
 }
 
@@ -74,7 +72,7 @@ fn with_work(records: &Records) -> BTreeSet<EpicId> {
 ///
 /// # Errors
 /// The bus is away.
-pub(crate) async fn telemetry(client: &HumanClient) -> Result<Telemetry, CliError> {
+pub(crate) async fn telemetry(client: &HumanClient) -> CliResult<Telemetry> {
     let lease = Lease::look(&client.bus, &LeaseKey::Go).await?;
     let low = client.data_dir.as_deref().and_then(server::free_space).filter(FreeSpace::is_low);
     Ok(Telemetry {
@@ -90,7 +88,7 @@ pub(crate) async fn telemetry(client: &HumanClient) -> Result<Telemetry, CliErro
 pub(crate) async fn look(
     client: &HumanClient,
     epic: Option<EpicId>,
-) -> Result<(StateSnapshot, Vec<Obstacle>), CliError> {
+) -> CliResult<(StateSnapshot, Vec<Obstacle>)> {
     let (snapshot, telemetry) = tokio::join!(read(&client.bus, epic), telemetry(client));
     let (snapshot, telemetry) = (snapshot?, telemetry?);
     let found = match epic {

@@ -9,9 +9,8 @@ use tetrarch_bus::server::{
     self, DataDirLock, ManagedServer, ReaderLock, ServerConfig, ServerError,
 };
 
-use crate::context::Context;
-use crate::exit::CliError;
 use crate::output::say;
+use crate::{CliResult, Context};
 
 /// The commands that ask nobody: what they show is read from the bus alone.
 const READS: [&str; 35] = [
@@ -88,7 +87,7 @@ impl OfflineBus {
     ///
     /// # Errors
     /// The bus does not start, or the questions before this one take too long.
-    pub(crate) async fn open(context: &Context) -> Result<Option<Self>, CliError> {
+    pub(crate) async fn open(context: &Context) -> CliResult<Option<Self>> {
         let data_dir = &context.config.bus.data_dir;
         if context.config.bus.url.is_some() || server::endpoint(data_dir).is_none() {
             return Ok(None);
@@ -117,7 +116,7 @@ impl OfflineBus {
     ///
     /// # Errors
     /// It cannot be stopped.
-    pub(crate) async fn close(self) -> Result<(), CliError> {
+    pub(crate) async fn close(self) -> CliResult {
         Ok(self.bus.stop().await?)
     }
 }

@@ -12,13 +12,13 @@ use serde_json::Value;
 use tetrarch_core::redaction;
 use tetrarch_view::text::is_hidden;
 
-use crate::exit::{CliError, Code};
 use crate::options::OutputFormat;
+use crate::{CliError, CliResult, Code};
 
 pub(crate) use canonical::plain;
 pub(crate) use moment::{age, now, read_stamp, stamp};
 pub(crate) use sheet::Sheet;
-pub(crate) use table::{Cell, Column, Listing, TableRow, align};
+pub(crate) use table::{Cell, TableRow, align, table};
 pub(crate) use tetrarch_view::text::{unmixed, visible};
 pub(crate) use tetrarch_view::tone::{Tone, tone_of};
 
@@ -36,7 +36,7 @@ pub(crate) enum StdoutReader {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn text(text: &str) -> Result<StdoutReader, CliError> {
+pub(crate) fn text(text: &str) -> CliResult<StdoutReader> {
     written(&shown(text, is_coloured()))
 }
 
@@ -50,11 +50,11 @@ pub(crate) fn say(line: &str) {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn deliverable(text: &str) -> Result<StdoutReader, CliError> {
+pub(crate) fn deliverable(text: &str) -> CliResult<StdoutReader> {
     if is_terminal() { written(&shown(text, false)) } else { written(text) }
 }
 
-fn written(text: &str) -> Result<StdoutReader, CliError> {
+fn written(text: &str) -> CliResult<StdoutReader> {
     let mut out = io::stdout().lock();
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let written = write!(out, "{text}{end}").and_then(|()| out.flush());
@@ -73,11 +73,9 @@ pub(crate) fn record(
     output: OutputFormat,
     value: &Value,
     sheet: impl FnOnce() -> String,
-) -> Result<StdoutReader, CliError> {
-    match output {
-        OutputFormat::Table | OutputFormat::Wide => text(&sheet()),
-        OutputFormat::Json | OutputFormat::Yaml => text(&document(output, value)?),
-    }
+) -> CliResult {
+    let shown = if is_for_programs(output) { document(output, value)? } else { sheet() };
+    text(&shown).map(drop)
 }
 
 /// Whether programs read the output, so that whole records are wanted.
@@ -93,22 +91,22 @@ pub(crate) fn is_for_programs(output: OutputFormat) -> bool {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn listing(output: OutputFormat, listing: &Listing) -> Result<StdoutReader, CliError> {
-    match output {
-        OutputFormat::Table | OutputFormat::Wide
-            if listing.rows.is_empty() && !listing.empty.is_empty() =>
-        {
-            // Whoever does not listen has an empty list all the same.
-            let _unheard = writeln!(io::stderr(), "{}", listing.empty);
-            Ok(StdoutReader::There)
-        }
-        OutputFormat::Table => text(&listing.table(false, is_coloured())),
-        OutputFormat::Wide => text(&listing.table(true, is_coloured())),
-        OutputFormat::Json | OutputFormat::Yaml => {
-            let records = listing.rows.iter().map(|row| row.record.clone()).collect();
-            text(&document(output, &Value::Array(records))?)
-        }
+pub(crate) fn listing(
+    output: OutputFormat,
+    columns: &str,
+    rows: Vec<TableRow>,
+    empty: &str,
+) -> CliResult {
+    if is_for_programs(output) {
+        let records = rows.into_iter().map(|row| row.record).collect();
+        return text(&document(output, &Value::Array(records))?).map(drop);
     }
+    if rows.is_empty() && !empty.is_empty() {
+        // Whoever does not listen has an empty list all the same.
+        let _unheard = writeln!(io::stderr(), "{empty}");
+        return Ok(());
+    }
+    text(&table(columns, &rows, output == OutputFormat::Wide, is_coloured())).map(drop)
 }
 
 /// Prints one of many records that come one after another: a line of JSON, a document of YAML,
@@ -116,11 +114,7 @@ pub(crate) fn listing(output: OutputFormat, listing: &Listing) -> Result<StdoutR
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn item(
-    output: OutputFormat,
-    value: &Value,
-    line: &str,
-) -> Result<StdoutReader, CliError> {
+pub(crate) fn item(output: OutputFormat, value: &Value, line: &str) -> CliResult<StdoutReader> {
     match output {
         OutputFormat::Table | OutputFormat::Wide => text(line),
         OutputFormat::Json => text(&one_line(value)),
@@ -133,15 +127,12 @@ pub(crate) fn one_line(value: &Value) -> String {
     escaped(&value.to_string())
 }
 
-fn document(output: OutputFormat, value: &Value) -> Result<String, CliError> {
-    let broken = |error: String| CliError::new(Code::Failed, error);
+fn document(output: OutputFormat, value: &Value) -> CliResult<String> {
     match output {
-        OutputFormat::Yaml => {
-            serde_saphyr::to_string(value).map_err(|error| broken(error.to_string()))
-        }
+        OutputFormat::Yaml => serde_saphyr::to_string(value).map_err(CliError::failed),
         OutputFormat::Table | OutputFormat::Wide | OutputFormat::Json => {
             let text = serde_json::to_string_pretty(value);
-            text.map(|text| escaped(&text)).map_err(|error| broken(error.to_string()))
+            text.map(|text| escaped(&text)).map_err(CliError::failed)
         }
     }
 }

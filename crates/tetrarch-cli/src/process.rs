@@ -10,8 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::context::new_ulid;
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code, new_ulid};
 
 /// The line by which a child tells its supervisor that it is ready.
 pub(crate) const READY: &str = "ready";
@@ -21,7 +20,7 @@ pub(crate) const READY: &str = "ready";
 ///
 /// # Errors
 /// Signals cannot be listened to.
-pub(crate) fn stop_signal(with_parent: bool) -> Result<watch::Receiver<bool>, CliError> {
+pub(crate) fn stop_signal(with_parent: bool) -> CliResult<watch::Receiver<bool>> {
     let (tell, stop) = watch::channel(false);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -69,7 +68,7 @@ impl Instance {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub(crate) fn kept(data_dir: &Path, name: &str) -> Result<Option<Self>, CliError> {
+    pub(crate) fn kept(data_dir: &Path, name: &str) -> CliResult<Option<Self>> {
         std::fs::create_dir_all(data_dir).map_err(|error| at(data_dir, &error))?;
         let path = data_dir.join(format!("{name}.instance"));
         let mut file = File::options()

@@ -13,8 +13,8 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::restart::Images;
 use tetrarch_view::fold::RecordFold;
 
-use crate::exit::{CliError, Code};
 use crate::output::plain;
+use crate::{CliError, CliResult, Code};
 
 /// Some records of STATE.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl StateSnapshot {
     ///
     /// # Errors
     /// The bus is away, or does not let this credential read STATE.
-    pub(crate) async fn read(bus: &Bus, wanted: &[Select]) -> Result<Self, CliError> {
+    pub(crate) async fn read(bus: &Bus, wanted: &[Select]) -> CliResult<Self> {
         let mut snapshot = Self::default();
         snapshot.add(bus, wanted).await?;
         Ok(snapshot)
@@ -48,7 +48,7 @@ impl StateSnapshot {
     ///
     /// # Errors
     /// The bus is away, or does not let this credential read STATE.
-    pub(crate) async fn add(&mut self, bus: &Bus, wanted: &[Select]) -> Result<(), CliError> {
+    pub(crate) async fn add(&mut self, bus: &Bus, wanted: &[Select]) -> CliResult {
         let found = read_records(bus, wanted).await?;
         for unreadable in &found.unreadable {
             tracing::warn!(
@@ -70,11 +70,10 @@ impl StateSnapshot {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn json(&self, record: &Record) -> Result<Value, CliError> {
-        let broken = |error: String| CliError::new(Code::Failed, error);
-        let bytes = codec::record_json(record, self.sequence(&record.key()))
-            .map_err(|error| broken(error.to_string()))?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    pub(crate) fn json(&self, record: &Record) -> CliResult<Value> {
+        let bytes =
+            codec::record_json(record, self.sequence(&record.key())).map_err(CliError::failed)?;
+        let value = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
         Ok(plain(codec::record_message(KeyKind::of(&record.key())), value))
     }
 }

@@ -5,8 +5,8 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::args::command_line;
-use crate::exit::{CliError, Code};
 use crate::output::say;
+use crate::{CliError, Code};
 
 /// What people type, below which command (none: the program itself), and the commands that they mean.
 const MEANT: [(&str, &[&str], &[&str]); 29] = [

@@ -23,8 +23,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Config;
-use crate::exit::{CliError, Code};
 use crate::output::LogWriter;
+use crate::{CliError, CliResult, Code};
 
 use clean::Clean;
 use scraped::MetricsPage;
@@ -64,11 +64,7 @@ impl TelemetryHandle {
     ///
     /// # Errors
     /// The filter is wrong, the exporter cannot be made, or the process logs already.
-    pub(crate) fn start(
-        config: &Config,
-        default: &str,
-        counting: Counting,
-    ) -> Result<Self, CliError> {
+    pub(crate) fn start(config: &Config, default: &str, counting: Counting) -> CliResult<Self> {
         let filter = config.telemetry.log.as_deref().unwrap_or(default);
         let filter = EnvFilter::try_new(filter)
             .map_err(|error| CliError::new(Code::Usage, format!("--log {filter}: {error}")))?;
@@ -103,7 +99,7 @@ impl TelemetryHandle {
     ///
     /// # Errors
     /// Nobody can listen at the address.
-    pub(crate) fn serve_metrics(&mut self) -> Result<(), CliError> {
+    pub(crate) fn serve_metrics(&mut self) -> CliResult {
         self.page.take().map_or(Ok(()), MetricsPage::serve)
     }
 
@@ -126,7 +122,7 @@ impl TelemetryHandle {
 fn counted(
     collector: Option<&str>,
     page: Option<&MetricsPage>,
-) -> Result<Option<SdkMeterProvider>, CliError> {
+) -> CliResult<Option<SdkMeterProvider>> {
     if collector.is_none() && page.is_none() {
         return Ok(None);
     }
@@ -154,7 +150,7 @@ fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
     terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
 }
 
-fn provider(collector: &str) -> Result<SdkTracerProvider, CliError> {
+fn provider(collector: &str) -> CliResult<SdkTracerProvider> {
     tetrarch_engine::provide_tls();
     let exporter = SpanExporter::builder()
         .with_http()

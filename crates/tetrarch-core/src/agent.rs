@@ -277,7 +277,7 @@ impl Mode {
 
 /// What a session that may ask for agents is told of delegating when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delegation {
+pub struct DelegationOptions {
     /// How its project delegates.
     pub mode: Mode,
     /// The project's profiles by their names, with what each is for.
@@ -360,10 +360,14 @@ impl Profile {
     #[must_use]
     pub fn purpose(&self) -> String {
         let how = format!("{} {}", self.kind.as_str(), self.model);
-        if self.description.is_empty() { how.trim_end().to_owned() } else { self.description.clone() }
+        if self.description.is_empty() {
+            how.trim_end().to_owned()
+        } else {
+            self.description.clone()
+        }
     }
 
-    /// Whether its model is its parent's: it names none (docs/decisions/0129).
+    /// Whether its model is its parent's: it names none (docs/decisions/0127).
     #[must_use]
     pub fn inherits_model(&self) -> bool {
         self.kind == RunnerKind::Llm && self.model.is_empty()

@@ -142,6 +142,12 @@ impl FailureDetector {
         Some(absent.map(|(agent, epoch, it)| found(agent, epoch, Silence::Absent(it))).collect())
     }
 
+    /// Whether this session was placed on this host.
+    #[must_use]
+    pub fn holds(&self, host: &HostName, agent: &AgentId, epoch: u64) -> bool {
+        self.rows.holds(host, agent, epoch)
+    }
+
     /// What has become true by now.
     pub fn sweep(&mut self, now: Moment) -> Vec<SweepAction> {
         let mut actions = Vec::new();

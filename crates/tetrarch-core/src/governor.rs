@@ -312,7 +312,10 @@ impl<P> Governor<P> {
             }
             QueueItem::Passed(seq) => (Default::default(), *seq),
         };
-        self.group.add(&mut self.records, step, seq);
+        let wrote = self.group.add(&mut self.records, step, seq);
+        if let QueueItem::Decide(Input::Request(request), _) = next {
+            self.queue.wrote(request, wrote, now);
+        }
     }
 
     /// Counts what a decision took of the processor's time.

@@ -1,10 +1,11 @@
 //! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
 
 mod alert;
+mod claim;
 mod raised;
 pub mod receipt;
 
-use crate::agent::Delegation;
+use crate::agent::DelegationOptions;
 use crate::brief::{RunResult, Verdict};
 use crate::change::ApplyOrder;
 use crate::conversation::TurnDue;
@@ -22,6 +23,7 @@ use crate::words::words;
 use receipt::{DeadNotice, Receipt};
 
 pub use alert::Alert;
+pub use claim::{EpochClaim, claim};
 pub use raised::BudgetRaised;
 
 /// The two lanes; `ctl` is drained before every mail.
@@ -415,7 +417,7 @@ pub struct Launch {
     /// Its depth.
     pub depth: u8,
     /// What it is told of delegating, when it may ask for agents.
-    pub delegation: Option<Delegation>,
+    pub delegation: Option<DelegationOptions>,
     /// What it is to do.
     pub duty: Duty,
 }

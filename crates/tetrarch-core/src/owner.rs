@@ -73,7 +73,9 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, DispatchId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, REQUESTS_PER_SECOND, WINDOW};
+use crate::limits::{
+    APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, REQUESTS_PER_SECOND, TEXT_BYTES_MAX, WINDOW,
+};
 use crate::liveness::Liveness;
 use crate::mail::receipt::SetAside;
 use crate::mail::{Alert, MailBody, OpReply};
@@ -257,7 +259,7 @@ pub enum Silence {
 /// Decides on one input. Changes nothing; deciding the same again gives the same step.
 #[must_use]
 pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -> Step {
-    let step = decide_on(records, policy, now, input);
+    let step = written_as_a_whole(records, now, decide_on(records, policy, now, input));
     if records.held.is_empty() {
         return step;
     }
@@ -266,6 +268,15 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
     } else {
         holding::spare(records, step)
     }
+}
+
+/// A step that can be written; instead of one that cannot, people are told so. A request is answered before it comes
+/// to this ([`requests::decide`]): an entry that cannot be encoded would end every owner that makes it again.
+fn written_as_a_whole(records: &Records, now: BusTime, step: Step) -> Step {
+    let Some(part) = weight::overweight(records, &step) else { return step };
+    let mut draft = Draft::new(records, now, go());
+    draft.event(EventKind::Alert, "02 Bounds", format!("a decision was left out: {part}"));
+    draft.finish()
 }
 
 fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) -> Step {
@@ -410,6 +421,9 @@ pub fn is_due(records: &Records) -> bool {
 
 /// Refuses a request in the form its kind is answered in.
 fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
+    // A list of all that is wrong may be longer than what a record keeps.
+    let detail = fit::Room::of(TEXT_BYTES_MAX).text(&refusal.detail, usize::MAX);
+    let refusal = &Refusal { detail, ..refusal.clone() };
     let event = draft.event(EventKind::Refused, "02 Subjects", refusal.to_string());
     event.agent = request.sender.from.agent().cloned();
     let op = match &request.body {

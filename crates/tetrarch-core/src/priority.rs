@@ -160,7 +160,10 @@ mod tests {
         assert_eq!(Priorities::default().weight(), said.weight());
         assert!(said.is_set() && !Priorities::default().is_set());
         let urgent = Priorities::default().with(Voice::User, Some(Priority(100)));
-        assert_eq!((urgent.word(), said.word(), Priorities::default().word()), ("high", "normal", ""));
+        assert_eq!(
+            (urgent.word(), said.word(), Priorities::default().word()),
+            ("high", "normal", "")
+        );
         let least = Priorities { user: Some(Priority(0)), overseer: Some(Priority(0)) };
         let most = urgent.with(Voice::Overseer, Some(Priority(100)));
         assert_eq!((least.word(), most.word()), ("low", "urgent"));

@@ -31,6 +31,10 @@ const SMALL_BYTES: usize = 4 * 1024;
 /// ledger.
 const LARGE_PER_SECOND: u64 = 64;
 const LARGE_AT_ONCE: u64 = 64 * 1024;
+/// Bytes that a decision may write and cost nothing beside its request; what is beyond counts as a large request does.
+const WRITTEN_BYTES: usize = 16 * 1024;
+/// As how many requests a message counts that is passed on to people: each of them has it in two inboxes.
+const PASSED_ON: u64 = 100;
 /// Requests beyond its share that a sender is told of, in a second.
 const TOLD_PER_SECOND: u64 = 10;
 
@@ -91,12 +95,14 @@ struct Bucket {
     tokens: u64,
     most: u64,
     at: BusTime,
+    /// When what it owes has come in.
+    debt_until: BusTime,
 }
 
 impl Bucket {
     fn full(burst: u64, at: BusTime) -> Self {
         let most = burst.saturating_mul(1_000);
-        Self { tokens: most, most, at }
+        Self { tokens: most, most, at, debt_until: BusTime(0) }
     }
 
     /// Lets `rate` a second come in, up to what there can be.
@@ -115,13 +121,27 @@ impl Bucket {
         taken
     }
 
+    /// Takes so many, also those that are not there: nothing comes in until they would have.
+    fn owe(&mut self, many: u64, rate: u64, at: BusTime) {
+        self.charge(Millis(many.saturating_mul(1_000) / rate), rate, at);
+    }
+
     /// Takes what comes in within a time; of what is not there, nothing comes in until it would have.
     fn charge(&mut self, time: Millis, rate: u64, at: BusTime) {
         self.fill(rate, at);
         let owed = time.0.saturating_mul(rate);
         let missing = owed.saturating_sub(self.tokens);
         self.tokens = self.tokens.saturating_sub(owed);
-        self.at = BusTime(self.at.0.saturating_add(missing / rate));
+        if missing > 0 {
+            self.at = BusTime(self.at.0.saturating_add(missing / rate));
+            self.debt_until = self.at;
+        }
+    }
+
+    /// Whether more was taken than had come in by a moment, which may be earlier than the last taking: a request counts
+    /// when it was stored, what its decision took when it was made.
+    fn owes(&self, at: BusTime) -> bool {
+        self.debt_until > at
     }
 }
 
@@ -207,6 +227,20 @@ impl Shares {
         }
     }
 
+    /// Counts about how many bytes the decision on a request wrote. What a host reports costs it nothing.
+    pub fn wrote(&mut self, request: &Request, bytes: usize, at: BusTime) {
+        let Sender { from, via, .. } = &request.sender;
+        let beyond = bytes.saturating_sub(WRITTEN_BYTES).div_ceil(1024);
+        if beyond == 0 || via.is_some() && matches!(request.body, RequestBody::Report(_)) {
+            return;
+        }
+        let holder = via.clone().map_or_else(|| Holder::Own(from.clone()), Holder::Host);
+        let beyond = u64::try_from(beyond).unwrap_or(u64::MAX);
+        if let Some(left) = self.left.get_mut(&holder) {
+            left.large.owe(beyond, LARGE_PER_SECOND * times(&holder), at);
+        }
+    }
+
     fn rate_of(&self, holder: &Holder) -> u64 {
         self.rate.saturating_mul(times(holder))
     }
@@ -225,10 +259,17 @@ impl Shares {
         if told { Verdict::Refused(why) } else { Verdict::Dropped }
     }
 
-    /// Counts a message to GO that was read at a moment; says whether it is within its writer's share.
-    pub fn takes_mail(&mut self, from: &Principal, via: Option<&HostName>, at: BusTime) -> bool {
+    /// Counts a message to GO that was read at a moment, of a writer and the host that published it; says whether it is
+    /// within its writer's share. `passed_on`: GO writes it on to people.
+    pub fn takes_mail(
+        &mut self,
+        (from, via): (&Principal, Option<&HostName>),
+        passed_on: bool,
+        at: BusTime,
+    ) -> bool {
         let holder = via.map_or_else(|| Holder::Own(from.clone()), |via| Holder::Host(via.clone()));
-        self.take(&holder, ONE, at) == Verdict::Within
+        let requests = if passed_on { PASSED_ON } else { 1 };
+        self.take(&holder, Asked { requests, ..ONE }, at) == Verdict::Within
     }
 
     fn take(&mut self, holder: &Holder, many: Asked, at: BusTime) -> Verdict {
@@ -243,9 +284,10 @@ impl Shares {
             self.left.insert(holder.clone(), full);
         }
         let Some(left) = self.left.get_mut(holder) else { return Verdict::Within };
+        let owes = left.large.owes(at);
         let excess = if !left.requests.take(many.requests, rate, at) {
             Excess::Rate(self.rate)
-        } else if !left.large.take(many.large, LARGE_PER_SECOND * times, at) {
+        } else if owes || !left.large.take(many.large, LARGE_PER_SECOND * times, at) {
             Excess::Large(LARGE_PER_SECOND)
         } else {
             return Verdict::Within;
@@ -533,6 +575,40 @@ mod tests {
         assert_eq!(judged(SMALL_BYTES, 0), Verdict::Within);
         assert_eq!(judged(large, 999), Verdict::Refused(Excess::Large(LARGE_PER_SECOND)));
         assert_eq!(judged(large, 1_000), Verdict::Within);
+    }
+
+    #[test]
+    fn what_is_written_beyond_a_bound_counts_as_a_large_request() {
+        let (mut shares, asked) = (Shares::new(1_000), request_of("PO-a"));
+        let judged = |shares: &mut Shares, at| shares.judge(&asked, 0, BusTime(at));
+        assert_eq!(judged(&mut shares, 0), Verdict::Within);
+        shares.wrote(&asked, WRITTEN_BYTES, BusTime(0));
+        let all = usize::try_from(LARGE_AT_ONCE).unwrap() * 1024;
+        shares.wrote(&asked, WRITTEN_BYTES + all, BusTime(0));
+        assert_eq!(judged(&mut shares, 0), Verdict::Within, "it owes nothing");
+        shares.wrote(&asked, WRITTEN_BYTES + 64 * 1024, BusTime(0));
+        let refused = Verdict::Refused(Excess::Large(LARGE_PER_SECOND));
+        assert_eq!(judged(&mut shares, 999), refused);
+        assert_eq!(judged(&mut shares, 1_000), Verdict::Within);
+    }
+
+    #[test]
+    fn request_stored_before_another_was_decided_is_within_the_share() {
+        let (mut shares, asked) = (Shares::new(1_000), request_of("PO-a"));
+        assert_eq!(shares.judge(&asked, 0, BusTime(0)), Verdict::Within);
+        shares.wrote(&asked, WRITTEN_BYTES + 1, BusTime(500));
+        assert_eq!(shares.judge(&asked, 0, BusTime(100)), Verdict::Within);
+    }
+
+    #[test]
+    fn mail_that_is_passed_on_to_people_counts_as_many() {
+        let mut shares = Shares::new(1_000);
+        let from = Principal::Agent("PO-a".parse().unwrap());
+        let mut within = || {
+            let taken = (0..100).filter(|_| shares.takes_mail((&from, None), true, BusTime(0)));
+            taken.count()
+        };
+        assert_eq!((within(), within()), (20, 0));
     }
 
     #[test]

@@ -2,25 +2,26 @@
 //! word; nothing here knows a set.
 
 /// An enum whose values are words: `ALL` lists them in order, `as_str` and `Display` give the word.
+#[macro_export]
 macro_rules! words {
     (
         $(#[$meta:meta])*
-        pub enum $name:ident {
+        $vis:vis enum $name:ident {
             $($(#[$doc:meta])* $value:ident = $word:literal,)+
         }
     ) => {
         $(#[$meta])*
-        pub enum $name {
+        $vis enum $name {
             $($(#[$doc])* $value,)+
         }
 
         impl $name {
             /// Every value, in order.
-            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
+            $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
 
             /// Its word.
             #[must_use]
-            pub const fn as_str(self) -> &'static str {
+            $vis const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$value => $word,)+
                 }
@@ -38,7 +39,7 @@ macro_rules! words {
 /// [`words!`] that are read too, by `parse`.
 macro_rules! parsed_words {
     ($(#[$meta:meta])* pub enum $name:ident $values:tt) => {
-        $crate::words::words! { $(#[$meta])* pub enum $name $values }
+        $crate::words! { $(#[$meta])* pub enum $name $values }
 
         impl $name {
             /// The value of a word; none of any other text.
@@ -50,4 +51,6 @@ macro_rules! parsed_words {
     };
 }
 
-pub(crate) use {parsed_words, words};
+pub(crate) use parsed_words;
+#[doc(inline)]
+pub(crate) use words;

@@ -28,7 +28,7 @@ use tetrarch_telemetry::{Whose, ended, invoke_agent, trace};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::pulse::Pulse;
 use crate::pump::{FromBus, Pump};
 use crate::reading::InboxReader;
@@ -155,11 +155,7 @@ impl Actor for AgentActor {
 
 impl AgentState {
     /// Takes one message and performs all that follows from it; says whether the session ended.
-    async fn take(
-        &mut self,
-        myself: &ActorRef<AgentMsg>,
-        message: AgentMsg,
-    ) -> Result<bool, EngineError> {
+    async fn take(&mut self, myself: &ActorRef<AgentMsg>, message: AgentMsg) -> EngineResult<bool> {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
@@ -191,7 +187,7 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMsg>,
         incoming: CheckedMessage,
-    ) -> Result<bool, EngineError> {
+    ) -> EngineResult<bool> {
         let Some(reader) = &mut self.reader else { return Ok(false) };
         let now = self.session.shared.clock.now();
         let effects = match reader.take(incoming).await {
@@ -234,7 +230,7 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMsg>,
         effects: Vec<SessionEffect>,
-    ) -> Result<bool, EngineError> {
+    ) -> EngineResult<bool> {
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
             let input = match self.perform_one(myself, effect).await {
@@ -267,7 +263,7 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMsg>,
         effect: SessionEffect,
-    ) -> Result<Performed, EngineError> {
+    ) -> EngineResult<Performed> {
         match effect {
             SessionEffect::Claim => return self.claim(myself).await.map(Performed::Gave),
             SessionEffect::Journal(event) => self.append(event).await?,
@@ -323,7 +319,7 @@ impl AgentState {
     }
 
     /// Reports to the owner; what is true of the session then is written first.
-    async fn report(&mut self, report: &Report) -> Result<(), EngineError> {
+    async fn report(&mut self, report: &Report) -> EngineResult {
         if let (Some(reader), Report::Result { .. }) = (&mut self.reader, report) {
             reader.give_back().await?;
         }
@@ -346,7 +342,7 @@ impl AgentState {
         Ok(())
     }
 
-    async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<SessionInput, EngineError> {
+    async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> EngineResult<SessionInput> {
         let outcome = match self.session.claim(self.machine.first_run()).await? {
             Claimed::Ours { cursor, seq } => {
                 reach(Failpoint::CursorClaimed);
@@ -382,7 +378,7 @@ impl AgentState {
 
     /// Appends to the journal, with how far the inbox is handled: whoever wrote and waits for that
     /// hears of it. What was given to the program before it saved its state counts as handled.
-    async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {
+    async fn append(&mut self, event: JournalEvent) -> EngineResult {
         let positions = self.positions();
         if let Some(journal) = &mut self.journal {
             let mut events = std::mem::take(&mut self.noted);
@@ -407,7 +403,7 @@ impl AgentState {
 
     /// Stores what the program wants kept. What cannot be stored is said in the journal and
     /// left out: the rest of the result is not lost with it.
-    async fn store(&mut self, keep: Vec<Keep>) -> Result<Vec<Artifact>, EngineError> {
+    async fn store(&mut self, keep: Vec<Keep>) -> EngineResult<Vec<Artifact>> {
         let mut kept = Vec::with_capacity(keep.len());
         for item in keep {
             let artifacts = &self.session.shared.artifacts;

@@ -13,7 +13,7 @@ use tetrarch_bus::state::{Select, read_records};
 use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, HostName, Principal, ProjectName};
 use tetrarch_core::ledger::{Record, RecordKey};
-use tetrarch_core::mail::{Lane, Launch, Standing, may_mail};
+use tetrarch_core::mail::{EpochClaim, Lane, Launch, Standing, claim, may_mail};
 use tetrarch_core::request::Sender;
 use tokio::time::Instant;
 
@@ -154,19 +154,27 @@ impl Correspondents {
         let writer = writer.map_err(|reason| UnknownSender::Ahead(0, reason))?;
         let reader = reader.map_or_else(|| known(&found, to), Ok);
         let reader = reader.map_err(UnknownSender::Unread)?;
-        if writer.epoch < sender.epoch {
-            let reason = format!("epoch {} of {from} is unknown", sender.epoch);
-            return Err(UnknownSender::Ahead(writer.epoch, reason));
-        }
-        if writer.epoch > sender.epoch {
-            return Ok(Err(format!("superseded: epoch {} of {from} is over", sender.epoch)));
-        }
-        if sender.via.is_some() && sender.via != writer.host {
-            return Ok(Err(format!("{from} is not placed on the host that publishes for it")));
-        }
+        let told = (writer.epoch, writer.host.clone());
         let writer = self.standing(from, writer).await.map_err(UnknownSender::Unread)?;
         let reader = self.standing(to, reader).await.map_err(UnknownSender::Unread)?;
-        Ok(may_mail(&writer, &reader, lane).map_err(|error| error.to_string()))
+        // No epoch changes whom an agent may write to: nobody is waited for who may not.
+        if let Err(refused) = may_mail(&writer, &reader, lane) {
+            return Ok(Err(refused.to_string()));
+        }
+        let (committed, host) = told;
+        let unknown = format!("epoch {} of {from} is unknown", sender.epoch);
+        match claim(committed, sender.epoch, sender.via.is_none()) {
+            EpochClaim::Ahead => return Err(UnknownSender::Ahead(committed, unknown)),
+            EpochClaim::Impossible => return Ok(Err(unknown)),
+            EpochClaim::Over => {
+                return Ok(Err(format!("superseded: epoch {} of {from} is over", sender.epoch)));
+            }
+            EpochClaim::Current => {}
+        }
+        if sender.via.is_some() && sender.via != host {
+            return Ok(Err(format!("{from} is not placed on the host that publishes for it")));
+        }
+        Ok(Ok(()))
     }
 
     async fn standing(&self, id: &AgentId, party: Party) -> Result<Standing, String> {

@@ -20,6 +20,9 @@ use tetrarch_core::sweep::WindowError;
 
 use crate::global::{BadPlanner, MemorySource};
 
+/// What a part of the engine comes to.
+pub(crate) type EngineResult<T = ()> = Result<T, EngineError>;
+
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -152,39 +155,17 @@ impl EngineError {
     /// Whether the same may succeed when it is simply done again: the bus was away, or between two
     /// leaders.
     pub(crate) fn is_passing(&self) -> bool {
-        match self {
-            Self::Read(error)
-            | Self::Lease(AcquireError::Read(error))
-            | Self::NoMeta(MetaError::Read(error)) => error.is_passing(),
-            Self::Publish(error) | Self::Lease(AcquireError::Publish(error)) => error.is_passing(),
-            // A cluster refuses to make a stream until it knows all its servers.
-            Self::Topology(TopologyError::Refused { .. }) => true,
-            Self::Topology(TopologyError::Unchangeable { .. })
-            | Self::Lease(AcquireError::Held { .. })
-            | Self::NoMeta(MetaError::Unreadable(_))
-            | Self::Held { .. }
-            | Self::Planner(_)
-            | Self::Deposed { .. }
-            | Self::LeaseLost(_)
-            | Self::Amnesia { .. }
-            | Self::Memory { .. }
-            | Self::NotThat { .. }
-            | Self::Snapshot(_)
-            | Self::Unread(_)
-            | Self::Refused { .. }
-            | Self::Unanswered(..)
-            | Self::Actor(..)
-            | Self::ActorDied(..)
-            | Self::Renew(_)
-            | Self::Window(_)
-            | Self::Meta(_)
-            | Self::Send(_)
-            | Self::Inbox(_)
-            | Self::Cursor(_)
-            | Self::Journal(_)
-            | Self::Outbox(_)
-            | Self::Encoding(_) => false,
+        if let Self::Read(error)
+        | Self::Lease(AcquireError::Read(error))
+        | Self::NoMeta(MetaError::Read(error)) = self
+        {
+            return error.is_passing();
         }
+        if let Self::Publish(error) | Self::Lease(AcquireError::Publish(error)) = self {
+            return error.is_passing();
+        }
+        // A cluster refuses to make a stream until it knows all its servers.
+        matches!(self, Self::Topology(TopologyError::Refused { .. }))
     }
 }
 

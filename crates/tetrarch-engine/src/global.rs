@@ -44,7 +44,7 @@ use tetrarch_failpoint::{Failpoint, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::patience::until_answered;
 use crate::tree::ActorTree;
 
@@ -119,7 +119,7 @@ pub async fn serve_global(
     config: GlobalConfig,
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
-) -> Result<(), EngineError> {
+) -> EngineResult {
     let shape = StreamSettings { replicas: config.replicas, ages: config.ages };
     tokio::select! {
         applied = until_answered(|| topology::apply(&bus, shape)) => applied?,
@@ -200,7 +200,7 @@ async fn stand_by(
     bus: &Bus,
     config: &GlobalConfig,
     stop: &mut watch::Receiver<bool>,
-) -> Result<Option<Lease>, EngineError> {
+) -> EngineResult<Option<Lease>> {
     let mut changes = LeaseEvents::of(bus, &LeaseKey::Go).await?;
     let ttl = Duration::from_secs(u64::from(config.ttl_secs));
     let mut patience = ttl;
@@ -227,7 +227,7 @@ async fn acquire(
     bus: &Bus,
     (instance, address): (&str, &str),
     ttl_secs: u32,
-) -> Result<Lease, EngineError> {
+) -> EngineResult<Lease> {
     let floor = restore::highest_epoch(bus).await?;
     let claim = LeaseRequest {
         key: LeaseKey::Go,
@@ -254,7 +254,7 @@ async fn until_free(changes: &mut LeaseEvents, patience: Duration, ttl: Duration
 }
 
 /// The server's time, as it stamped our lease.
-async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
+async fn clock_of(bus: &Bus, lease: &Lease) -> EngineResult<Clock> {
     let stamped = until_answered(|| bus.get_seq(LEASES, lease.seq())).await?;
     Ok(Clock::set(stamped.map_or_else(wall_unix_ms, |message| message.time_unix_ms)))
 }
@@ -293,7 +293,7 @@ async fn run_term(
     term: &mut LeaderTerm,
     memory_writer: &MemoryWriter,
     ready: watch::Sender<bool>,
-) -> Result<TermEnd, EngineError> {
+) -> EngineResult<TermEnd> {
     let kept = match &config.data_dir {
         Some(data_dir) => StoredMemory::read(data_dir).await?,
         None => None,

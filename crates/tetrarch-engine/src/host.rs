@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::correspond::Correspondents;
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::metrics::HostMetrics;
 use crate::patience::until_answered;
 use crate::pump::{INBOX_IN_MAILBOX, Pump};
@@ -81,7 +81,7 @@ pub async fn serve_host(
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
     renewed: watch::Sender<Option<Instant>>,
-) -> Result<(), EngineError> {
+) -> EngineResult {
     let lease = tokio::select! {
         lease = until_answered(|| acquire(&bus, &config)) => lease?,
         _ = stop.wait_for(|stop| *stop) => return Ok(()),
@@ -134,7 +134,7 @@ pub async fn serve_host(
 }
 
 /// Takes the host's lease; a second process for the same host is told who holds it.
-async fn acquire(bus: &Bus, config: &HostConfig) -> Result<Lease, EngineError> {
+async fn acquire(bus: &Bus, config: &HostConfig) -> EngineResult<Lease> {
     let claim = LeaseClaim {
         key: LeaseKey::Host(config.name.clone()),
         instance: config.instance.clone(),
@@ -154,7 +154,7 @@ async fn acquire(bus: &Bus, config: &HostConfig) -> Result<Lease, EngineError> {
 }
 
 /// What a renewal says: `load` sessions run here, some of them in `rows`.
-fn lease_body(config: &HostConfig, load: usize, rows: Vec<Vitals>) -> Result<Vec<u8>, EngineError> {
+fn lease_body(config: &HostConfig, load: usize, rows: Vec<Vitals>) -> EngineResult<Vec<u8>> {
     let load = u32::try_from(load).unwrap_or(u32::MAX);
     let labels = config.labels.clone();
     Ok(codec::encode_host_lease(&HostLease { capacity: config.capacity, load, labels, rows })?)
@@ -167,7 +167,7 @@ async fn join(
     wakeup: &Wakeup,
     config: &HostConfig,
     lease_epoch: u64,
-) -> Result<(OpReply, Positions, Clock), EngineError> {
+) -> EngineResult<(OpReply, Positions, Clock)> {
     let last = until_answered(|| bus.stream_last_seq(MAIL)).await?;
     let mut positions = Positions { mail: last, ctl: last };
     let owner = Principal::Agent(AgentId::Ho(config.name.clone()));
@@ -216,7 +216,7 @@ async fn join(
 
 /// Reads the host's inbox beside its loop: what is set aside, and whoever is told how far a message
 /// came, holds up nothing else. As many wait as are in the mailbox of an actor.
-fn admit(own: Session, mut inbox: Inbox) -> (Pump, mpsc::Receiver<Result<Admitted, EngineError>>) {
+fn admit(own: Session, mut inbox: Inbox) -> (Pump, mpsc::Receiver<EngineResult<Admitted>>) {
     let (tell, admitted) = mpsc::channel(INBOX_IN_MAILBOX);
     let reading = Pump::run(async move {
         loop {
@@ -238,10 +238,10 @@ async fn run(
     roster: &mut Roster,
     keeper: &mut LeaseRenewer,
     config: &HostConfig,
-    mut mail: mpsc::Receiver<Result<Admitted, EngineError>>,
+    mut mail: mpsc::Receiver<EngineResult<Admitted>>,
     observed: &mut mpsc::Receiver<Observed>,
     mut stop: watch::Receiver<bool>,
-) -> Result<(), EngineError> {
+) -> EngineResult {
     let mut rows = tokio::time::interval(config.window / ROWS_PER_WINDOW);
     rows.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let metrics = HostMetrics::new(config.name.as_str());

@@ -11,7 +11,7 @@ use tetrarch_core::request::conversations::ConversationOp;
 use tetrarch_core::request::{HOST_RESTART, Op, Report};
 use tokio::sync::watch;
 
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::pulse::Pulse;
 use crate::pump::{FromBus, Pump};
 use crate::reading::InboxReader;
@@ -76,7 +76,7 @@ impl Actor for InteractionActor {
 }
 
 impl InteractionState {
-    async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> Result<bool, EngineError> {
+    async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> EngineResult<bool> {
         let (cursor, seq) = match self.session.claim(None).await? {
             Claimed::Ours { cursor, seq } => (cursor, seq),
             Claimed::EarlierLife { .. } => {
@@ -95,14 +95,14 @@ impl InteractionState {
         Ok(true)
     }
 
-    async fn report(&self, report: &Report) -> Result<(), EngineError> {
+    async fn report(&self, report: &Report) -> EngineResult {
         let now = self.session.shared.clock.now();
         let seed = self.session.session.to_string();
         let id = RequestId::derive(now, &seed, report.kind(), 0);
         self.session.report(id, report).await
     }
 
-    async fn read(&mut self, incoming: CheckedMessage) -> Result<(), EngineError> {
+    async fn read(&mut self, incoming: CheckedMessage) -> EngineResult {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         let Some(Admitted { mail, from, place, .. }) = reader.take(incoming).await? else {
             return Ok(());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tetrarch_bus::retry::Retry;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 
 /// How long is tried: three elections of a cluster, each of at most 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,9 +16,7 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 ///
 /// # Errors
 /// What does not pass, or has not passed in time.
-pub(crate) async fn until_answered<T, E, F>(
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, EngineError>
+pub(crate) async fn until_answered<T, E, F>(mut attempt: impl FnMut() -> F) -> EngineResult<T>
 where
     E: Into<EngineError>,
     F: Future<Output = Result<T, E>>,

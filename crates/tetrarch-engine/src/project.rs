@@ -23,7 +23,7 @@ use tetrarch_core::request::{HOST_RESTART, Report, SpawnRequest};
 use tetrarch_telemetry::{create_agent, trace};
 use tokio::sync::watch;
 
-use crate::error::{EngineError, note_dead};
+use crate::error::{EngineError, EngineResult, note_dead};
 use crate::pulse::Pulse;
 use crate::pump::{FromBus, MailboxSlots, Pump};
 use crate::reading::InboxReader;
@@ -128,7 +128,7 @@ impl ProjectState {
         &mut self,
         myself: &ActorRef<ProjectMsg>,
         message: ProjectMsg,
-    ) -> Result<bool, EngineError> {
+    ) -> EngineResult<bool> {
         let inputs = match message {
             ProjectMsg::Begin(epics) => {
                 if !self.begin(myself).await? {
@@ -173,7 +173,7 @@ impl ProjectState {
     }
 
     /// Claims the cursor, opens the inbox and says that the session is up.
-    async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> Result<bool, EngineError> {
+    async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> EngineResult<bool> {
         match self.session.claim(None).await? {
             Claimed::Ours { cursor, seq } => {
                 let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
@@ -196,7 +196,7 @@ impl ProjectState {
         }
     }
 
-    async fn read(&mut self, incoming: CheckedMessage) -> Result<Vec<Input>, EngineError> {
+    async fn read(&mut self, incoming: CheckedMessage) -> EngineResult<Vec<Input>> {
         let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
         let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(Vec::new());
@@ -206,14 +206,14 @@ impl ProjectState {
 
     /// What was in hand is handled. Whoever waits to hear so hears it at once; else the cursor is
     /// written within [`KEEP_AFTER`].
-    async fn handled_all(&mut self) -> Result<(), EngineError> {
+    async fn handled_all(&mut self) -> EngineResult {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.settle();
         if reader.owes() { self.keep().await } else { Ok(()) }
     }
 
     /// Writes how far the inbox is handled, and tells whoever waits for that.
-    async fn keep(&mut self) -> Result<(), EngineError> {
+    async fn keep(&mut self) -> EngineResult {
         self.keep = None;
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.write_begun().await?;
@@ -226,7 +226,7 @@ impl ProjectState {
         &mut self,
         myself: &ActorRef<ProjectMsg>,
         effects: Vec<Effect>,
-    ) -> Result<Vec<Input>, EngineError> {
+    ) -> EngineResult<Vec<Input>> {
         let (mut sent, mut collected) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
@@ -299,7 +299,7 @@ impl ProjectState {
     }
 
     /// What STATE has of an epic's plan, its definitions and results.
-    async fn collect(&self, epic: EpicId) -> Result<Input, EngineError> {
+    async fn collect(&self, epic: EpicId) -> EngineResult<Input> {
         let records = read_epic(&self.session.shared.bus, epic).await?;
         Ok(Input::collected(&records, epic))
     }
@@ -319,7 +319,7 @@ async fn request_agent(
     id: RequestId,
     request: Box<SpawnRequest>,
     trace: Option<String>,
-) -> Result<(), EngineError> {
+) -> EngineResult {
     let span = create_agent(request.epic, request.node);
     trace::follow(&span, trace.as_deref());
     let onward = trace::onward(&span, trace.as_deref());
@@ -327,7 +327,7 @@ async fn request_agent(
 }
 
 /// Keeps a plan event that cannot be read among the dead letters, for people.
-async fn unreadable(bus: &Bus, seq: u64, reason: String) -> Result<(), EngineError> {
+async fn unreadable(bus: &Bus, seq: u64, reason: String) -> EngineResult {
     let Some(message) = bus.get_seq(PLANS, seq).await? else { return Ok(()) };
     let RawMessage { subject, payload, .. } = message;
     let letter = DeadLetter { origin: Origin::Plans, seq, subject, reason, payload };

@@ -10,7 +10,7 @@ use tetrarch_bus::inbox::{Inbox, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::session::{CheckedMessage, Session};
 
 /// Messages of one inbox that are in its actor's mailbox.
@@ -32,7 +32,7 @@ pub(crate) struct WithPermit<T> {
 }
 
 /// What comes from the bus into a mailbox, or why nothing does any more: an actor ends with that.
-pub(crate) type FromBus<T> = Result<WithPermit<Box<T>>, EngineError>;
+pub(crate) type FromBus<T> = EngineResult<WithPermit<Box<T>>>;
 
 /// The places of a mailbox.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl Pump {
     pub(crate) async fn pour(
         mut inbox: Inbox,
         put: impl Fn(WithPermit<Box<Incoming>>) -> bool,
-    ) -> Result<(), EngineError> {
+    ) -> EngineResult {
         let slots = MailboxSlots::new(INBOX_IN_MAILBOX);
         loop {
             let incoming = Box::new(inbox.next().await?);
@@ -126,7 +126,7 @@ impl Pump {
     pub(crate) fn or_ends<T: Send + 'static>(
         mut self,
         name: &'static str,
-        owner: &mpsc::Sender<Result<T, EngineError>>,
+        owner: &mpsc::Sender<EngineResult<T>>,
     ) -> Self {
         let owner = owner.clone();
         Self::run(async move {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     async fn told(pump: impl Future<Output = ()> + Send + 'static) -> String {
-        let (owner, mut told) = mpsc::channel::<Result<(), EngineError>>(1);
+        let (owner, mut told) = mpsc::channel::<EngineResult>(1);
         let _watched = Pump::run(pump).or_ends("sweeper", &owner);
         told.recv().await.unwrap().unwrap_err().to_string()
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn pump_ends_with_its_owner_even_when_required() {
-        let (owner, mut told) = mpsc::channel::<Result<(), EngineError>>(1);
+        let (owner, mut told) = mpsc::channel::<EngineResult>(1);
         let (held, gone) = oneshot::channel::<()>();
         let pump = Pump::run(async move {
             let _held = held;

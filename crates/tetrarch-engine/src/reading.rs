@@ -9,7 +9,7 @@ use tetrarch_core::mail::Lane;
 use tetrarch_core::mail::receipt::{SetAside, Stage};
 use tetrarch_core::reading::{Reading, Turn};
 
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::session::{Admitted, CheckedMessage, Session};
 
 /// A session's place in its inbox, with the sequence of its cursor.
@@ -29,7 +29,7 @@ impl InboxReader {
         mut cursor: Cursor,
         at: u64,
         again: bool,
-    ) -> Result<(Self, Inbox), EngineError> {
+    ) -> EngineResult<(Self, Inbox)> {
         let owner = Principal::Agent(session.agent.clone());
         let within = session.shared.wakeup.within(&owner, cursor.positions).await?;
         let is_anew = within != cursor.positions;
@@ -62,7 +62,7 @@ impl InboxReader {
     pub(crate) async fn take(
         &mut self,
         CheckedMessage { incoming, refusal }: CheckedMessage,
-    ) -> Result<Option<Admitted>, EngineError> {
+    ) -> EngineResult<Option<Admitted>> {
         let (lane, seq) = (incoming.lane, incoming.seq);
         let turn = self.reading.turn(lane, seq);
         let receipts = match turn {
@@ -131,7 +131,7 @@ impl InboxReader {
     }
 
     /// Has writers told whose messages the session's program will never take.
-    pub(crate) async fn give_back(&mut self) -> Result<(), EngineError> {
+    pub(crate) async fn give_back(&mut self) -> EngineResult {
         for (from, of) in self.reading.never_taken() {
             let reason = format!("the program of {} ended and had not read it", self.session.agent);
             let (at, letter) =
@@ -147,20 +147,20 @@ impl InboxReader {
     }
 
     /// Writes the cursor as it is now.
-    pub(crate) async fn write(&mut self) -> Result<(), EngineError> {
+    pub(crate) async fn write(&mut self) -> EngineResult {
         self.at = self.session.move_cursor(self.reading.cursor(), self.at).await?;
         self.is_written = true;
         Ok(())
     }
 
     /// Writes the cursor when the bus has another, so that what is in hand counts as begun.
-    pub(crate) async fn write_begun(&mut self) -> Result<(), EngineError> {
+    pub(crate) async fn write_begun(&mut self) -> EngineResult {
         if self.is_written { Ok(()) } else { self.write().await }
     }
 
     /// Tells writers what is consumed: the positions are kept, by the cursor or the journal. That it
     /// was told is written down.
-    pub(crate) async fn kept(&mut self) -> Result<(), EngineError> {
+    pub(crate) async fn kept(&mut self) -> EngineResult {
         let kept = self.reading.kept(self.positions());
         if kept.is_empty() {
             return Ok(());

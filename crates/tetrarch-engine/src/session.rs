@@ -23,7 +23,7 @@ use tetrarch_core::time::BusTime;
 
 use crate::clock::Clock;
 use crate::correspond::Correspondents;
-use crate::error::{EngineError, note_dead};
+use crate::error::{EngineResult, note_dead};
 
 /// What the sessions of one host share.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl Session {
 
     /// Claims the cursor for this life of the host. That of a new agent, which makes its `first` run, is
     /// not sealed.
-    pub(crate) async fn claim(&self, first: Option<RunId>) -> Result<Claimed, EngineError> {
+    pub(crate) async fn claim(&self, first: Option<RunId>) -> EngineResult<Claimed> {
         let Shared { bus, claim, .. } = &self.shared;
         let Some(run) = first else {
             return Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?);
@@ -122,16 +122,12 @@ impl Session {
     }
 
     /// Writes how far the inbox is handled; gives the cursor's new sequence.
-    pub(crate) async fn move_cursor(
-        &self,
-        cursor: &Cursor,
-        expected: u64,
-    ) -> Result<u64, EngineError> {
+    pub(crate) async fn move_cursor(&self, cursor: &Cursor, expected: u64) -> EngineResult<u64> {
         Ok(cursor::write_cursor(&self.shared.bus, cursor, expected).await?)
     }
 
     /// Reports to the owner. The same report has the same id.
-    pub(crate) async fn report(&self, id: RequestId, report: &Report) -> Result<(), EngineError> {
+    pub(crate) async fn report(&self, id: RequestId, report: &Report) -> EngineResult {
         let report = HostedReport {
             agent: self.agent.clone(),
             session: self.session,
@@ -149,7 +145,7 @@ impl Session {
         id: RequestId,
         request: &SpawnRequest,
         trace: Option<&str>,
-    ) -> Result<(), EngineError> {
+    ) -> EngineResult {
         let subject = Subject::SpawnRequest {
             epic: request.epic,
             node: request.node,
@@ -161,7 +157,7 @@ impl Session {
     }
 
     /// Asks the owner for something else.
-    pub(crate) async fn operate(&self, id: RequestId, op: &Op) -> Result<(), EngineError> {
+    pub(crate) async fn operate(&self, id: RequestId, op: &Op) -> EngineResult {
         let subject = Subject::Op {
             op: OpName::of(op),
             from: Principal::Agent(self.agent.clone()),
@@ -171,12 +167,7 @@ impl Session {
     }
 
     /// Asks the owner for an operation as a program wrote it: the owner says what is wrong with it.
-    pub(crate) async fn ask(
-        &self,
-        id: RequestId,
-        op: &str,
-        body: String,
-    ) -> Result<(), EngineError> {
+    pub(crate) async fn ask(&self, id: RequestId, op: &str, body: String) -> EngineResult {
         let op = match op.parse() {
             Ok(op) => op,
             Err(error) => {
@@ -194,7 +185,7 @@ impl Session {
         id: RequestId,
         payload: Vec<u8>,
         trace: Option<&str>,
-    ) -> Result<(), EngineError> {
+    ) -> EngineResult {
         let envelope = Envelope {
             // A program and its next session ask again under the same id, and the owner has to see that,
             // to answer again: it may have refused what the session before asked.
@@ -210,7 +201,7 @@ impl Session {
     }
 
     /// Writes to somebody. `id` tells the same mail when it is sent again.
-    pub(crate) async fn write(&self, mail: &Mail, id: &str) -> Result<(), EngineError> {
+    pub(crate) async fn write(&self, mail: &Mail, id: &str) -> EngineResult {
         send_mail(&self.shared.bus, &self.author(), mail, id, None).await?;
         Ok(())
     }
@@ -237,11 +228,7 @@ impl Session {
 
     /// Keeps a message among the dead letters, with the reason, and has its writer told. What tells
     /// of another message is only kept, and so is what GO wrote: the ledger has that.
-    pub(crate) async fn set_aside(
-        &self,
-        incoming: &Incoming,
-        reason: String,
-    ) -> Result<(), EngineError> {
+    pub(crate) async fn set_aside(&self, incoming: &Incoming, reason: String) -> EngineResult {
         let Incoming { seq, subject, payload, .. } = incoming;
         let letter = DeadLetter {
             origin: Origin::Mail,
@@ -264,11 +251,7 @@ impl Session {
     }
 
     /// Has the owner tell the writer of a message that it was set aside.
-    pub(crate) async fn report_set_aside(
-        &self,
-        at: BusTime,
-        letter: SetAside,
-    ) -> Result<(), EngineError> {
+    pub(crate) async fn report_set_aside(&self, at: BusTime, letter: SetAside) -> EngineResult {
         let number = usize::try_from(letter.of.seq).unwrap_or(usize::MAX);
         let id = RequestId::derive(at, &self.agent.to_string(), "set_aside", number);
         self.report(id, &Report::SetAside(letter)).await
@@ -294,7 +277,7 @@ impl Session {
 
     /// The message, when this agent handles it; it counts as consumed at once, since nothing is kept
     /// of it. Else it is set aside.
-    pub(crate) async fn admit(&self, incoming: Incoming) -> Result<Option<Admitted>, EngineError> {
+    pub(crate) async fn admit(&self, incoming: Incoming) -> EngineResult<Option<Admitted>> {
         let CheckedMessage { incoming, refusal } = self.judge(incoming).await;
         if let Some(reason) = refusal {
             self.set_aside(&incoming, reason).await?;

@@ -5,7 +5,7 @@
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 
 /// A child that ended.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct ActorTree {
 
 impl ActorTree {
     /// Starts the root.
-    pub(crate) async fn start() -> Result<Self, EngineError> {
+    pub(crate) async fn start() -> EngineResult<Self> {
         let (tell, ended) = mpsc::channel(ENDS_KEPT);
         let (root, _) = Actor::spawn(None, Root, tell)
             .await

@@ -56,7 +56,7 @@ fn facts(model: &PageModel, agent: &Agent, row: &AgentRow) -> Markup {
     let changes = fold.records.changes.values().filter(|change| change.agent == agent.id);
     let changes: Vec<_> = changes.collect();
     html! {
-        dl class="sheet" {
+        dl class="sheet" data-state={ (row.state == RunState::PausedByUser.as_str()) (row.ended) (row.run.is_some()) } {
             (field_of("state", &html! { (state(row.state)) " " (toned(row.alarm.as_str(), row.alarm.tone())) }))
             (field("about", &row.intent))
             (field("label", &row.label))

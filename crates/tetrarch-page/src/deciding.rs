@@ -24,7 +24,7 @@ pub(crate) fn question(model: &PageModel, visit: &PageVisit<'_>, id: QuestionId)
     let title = format!("Question {id}");
     let Some(it) = model.fleet.fold.records.questions.get(&id) else { return unknown(title) };
     let live = html! {
-        dl class="sheet" {
+        dl class="sheet" data-state=(it.status.as_str()) {
             (field_of("state", &state(it.status.as_str())))
             (field_of("from", &agent(&it.agent)))
             (field_of("for", &link(&PageView::Plan(it.epic), &it.node.to_string())))
@@ -75,7 +75,7 @@ pub(crate) fn change(
         None
     };
     let live = html! {
-        dl class="sheet" {
+        dl class="sheet" data-state=(it.status.as_str()) {
             (field_of("state", &state(it.status.as_str())))
             (field("why", &unmixed(&it.reason)))
             (field("will", &unmixed(&change_in_words(it, model.now))))
@@ -164,7 +164,7 @@ pub(crate) fn draft(model: &PageModel, visit: &PageVisit<'_>, id: DraftId) -> Pa
     let Some(it) = drafts.values().find_map(|of| of.get(&id)) else { return unknown(title) };
     let removed: Vec<String> = it.edit.removes.iter().map(ToString::to_string).collect();
     let live = html! {
-        dl class="sheet" {
+        dl class="sheet" data-state=(it.status.as_str()) {
             (field_of("state", &state(it.status.as_str())))
             (field("from", &it.author.to_string()))
             (field_of("plan", &link(&PageView::Plan(it.epic), &format!("{} version {}", it.epic, it.base_version))))

@@ -8,6 +8,7 @@ use tetrarch_core::request::planning::PlanOp;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{GateOp, GateVerdict, Op};
 use tetrarch_core::verb::Wanted;
+use tetrarch_core::words;
 
 use crate::address::PageView;
 use crate::render::PageVisit;
@@ -17,65 +18,32 @@ const NO_REASON: &str = "a human asked";
 /// Characters of a text that is sent.
 const TEXT_MAX: usize = 4_000;
 
-/// What a form is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FormKind {
-    /// A text before an agent's next step.
-    Steer,
-    /// Abort an agent's turn.
-    Interrupt,
-    /// Let an agent stand still.
-    Pause,
-    /// Let it go on.
-    Resume,
-    /// End an agent and all below it.
-    Stop,
-    /// Answer a question.
-    Answer,
-    /// Approve a change.
-    Approve,
-    /// Deny a change.
-    Deny,
-    /// Merge an approved change.
-    Merge,
-    /// Apply a draft.
-    ApproveDraft,
-    /// Reject a draft.
-    RejectDraft,
-}
-
-impl FormKind {
-    /// Every kind.
-    pub const ALL: [Self; 11] = [
-        Self::Steer,
-        Self::Interrupt,
-        Self::Pause,
-        Self::Resume,
-        Self::Stop,
-        Self::Answer,
-        Self::Approve,
-        Self::Deny,
-        Self::Merge,
-        Self::ApproveDraft,
-        Self::RejectDraft,
-    ];
-
-    /// Its word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Steer => "steer",
-            Self::Interrupt => "interrupt",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Stop => "stop",
-            Self::Answer => "answer",
-            Self::Approve => "approve",
-            Self::Deny => "deny",
-            Self::Merge => "merge",
-            Self::ApproveDraft => "approve-draft",
-            Self::RejectDraft => "reject-draft",
-        }
+words! {
+    /// What a form is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FormKind {
+        /// A text before an agent's next step.
+        Steer = "steer",
+        /// Abort an agent's turn.
+        Interrupt = "interrupt",
+        /// Let an agent stand still.
+        Pause = "pause",
+        /// Let it go on.
+        Resume = "resume",
+        /// End an agent and all below it.
+        Stop = "stop",
+        /// Answer a question.
+        Answer = "answer",
+        /// Approve a change.
+        Approve = "approve",
+        /// Deny a change.
+        Deny = "deny",
+        /// Merge an approved change.
+        Merge = "merge",
+        /// Apply a draft.
+        ApproveDraft = "approve-draft",
+        /// Reject a draft.
+        RejectDraft = "reject-draft",
     }
 }
 

@@ -122,7 +122,7 @@ fn drawn(graph: &PlanGraph, lines: &[OutlineLine]) -> Markup {
     };
     html! {
         div class="graph" tabindex="0" role="region" aria-label="Graph of the plan; the table below says the same" {
-            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="img" aria-label="Graph of the plan" {
+            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Graph of the plan" {
                 @for (from, to) in &graph.edges {
                     @if let (Some(a), Some(b)) = (corners.get(from), corners.get(to)) {
                         path d=(curve(*a, *b)) class=(if is_critical(*from, *to) { "edge critical" } else { "edge" }) {}

@@ -139,6 +139,7 @@ pub fn document(
                 meta name="color-scheme" content="light dark";
                 title { (shown.title) " - tetrarch" }
                 base href=(visit.place);
+                link rel="icon" href="icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="page.css";
                 script src="page.js" defer {}
             }

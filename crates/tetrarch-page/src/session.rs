@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tetrarch_core::id::{AgentId, RequestId, sha256_hex};
 use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_core::words;
 
 /// Browsers that may look at the same time; who came first goes first.
 pub const SESSIONS_MAX: usize = 64;
@@ -29,26 +30,16 @@ pub struct PageAct {
     pub outcome: Result<String, String>,
 }
 
-/// Why a form is not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FormRefusal {
-    /// The page did not make it for this browser.
-    Forged,
-    /// It was sent before.
-    Used,
-    /// The browser has sent too many.
-    TooMany,
-}
-
-impl FormRefusal {
-    /// In words.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Forged => "the form is not of this session; load the page again",
-            Self::Used => "the form was sent before; load the page again",
-            Self::TooMany => "too many forms were sent; open the link again",
-        }
+words! {
+    /// Why a form is not taken.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FormRefusal {
+        /// The page did not make it for this browser.
+        Forged = "the form is not of this session; load the page again",
+        /// It was sent before.
+        Used = "the form was sent before; load the page again",
+        /// The browser has sent too many.
+        TooMany = "too many forms were sent; open the link again",
     }
 }
 

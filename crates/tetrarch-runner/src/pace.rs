@@ -59,34 +59,13 @@ impl RequestPacer {
 }
 
 fn asks_others(event: &RunnerEvent) -> bool {
-    match event {
+    matches!(
+        event,
         RunnerEvent::Spawn { .. }
-        | RunnerEvent::Operate { .. }
-        | RunnerEvent::Write { .. }
-        | RunnerEvent::Ask { .. } => true,
-        RunnerEvent::Started { .. }
-        | RunnerEvent::SpawnFailed { .. }
-        | RunnerEvent::Progress { .. }
-        | RunnerEvent::Log { .. }
-        | RunnerEvent::Usage(_)
-        | RunnerEvent::SetAside { .. }
-        | RunnerEvent::Spent { .. }
-        | RunnerEvent::Checkpoint { .. }
-        | RunnerEvent::Blocked { .. }
-        | RunnerEvent::Unblocked
-        | RunnerEvent::Using { .. }
-        | RunnerEvent::Text { .. }
-        | RunnerEvent::Conversed { .. }
-        | RunnerEvent::Compacting { .. }
-        | RunnerEvent::Taken { .. }
-        | RunnerEvent::Receipt { .. }
-        | RunnerEvent::Update { .. }
-        | RunnerEvent::Result { .. }
-        | RunnerEvent::Returned { .. }
-        | RunnerEvent::Changed { .. }
-        | RunnerEvent::Settled { .. }
-        | RunnerEvent::Exited { .. } => false,
-    }
+            | RunnerEvent::Operate { .. }
+            | RunnerEvent::Write { .. }
+            | RunnerEvent::Ask { .. }
+    )
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tetrarch_core::brief::{EVERY_TOOL, Tools};
 pub use tetrarch_core::converse::Effect;
 use tetrarch_core::destination::{NETWORK_TOOL, Network};
 use tetrarch_core::id::RunId;
+use tetrarch_core::words;
 
 use crate::backend::llm::own_tools;
 use crate::cgroup::ControlGroup;
@@ -104,33 +105,20 @@ pub struct ToolboxConfig<'a> {
 #[error("{0}")]
 pub struct ToolboxError(String);
 
-/// One of the built-in tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tool {
-    Read,
-    List,
-    Search,
-    Write,
-    Edit,
-    Run,
+words! {
+    /// One of the built-in tools.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Tool {
+        Read = "read",
+        List = "list",
+        Search = "search",
+        Write = "write",
+        Edit = "edit",
+        Run = "run",
+    }
 }
 
 impl Tool {
-    const ALL: [Self; 6] =
-        [Self::Read, Self::List, Self::Search, Self::Write, Self::Edit, Self::Run];
-
-    /// What a brief's list calls it.
-    fn entry(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::List => "list",
-            Self::Search => "search",
-            Self::Write => "write",
-            Self::Edit => "edit",
-            Self::Run => "run",
-        }
-    }
-
     /// What a model calls it.
     fn name(self) -> &'static str {
         match self {
@@ -157,7 +145,7 @@ impl Tool {
 /// belong to somebody else.
 #[must_use]
 pub fn tool_entries() -> Vec<&'static str> {
-    let files = Tool::ALL.into_iter().map(Tool::entry);
+    let files = Tool::ALL.into_iter().map(Tool::as_str);
     files.chain([NETWORK_TOOL]).chain(own_tools()).chain([EVERY_TOOL]).collect()
 }
 

@@ -5,41 +5,31 @@ use tetrarch_core::budget::Spend;
 use tetrarch_core::limits::{RUNAWAY_COST_MICRO_FLOOR, RUNAWAY_PERCENTILE, RUNAWAY_TOKENS_FLOOR};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::run::RunState;
+use tetrarch_core::words;
 
 use crate::tone::Tone;
 
-/// Why a row stands first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Alarm {
-    /// It waits for a person.
-    AwaitingInput,
-    /// It spends far more than the others.
-    RunawayCost,
-    /// A reviewer did not accept the work.
-    VerificationFailed,
-    /// It lives and does not move.
-    Stuck,
-    /// Its session is lost and nobody goes on.
-    Orphaned,
-    /// Nothing.
-    #[default]
-    Quiet,
+words! {
+    /// Why a row stands first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Alarm {
+        /// It waits for a person.
+        AwaitingInput = "input",
+        /// It spends far more than the others.
+        RunawayCost = "cost",
+        /// A reviewer did not accept the work.
+        VerificationFailed = "verdict",
+        /// It lives and does not move.
+        Stuck = "stuck",
+        /// Its session is lost and nobody goes on.
+        Orphaned = "orphaned",
+        /// Nothing.
+        #[default]
+        Quiet = "",
+    }
 }
 
 impl Alarm {
-    /// Its word; empty for none.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AwaitingInput => "input",
-            Self::RunawayCost => "cost",
-            Self::VerificationFailed => "verdict",
-            Self::Stuck => "stuck",
-            Self::Orphaned => "orphaned",
-            Self::Quiet => "",
-        }
-    }
-
     /// Its place on the screen; stuck and orphaned share one.
     #[must_use]
     pub fn rank(self) -> u8 {

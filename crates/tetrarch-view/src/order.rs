@@ -7,77 +7,45 @@ use std::collections::BTreeSet;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tetrarch_core::id::AgentId;
+use tetrarch_core::words;
 
 use crate::alarm::Alarm;
 use crate::lineage::Lineage;
 use crate::row::AgentRow;
 
-/// What rows are ordered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SortColumn {
-    /// What needs somebody first, then the tree.
-    #[default]
-    Attention,
-    /// The name.
-    Name,
-    /// The state's word.
-    State,
-    /// What it is about.
-    Intent,
-    /// The model.
-    Model,
-    /// Prompt tokens.
-    TokensIn,
-    /// Tokens that a model wrote.
-    TokensOut,
-    /// The cost.
-    Cost,
-    /// The current tool.
-    Tool,
-    /// How fast it burns.
-    Burn,
-    /// How long it works.
-    Elapsed,
-    /// Where it is.
-    Host,
+words! {
+    /// What rows are ordered by.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum SortColumn {
+        /// What needs somebody first, then the tree.
+        #[default]
+        Attention = "ALERT",
+        /// The name.
+        Name = "AGENT",
+        /// The state's word.
+        State = "STATE",
+        /// What it is about.
+        Intent = "INTENT",
+        /// The model.
+        Model = "MODEL",
+        /// Prompt tokens.
+        TokensIn = "IN",
+        /// Tokens that a model wrote.
+        TokensOut = "OUT",
+        /// The cost.
+        Cost = "COST",
+        /// The current tool.
+        Tool = "TOOL",
+        /// How fast it burns.
+        Burn = "BURN",
+        /// How long it works.
+        Elapsed = "TIME",
+        /// Where it is.
+        Host = "HOST",
+    }
 }
 
 impl SortColumn {
-    /// Every column, as they stand on the screen.
-    pub const ALL: [Self; 12] = [
-        Self::Attention,
-        Self::Name,
-        Self::State,
-        Self::Intent,
-        Self::Model,
-        Self::TokensIn,
-        Self::TokensOut,
-        Self::Cost,
-        Self::Tool,
-        Self::Burn,
-        Self::Elapsed,
-        Self::Host,
-    ];
-
-    /// Its name on the screen.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Attention => "ALERT",
-            Self::Name => "AGENT",
-            Self::State => "STATE",
-            Self::Intent => "INTENT",
-            Self::Model => "MODEL",
-            Self::TokensIn => "IN",
-            Self::TokensOut => "OUT",
-            Self::Cost => "COST",
-            Self::Tool => "TOOL",
-            Self::Burn => "BURN",
-            Self::Elapsed => "TIME",
-            Self::Host => "HOST",
-        }
-    }
-
     /// The one so many places further on, around the end.
     #[must_use]
     pub fn moved(self, by: isize) -> Self {

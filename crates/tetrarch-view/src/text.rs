@@ -1,6 +1,8 @@
 //! Text of others as people may see it: control characters and look-alikes made visible, so that what an
 //! agent wrote neither moves the cursor nor passes for something else.
 
+use unicode_general_category::{GeneralCategory, get_general_category};
+
 /// Characters of one line of a diff that are shown.
 const DIFF_LINE_CHARS: usize = 2_000;
 
@@ -20,15 +22,18 @@ pub fn visible(text: &str) -> String {
     })
 }
 
-/// Control characters, those that change the direction of what follows, and those that show nothing.
+/// Control and format characters, those that Unicode lets a program leave out (`Default_Ignorable_Code_Point`),
+/// and blanks that are no space: variation selectors too, in which a text can be hidden.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
+        || get_general_category(c) == GeneralCategory::Format
         || matches!(
             c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}'
-                | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{e0000}'..='\u{e007f}'
+            '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -58,14 +63,20 @@ pub fn unmixed(text: &str) -> String {
     shown
 }
 
-/// Of a script whose letters look like Latin ones: Greek, Cyrillic, Armenian, Cherokee, Latin of full width and
-/// of mathematics.
+/// Of a block whose letters look like Latin ones: Greek, Cyrillic, Armenian, Cherokee, Coptic, Lisu, signs that are
+/// letters, Roman numerals, Latin of full width and of mathematics; and single letters of phonetics.
 fn is_alike(c: char) -> bool {
     matches!(
         c,
-        '\u{370}'..='\u{58f}'
+        '\u{251}' | '\u{261}' | '\u{269}' | '\u{26a}' | '\u{370}'..='\u{58f}'
             | '\u{13a0}'..='\u{13ff}'
+            | '\u{1c80}'..='\u{1c8f}'
             | '\u{1f00}'..='\u{1fff}'
+            | '\u{2100}'..='\u{218b}'
+            | '\u{2c80}'..='\u{2cff}'
+            | '\u{a4d0}'..='\u{a4ff}'
+            | '\u{a640}'..='\u{a69f}'
+            | '\u{ab30}'..='\u{abbf}'
             | '\u{ff10}'..='\u{ff5a}'
             | '\u{1d400}'..='\u{1d7ff}'
     )
@@ -103,12 +114,51 @@ mod tests {
     }
 
     #[test]
+    fn every_character_that_shows_nothing_is_hidden() {
+        let ignorable = [
+            '\u{ad}'..='\u{ad}',
+            '\u{34f}'..='\u{34f}',
+            '\u{61c}'..='\u{61c}',
+            '\u{115f}'..='\u{1160}',
+            '\u{17b4}'..='\u{17b5}',
+            '\u{180b}'..='\u{180f}',
+            '\u{200b}'..='\u{200f}',
+            '\u{202a}'..='\u{202e}',
+            '\u{2060}'..='\u{206f}',
+            '\u{3164}'..='\u{3164}',
+            '\u{fe00}'..='\u{fe0f}',
+            '\u{feff}'..='\u{feff}',
+            '\u{ffa0}'..='\u{ffa0}',
+            '\u{fff0}'..='\u{fff8}',
+            '\u{1bca0}'..='\u{1bca3}',
+            '\u{1d173}'..='\u{1d17a}',
+            '\u{e0000}'..='\u{e0fff}',
+        ];
+        for c in '\0'..=char::MAX {
+            let category = get_general_category(c);
+            let blank = ignorable.iter().any(|range| range.contains(&c)) || c == '\u{2800}';
+            let unseen = [
+                GeneralCategory::Control,
+                GeneralCategory::Format,
+                GeneralCategory::LineSeparator,
+                GeneralCategory::ParagraphSeparator,
+            ];
+            assert_eq!(is_hidden(c), blank || unseen.contains(&category), "{c:?} {category:?}");
+        }
+    }
+
+    #[test]
     fn lookalike_letter_inside_a_latin_word_is_escaped() {
         let rows = [
             ("src/p\u{430}yment.rs", "src/p\\u{430}yment.rs"),
             ("is_\u{3bf}wner(x)", "is_\\u{3bf}wner(x)"),
             ("\u{ff21}dmin", "\\u{ff21}dmin"),
             ("a\u{1d41a}b", "a\\u{1d41a}b"),
+            ("lo\u{261}in", "lo\\u{261}in"),
+            ("u\u{217c}s", "u\\u{217c}s"),
+            ("u\u{2c9f}s", "u\\u{2c9f}s"),
+            ("u\u{a4f3}s", "u\\u{a4f3}s"),
+            ("u\u{ab70}s", "u\\u{ab70}s"),
             ("привет, мир: grüße 世界", "привет, мир: grüße 世界"),
             ("x = 5 // да", "x = 5 // да"),
             ("", ""),

@@ -1,8 +1,8 @@
 //! Records of agents, hosts, projects and profiles.
 
 use tetrarch_core::agent::{
-    Agent, Delegation, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
-    Unsettled, Work,
+    Agent, DelegationOptions, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile,
+    Project, Slot, Unsettled, Work,
 };
 use tetrarch_core::brief::Served;
 use tetrarch_core::denials::Denials;
@@ -42,7 +42,7 @@ message!(Agent, Agent {
 message!(Host, Host { name, instance, labels, capacity, address, joined: joined_unix_ms, drained });
 message!(Project, Project { name, mode, created_by, created: created_unix_ms, retired, fencing });
 
-message!(Delegation, Delegation { mode, profiles });
+message!(DelegationOptions, DelegationOptions { mode, profiles });
 
 message!(Profile, Profile {
     name, description, kind: runner, argv, env, pass_env, writable, model,

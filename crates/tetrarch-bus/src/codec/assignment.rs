@@ -9,28 +9,11 @@ use crate::proto::v1 as pb;
 
 words!(AssignmentStatus, Purpose, Rung);
 
-message!(
-    Assignment,
-    Assignment {
-        id,
-        epic,
-        node,
-        purpose,
-        agent,
-        run,
-        status,
-        reason,
-        attempt,
-        follows,
-        created: created_unix_ms,
-        updated: updated_unix_ms,
-        recovery,
-        policy: recovery_policy as absent,
-        refused: refused_unix_ms,
-        launch as launch,
-    },
-    first: launch::complete
-);
+message!(Assignment, Assignment {
+    id, epic, node, purpose, agent, run, status, reason, attempt, follows, created: created_unix_ms,
+    updated: updated_unix_ms, recovery, policy: recovery_policy as absent, refused: refused_unix_ms,
+    launch as launch,
+}, first: launch::complete);
 
 /// A first launch in its assignment: it does not say again whose it is, nor to whom it went.
 mod launch {
@@ -63,19 +46,11 @@ mod launch {
     }
 }
 
-message!(
-    Recovery,
-    Recovery {
-        dispatch,
-        dispatched: dispatched_unix_ms,
-        consumed,
-        last_activity: last_activity_unix_ms,
-        expected_next_update: expected_next_update_unix_ms,
-        retries,
-        last_retry: last_retry_unix_ms,
-        backoff_until: backoff_until_unix_ms,
-    }
-);
+message! { Recovery, Recovery {
+    dispatch, dispatched: dispatched_unix_ms, consumed, last_activity: last_activity_unix_ms,
+    expected_next_update: expected_next_update_unix_ms, retries, last_retry: last_retry_unix_ms,
+    backoff_until: backoff_until_unix_ms,
+} }
 
 message!(RecoveryPolicy, RecoveryPolicy {
     from as rung, max_retries, idle_after: idle_after_ms,

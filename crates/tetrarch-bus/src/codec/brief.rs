@@ -79,26 +79,14 @@ message!(RunResult, RunResult {
     Ok::<(), CodecError>(())
 });
 
-message!(
-    Runner,
-    Runner {
-        profile,
-        kind,
-        argv,
-        env,
-        pass_env,
-        writable,
-        model,
-        served: Served {
-            provider: provider,
-            base_url: base_url,
-            key_from: key_from,
-            max_output_tokens: max_output_tokens,
-            context_tokens: context_tokens,
-        },
-        prompt,
-    }
-);
+message! { Runner, Runner {
+    profile, kind, argv, env, pass_env, writable, model,
+    served: Served {
+        provider: provider, base_url: base_url, key_from: key_from,
+        max_output_tokens: max_output_tokens, context_tokens: context_tokens,
+    },
+    prompt,
+} }
 
 message!(NodeInput, NodeInput { node, name, deliverable, artifacts });
 

@@ -5,12 +5,11 @@ use serde_json::Value;
 use tetrarch_core::change::{
     Action, ApplyOrder, ApplyOutcome, Approval, Change, ChangeStatus, Made,
 };
-use tetrarch_core::id::{ChangeId, RequestId};
+use tetrarch_core::id::ChangeId;
 use tetrarch_core::request::{GateOp, GateVerdict};
 
 use super::error::CodecError;
 use super::json;
-use super::op::{self, body, read};
 use super::wire::{field, message, words};
 use crate::proto::v1 as pb;
 
@@ -18,10 +17,9 @@ words!(ChangeStatus);
 
 message!(Action, ApplyAction { repository, target, base, head, diff, files });
 message!(Made, ChangeMade { action, branch, additions, deletions, size, salvaged });
-message!(
-    Approval,
-    Approval { by, digest, at: at_unix_ms, until: until_unix_ms, used: used_unix_ms }
-);
+message! { Approval, Approval {
+    by, digest, at: at_unix_ms, until: until_unix_ms, used: used_unix_ms,
+} }
 
 message!(Change, Change {
     id, agent, epoch, run, assignment, epic, node, project, host, scope, made, to, status, reason,
@@ -33,10 +31,9 @@ message!(Change, Change {
     Ok::<(), CodecError>(())
 });
 
-message!(
-    ApplyOrder,
-    ApplyOrder { change, run, digest, action, branch, message, at: at_unix_ms, host_epoch }
-);
+message! { ApplyOrder, ApplyOrder {
+    change, run, digest, action, branch, message, at: at_unix_ms, host_epoch,
+} }
 
 /// What a host reports of an order.
 pub(super) fn outcome(change: ChangeId, outcome: &ApplyOutcome) -> pb::ApplyOutcome {
@@ -64,38 +61,24 @@ pub(super) fn read_outcome(told: pb::ApplyOutcome) -> Result<(ChangeId, ApplyOut
     Ok((field("settled.change", change)?, outcome))
 }
 
-/// The body of an operation on changes.
-pub(super) fn encode(op: &GateOp, id: RequestId) -> Result<Vec<u8>, CodecError> {
-    match op {
-        GateOp::Decide { change, verdict, reason } => {
-            let (verdict, digest) = match verdict {
-                GateVerdict::Approve { digest } => ("approve", digest.clone()),
-                GateVerdict::Deny => ("deny", String::new()),
-            };
-            let (verdict, digest) = (&verdict.to_owned(), &digest);
-            body!(id, ApprovalDecide { change, verdict, digest, reason })
-        }
-        GateOp::Apply { change } => body!(id, ApplyRequest { change }),
+/// The word of a verdict, and the digest that was approved.
+pub(super) fn written(verdict: &GateVerdict) -> (String, String) {
+    match verdict {
+        GateVerdict::Approve { digest } => ("approve".to_owned(), digest.clone()),
+        GateVerdict::Deny => ("deny".to_owned(), String::new()),
     }
 }
 
-/// Reads the body of the operation of this name.
-pub(super) fn decode(name: &str, body: Value) -> Result<GateOp, CodecError> {
-    match name {
-        "approval.decide" => {
-            let told: pb::ApprovalDecide = json::request(body)?;
-            let verdict = match told.verdict.as_str() {
-                "approve" => GateVerdict::Approve { digest: told.digest },
-                "deny" => GateVerdict::Deny,
-                other => {
-                    let reason = format!("unknown word {other:?}; allowed: approve, deny");
-                    return Err(CodecError::field("verdict", reason));
-                }
-            };
-            let change = field("change", told.change)?;
-            Ok(GateOp::Decide { change, verdict, reason: told.reason })
+/// Reads the body of `approval.decide`.
+pub(super) fn decide(body: Value) -> Result<GateOp, CodecError> {
+    let told: pb::ApprovalDecide = json::request(body)?;
+    let verdict = match told.verdict.as_str() {
+        "approve" => GateVerdict::Approve { digest: told.digest },
+        "deny" => GateVerdict::Deny,
+        other => {
+            let reason = format!("unknown word {other:?}; allowed: approve, deny");
+            return Err(CodecError::field("verdict", reason));
         }
-        "apply.request" => Ok(read!(body, ApplyRequest, GateOp::Apply { change })),
-        other => Err(op::unknown(other)),
-    }
+    };
+    Ok(GateOp::Decide { change: field("change", told.change)?, verdict, reason: told.reason })
 }

@@ -14,9 +14,7 @@ use crate::proto::v1 as pb;
 /// A cursor of more bytes than allowed.
 pub fn encode_cursor(cursor: &Cursor) -> Result<Vec<u8>, CodecError> {
     let message: pb::Cursor = cursor.put();
-    let bytes = json::write("Cursor", &message)?;
-    within("cursor", bytes.len(), CONTROL_BYTES_MAX)?;
-    Ok(bytes)
+    json::bounded("cursor", &message, CONTROL_BYTES_MAX)
 }
 
 /// Reads the body of a cursor; unknown fields are skipped.

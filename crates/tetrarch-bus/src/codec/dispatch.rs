@@ -6,20 +6,6 @@ use super::wire::{message, words};
 
 words!(DispatchMode, DispatchOutcome);
 
-message!(
-    Dispatch,
-    Dispatch {
-        id,
-        assignment,
-        at: at_unix_ms,
-        mode,
-        rung,
-        to,
-        session,
-        text,
-        hash,
-        outcome,
-        run,
-        notes,
-    }
-);
+message! { Dispatch, Dispatch {
+    id, assignment, at: at_unix_ms, mode, rung, to, session, text, hash, outcome, run, notes,
+} }

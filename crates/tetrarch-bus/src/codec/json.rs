@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::error::CodecError;
+use super::error::{CodecError, within};
 use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 
 /// What is done about fields that do not exist.
@@ -76,6 +76,17 @@ pub(super) fn read<P: DeserializeOwned + Name>(bytes: &[u8]) -> Result<P, CodecE
 pub(super) fn write<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, CodecError> {
     serde_json::to_vec(message)
         .map_err(|error| CodecError::Json { what, reason: error.to_string() })
+}
+
+/// A message's JSON, which is called `what` when it has more bytes than allowed.
+pub(super) fn bounded<P: Serialize + Name>(
+    what: &str,
+    message: &P,
+    max: usize,
+) -> Result<Vec<u8>, CodecError> {
+    let bytes = write(P::NAME, message)?;
+    within(what, bytes.len(), max)?;
+    Ok(bytes)
 }
 
 fn place(path: &str, key: &str) -> String {

@@ -28,22 +28,10 @@ impl Wire<String> for Role {
 
 maybe!(Role);
 
-message!(
-    Plan,
-    Plan {
-        epic: epic_id,
-        id: plan_id,
-        project,
-        version,
-        source,
-        reason,
-        output,
-        trace: traceparent,
-        created: created_unix_ms,
-        updated: updated_unix_ms,
-        folded,
-    }
-);
+message! { Plan, Plan {
+    epic: epic_id, id: plan_id, project, version, source, reason, output, trace: traceparent,
+    created: created_unix_ms, updated: updated_unix_ms, folded,
+} }
 
 /// Ended children of one phase.
 impl Wire<pb::EndedChildren> for (NodeId, EndedChildren) {

@@ -15,9 +15,7 @@ use crate::proto::v1 as pb;
 /// An event of more bytes than allowed.
 pub fn encode_plan_event(event: &PlanEvent) -> Result<Vec<u8>, CodecError> {
     let event: pb::PlanEvent = event.put();
-    let bytes = json::write("PlanEvent", &event)?;
-    within("plan event", bytes.len(), PLAN_EVENT_BYTES_MAX)?;
-    Ok(bytes)
+    json::bounded("plan event", &event, PLAN_EVENT_BYTES_MAX)
 }
 
 /// Reads the body of `plan.created` and `plan.updated`; unknown fields are skipped.

@@ -8,18 +8,18 @@ use tetrarch_core::plan::PlanSource;
 use tetrarch_core::plan::change::{Edit, Output};
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, PlanReview, Proposal, ReviewAsk};
 use tetrarch_core::plan::schema::{self, PlanProblem};
-use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
+use tetrarch_core::request::planning::{Addition, Merging, PlanMode, Splitting, Wanted};
 
 use super::error::{CodecError, within};
 use super::json;
-use super::op::{body, finish, read};
+use super::op::finish;
 use super::plan_event::trace_id;
 use super::wire::{Wire, field, message, words};
 use crate::proto::v1 as pb;
 
 /// What every change says besides what it is, in the message of its operation.
 macro_rules! wanted {
-    ($id:expr, $wanted:expr, $pb:ident { $($f:ident: $value:expr),* $(,)? }) => {
+    ($id:expr, $wanted:expr, $pb:ident { $($f:ident),* }) => {
         pb::$pb {
             request_id: $id.to_string(),
             sender: String::new(),
@@ -28,42 +28,37 @@ macro_rules! wanted {
             base_version: $wanted.base_version,
             reason: $wanted.reason.clone(),
             draft: $wanted.replaces.put(),
-            $($f: $value),*
+            $($f),*
         }
     };
 }
 
-/// The body of an operation that changes plans, but `todo.plan`.
-pub(super) fn encode(op: &PlanOp, id: RequestId) -> Result<Vec<u8>, CodecError> {
-    match op {
-        PlanOp::Plan(_) => Err(CodecError::field(
-            "plan",
-            "a checked plan is no longer what its author wrote; use encode_todo_plan",
-        )),
-        PlanOp::Add(wanted) => {
-            let Addition { parent, node } = &**readable("node", wanted)?;
-            let node = schema::written(node).to_string();
-            finish(&wanted!(id, wanted, TodoAdd { parent: parent.put(), node: node }))
-        }
-        PlanOp::Split(wanted) => {
-            let Splitting { node, subtasks } = readable("subtasks", wanted)?;
-            let subtasks = Value::Array(subtasks.iter().map(schema::written).collect());
-            let subtasks = subtasks.to_string();
-            finish(&wanted!(id, wanted, TodoSplit { node: node.put(), subtasks: subtasks }))
-        }
-        PlanOp::Merge(wanted) => {
-            let Merging { nodes, name, objective } = readable("nodes", wanted)?;
-            let (nodes, name, objective) = (nodes.put(), name.put(), objective.put());
-            finish(&wanted!(
-                id,
-                wanted,
-                TodoMerge { nodes: nodes, name: name, objective: objective }
-            ))
-        }
-        PlanOp::Decide { epic, draft, verdict, reason } => {
-            body!(id, TodoDraft { epic, draft, verdict, reason })
-        }
-    }
+/// The body of `todo.add`.
+pub(super) fn encode_add(
+    wanted: &Wanted<Box<Addition>>,
+    id: RequestId,
+) -> Result<Vec<u8>, CodecError> {
+    let Addition { parent, node } = &**readable("node", wanted)?;
+    let (parent, node) = (parent.put(), schema::written(node).to_string());
+    finish(&wanted!(id, wanted, TodoAdd { parent, node }))
+}
+
+/// The body of `todo.split`.
+pub(super) fn encode_split(
+    wanted: &Wanted<Splitting>,
+    id: RequestId,
+) -> Result<Vec<u8>, CodecError> {
+    let Splitting { node, subtasks } = readable("subtasks", wanted)?;
+    let subtasks = Value::Array(subtasks.iter().map(schema::written).collect());
+    let (node, subtasks) = (node.put(), subtasks.to_string());
+    finish(&wanted!(id, wanted, TodoSplit { node, subtasks }))
+}
+
+/// The body of `todo.merge`.
+pub(super) fn encode_merge(wanted: &Wanted<Merging>, id: RequestId) -> Result<Vec<u8>, CodecError> {
+    let Merging { nodes, name, objective } = readable("nodes", wanted)?;
+    let (nodes, name, objective) = (nodes.put(), name.put(), objective.put());
+    finish(&wanted!(id, wanted, TodoMerge { nodes, name, objective }))
 }
 
 /// The body of `todo.plan`, with the plan's JSON as its author wrote it.
@@ -72,28 +67,11 @@ pub(super) fn encode(op: &PlanOp, id: RequestId) -> Result<Vec<u8>, CodecError> 
 /// There is no plan; more bytes than allowed.
 pub fn encode_todo_plan(id: RequestId, wanted: &Wanted<Value>) -> Result<Vec<u8>, CodecError> {
     let plan = readable("plan", wanted)?.to_string();
-    finish(&wanted!(id, wanted, TodoPlan { plan: plan }))
+    finish(&wanted!(id, wanted, TodoPlan { plan }))
 }
 
 fn readable<'a, C>(field: &str, wanted: &'a Wanted<C>) -> Result<&'a C, CodecError> {
     wanted.what.as_ref().map_err(|problems| CodecError::field(field, problems.clone()))
-}
-
-/// Reads the body of an operation that changes plans. What is wrong with the plan in it is for the
-/// owner to say.
-pub(super) fn decode(op: &str, body: Value) -> Result<PlanOp, CodecError> {
-    Ok(match op {
-        "todo.plan" => PlanOp::Plan(plan(body)?),
-        "todo.add" => PlanOp::Add(add(body)?),
-        "todo.split" => PlanOp::Split(split(body)?),
-        "todo.merge" => PlanOp::Merge(merge(body)?),
-        "todo.draft" => {
-            read!(body, TodoDraft, PlanOp::Decide { epic, draft, verdict, reason })
-        }
-        other => {
-            return Err(CodecError::field("op", format!("{other} does not change a plan")));
-        }
-    })
 }
 
 /// What every change says besides what it is.
@@ -128,13 +106,15 @@ pub(super) fn said(problems: Vec<PlanProblem>) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn plan(body: Value) -> Result<Wanted<Box<schema::PlanFile>>, CodecError> {
+/// Reads the body of `todo.plan`.
+pub(super) fn plan(body: Value) -> Result<Wanted<Box<schema::PlanFile>>, CodecError> {
     let it: pb::TodoPlan = json::request(body)?;
     let plan = schema::parse(&document("plan", &it.plan)?).map(Box::new).map_err(said);
     wanted((it.epic, it.mode, it.draft), based(it.base_version)?, it.reason, plan)
 }
 
-fn add(body: Value) -> Result<Wanted<Box<Addition>>, CodecError> {
+/// Reads the body of `todo.add`.
+pub(super) fn add(body: Value) -> Result<Wanted<Box<Addition>>, CodecError> {
     let it: pb::TodoAdd = json::request(body)?;
     let parent: NodeId = field("parent", it.parent)?;
     let node = document("node", &it.node)?;
@@ -146,7 +126,8 @@ fn add(body: Value) -> Result<Wanted<Box<Addition>>, CodecError> {
     wanted((it.epic, it.mode, it.draft), it.base_version, it.reason, what)
 }
 
-fn split(body: Value) -> Result<Wanted<Splitting>, CodecError> {
+/// Reads the body of `todo.split`.
+pub(super) fn split(body: Value) -> Result<Wanted<Splitting>, CodecError> {
     let it: pb::TodoSplit = json::request(body)?;
     let node: NodeId = field("node", it.node)?;
     let subtasks = document("subtasks", &it.subtasks)?;
@@ -155,7 +136,8 @@ fn split(body: Value) -> Result<Wanted<Splitting>, CodecError> {
     wanted((it.epic, it.mode, it.draft), based(it.base_version)?, it.reason, what)
 }
 
-fn merge(body: Value) -> Result<Wanted<Merging>, CodecError> {
+/// Reads the body of `todo.merge`.
+pub(super) fn merge(body: Value) -> Result<Wanted<Merging>, CodecError> {
     let it: pb::TodoMerge = json::request(body)?;
     let nodes = field("nodes", it.nodes)?;
     let what = Ok(Merging { nodes, name: it.name, objective: it.objective });
@@ -218,9 +200,7 @@ impl Wire<pb::PlanDraft> for Proposal {
 /// An event of more bytes than allowed.
 pub fn encode_plan_review(review: &PlanReview) -> Result<Vec<u8>, CodecError> {
     let message: pb::PlanReview = review.put();
-    let bytes = json::write("PlanReview", &message)?;
-    within("plan event", bytes.len(), PLAN_EVENT_BYTES_MAX)?;
-    Ok(bytes)
+    json::bounded("plan event", &message, PLAN_EVENT_BYTES_MAX)
 }
 
 /// Reads the body of `plan.review_needed`; unknown fields are skipped.

@@ -6,22 +6,7 @@ use super::wire::{message, words};
 
 words!(QuestionStatus);
 
-message!(
-    Question,
-    QuestionRecord {
-        id,
-        agent,
-        run,
-        epic,
-        node,
-        escalates,
-        to,
-        text,
-        options,
-        status,
-        answer,
-        answered_by,
-        asked: asked_unix_ms,
-        since: since_unix_ms,
-    }
-);
+message! { Question, QuestionRecord {
+    id, agent, run, epic, node, escalates, to, text, options, status, answer, answered_by,
+    asked: asked_unix_ms, since: since_unix_ms,
+} }

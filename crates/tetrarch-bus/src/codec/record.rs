@@ -23,9 +23,13 @@ const MIN_READER_VERSION: u32 = 1;
 /// The same where it is said only when there is a version that does not read it.
 const STATED_READER_VERSION: u32 = if MIN_READER_VERSION > 1 { MIN_READER_VERSION } else { 0 };
 
-/// What there is for each kind of record: its message, by the kind's name in the core and in the schema.
+/// What there is for each kind of record: its message, by the kind's name in the core and in the schema. Records
+/// without a message of their own follow, with its two fields. A decision may have an answer that cannot be written.
 macro_rules! kinds {
-    ($($kind:ident: $message:ident),* $(,)?) => {
+    (
+        [$($kind:ident: $message:ident),* $(,)?]
+        [$($pair:ident: $both:ident { $of:ident, $it:ident }),* $(,)?]
+    ) => {
         /// A record's value in STATE: its canonical JSON with `ledgerSeq`, `schemaVersion` and
         /// `minReaderVersion`. `seq` is the sequence of the ledger entry it comes from.
         ///
@@ -34,6 +38,8 @@ macro_rules! kinds {
         pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
             match image(record)? {
                 $(R::$kind(record) => stored(&record, seq),)*
+                $(R::$pair(record) => stored(&record, seq),)*
+                R::Decision(record) => stored(&record, seq),
             }
         }
 
@@ -42,6 +48,8 @@ macro_rules! kinds {
         pub fn record_message(kind: KeyKind) -> &'static str {
             match kind {
                 $(KeyKind::$kind => pb::$message::NAME,)*
+                $(KeyKind::$pair => pb::$both::NAME,)*
+                KeyKind::Decision => pb::Decision::NAME,
             }
         }
 
@@ -49,47 +57,44 @@ macro_rules! kinds {
         fn from_state(kind: KeyKind, payload: &[u8]) -> Result<R, CodecError> {
             Ok(match kind {
                 $(KeyKind::$kind => R::$kind(message(payload)?),)*
+                $(KeyKind::$pair => R::$pair(message(payload)?),)*
+                KeyKind::Decision => R::Decision(message(payload)?),
+            })
+        }
+
+        fn image(record: &Record) -> Result<R, CodecError> {
+            Ok(match record {
+                $(Record::$kind(record) => R::$kind(record.put()),)*
+                $(Record::$pair($of, $it) => R::$pair(put!($both { $of, $it })),)*
+                Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
+            })
+        }
+
+        fn read(image: R) -> Result<Record, CodecError> {
+            Ok(match image {
+                $(R::$kind(record) => Record::$kind(Wire::get(record)?),)*
+                $(R::$pair(it) => Record::$pair(
+                    field(stringify!($of), it.$of)?,
+                    field(stringify!($it), it.$it)?,
+                ),)*
+                R::Decision(it) => Record::Decision(Box::new(ledger::read_decision(it)?)),
             })
         }
     };
 }
 
-kinds!(
-    Agent: Agent, Host: Host, Project: Project, Profile: ProjectProfile, Run: Run,
-    RunStatus: RunStatus, Goal: Goal, GoalState: GoalState, Plan: Plan, Node: EpicNode,
-    NodeState: EpicNodeState, Assignment: Assignment, Dispatch: Dispatch, Planning: Planning,
-    Question: QuestionRecord, Draft: PlanDraft, Crystallization: Crystallization,
-    Schedule: ScheduleRecord, Graph: StateGraph, Turn: Turn, Reservation: Reservation, Change: Change, Decision: Decision,
-    Snapshot: Snapshot,
-);
-
-fn image(record: &Record) -> Result<R, CodecError> {
-    Ok(match record {
-        Record::Agent(agent) => R::Agent(agent.put()),
-        Record::Host(host) => R::Host(host.put()),
-        Record::Project(project) => R::Project(project.put()),
-        Record::Profile(project, profile) => R::Profile(put!(ProjectProfile { project, profile })),
-        Record::Run(run) => R::Run(run.put()),
-        Record::RunStatus(status) => R::RunStatus(status.put()),
-        Record::Goal(goal) => R::Goal(goal.put()),
-        Record::GoalState(state) => R::GoalState(state.put()),
-        Record::Plan(plan) => R::Plan(plan.put()),
-        Record::Node(epic_id, node) => R::Node(put!(EpicNode { epic_id, node })),
-        Record::NodeState(epic_id, state) => R::NodeState(put!(EpicNodeState { epic_id, state })),
-        Record::Assignment(assignment) => R::Assignment(assignment.put()),
-        Record::Dispatch(dispatch) => R::Dispatch(dispatch.put()),
-        Record::Planning(planning) => R::Planning(planning.put()),
-        Record::Question(question) => R::Question(question.put()),
-        Record::Draft(draft) => R::Draft(draft.put()),
-        Record::Crystallization(it) => R::Crystallization(it.put()),
-        Record::Schedule(schedule) => R::Schedule(schedule.put()),
-        Record::Graph(graph) => R::Graph(graph.put()),
-        Record::Turn(turn) => R::Turn(turn.put()),
-        Record::Reservation(reservation) => R::Reservation(reservation.put()),
-        Record::Change(change) => R::Change(change.put()),
-        Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
-        Record::Snapshot(snapshot) => R::Snapshot(snapshot.put()),
-    })
+kinds! {
+    [
+        Agent: Agent, Host: Host, Project: Project, Run: Run, RunStatus: RunStatus, Goal: Goal,
+        GoalState: GoalState, Plan: Plan, Assignment: Assignment, Dispatch: Dispatch,
+        Planning: Planning, Question: QuestionRecord, Draft: PlanDraft,
+        Crystallization: Crystallization, Schedule: ScheduleRecord, Graph: StateGraph, Turn: Turn,
+        Reservation: Reservation, Change: Change, Snapshot: Snapshot,
+    ]
+    [
+        Profile: ProjectProfile { project, profile }, Node: EpicNode { epic_id, node },
+        NodeState: EpicNodeState { epic_id, state },
+    ]
 }
 
 /// Reads a record of the ledger or of STATE, whichever version wrote it.
@@ -100,36 +105,7 @@ fn record(written: pb::Record) -> Result<Record, CodecError> {
         needs: written.min_reader_version.max(written.schema_version),
         reads: SCHEMA_VERSION,
     })?;
-    Ok(match upgraded(image, written.schema_version) {
-        R::Agent(agent) => Record::Agent(Wire::get(agent)?),
-        R::Host(host) => Record::Host(Wire::get(host)?),
-        R::Project(project) => Record::Project(Wire::get(project)?),
-        R::Profile(it) => {
-            Record::Profile(field("project", it.project)?, field("profile", it.profile)?)
-        }
-        R::Run(run) => Record::Run(Wire::get(run)?),
-        R::RunStatus(status) => Record::RunStatus(Wire::get(status)?),
-        R::Goal(goal) => Record::Goal(Wire::get(goal)?),
-        R::GoalState(state) => Record::GoalState(Wire::get(state)?),
-        R::Plan(plan) => Record::Plan(Wire::get(plan)?),
-        R::Node(it) => Record::Node(field("epic_id", it.epic_id)?, field("node", it.node)?),
-        R::NodeState(it) => {
-            Record::NodeState(field("epic_id", it.epic_id)?, field("state", it.state)?)
-        }
-        R::Assignment(assignment) => Record::Assignment(Wire::get(assignment)?),
-        R::Dispatch(dispatch) => Record::Dispatch(Wire::get(dispatch)?),
-        R::Planning(planning) => Record::Planning(Wire::get(planning)?),
-        R::Question(question) => Record::Question(Wire::get(question)?),
-        R::Draft(draft) => Record::Draft(Wire::get(draft)?),
-        R::Crystallization(it) => Record::Crystallization(Wire::get(it)?),
-        R::Schedule(schedule) => Record::Schedule(Wire::get(schedule)?),
-        R::Graph(graph) => Record::Graph(Wire::get(graph)?),
-        R::Turn(turn) => Record::Turn(Wire::get(turn)?),
-        R::Reservation(it) => Record::Reservation(Wire::get(it)?),
-        R::Change(change) => Record::Change(Wire::get(change)?),
-        R::Decision(decision) => Record::Decision(Box::new(ledger::read_decision(decision)?)),
-        R::Snapshot(snapshot) => Record::Snapshot(Wire::get(snapshot)?),
-    })
+    read(upgraded(image, written.schema_version))
 }
 
 /// A record as the ledger keeps it.

@@ -6,22 +6,10 @@ use super::wire::{kept, message, words};
 
 words!(RunEvent, RunState);
 
-message!(
-    Run,
-    Run {
-        id,
-        agent,
-        session,
-        epoch,
-        epic,
-        node,
-        assignment,
-        brief,
-        continues,
-        placement,
-        created: created_unix_ms,
-    }
-);
+message! { Run, Run {
+    id, agent, session, epoch, epic, node, assignment, brief, continues, placement,
+    created: created_unix_ms,
+} }
 
 message!(RunStatus, RunStatus {
     id, agent, state, cancel_kept, since: since_unix_ms, reminded: reminded_unix_ms, usage as kept,

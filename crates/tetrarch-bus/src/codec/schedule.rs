@@ -3,13 +3,12 @@
 use serde_json::Value;
 use tetrarch_core::duration;
 use tetrarch_core::id::RequestId;
-use tetrarch_core::request::Op;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
 use tetrarch_core::time::Millis;
 
 use super::error::CodecError;
-use super::op::{body, finish, read as read_body};
+use super::op::finish;
 use super::wire::{Wire, field};
 use super::{json, read};
 use crate::proto::v1 as pb;
@@ -107,44 +106,21 @@ impl Wire<pb::ScheduleRecord> for Schedule {
     }
 }
 
-/// The body of an operation.
-pub(super) fn encode(op: &ScheduleOp, id: RequestId) -> Result<Vec<u8>, CodecError> {
-    match op {
-        ScheduleOp::Create { rhythm, deed } => {
-            let (goal, mail) = written(deed);
-            let (cron, zone, every) = match rhythm {
-                Rhythm::Cron { expression, zone } => {
-                    (expression.clone(), zone.clone(), String::new())
-                }
-                Rhythm::Every(every) => (String::new(), String::new(), duration::print(*every)),
-            };
-            let (request_id, sender) = (id.to_string(), String::new());
-            finish(&pb::ScheduleCreate { request_id, sender, cron, zone, every, goal, mail })
-        }
-        ScheduleOp::Delete { schedule } => body!(id, ScheduleDelete { schedule }),
-        ScheduleOp::List { page } => {
-            let (limit, after) = (&read::limit(page), &page.after);
-            body!(id, ScheduleList { limit, after })
-        }
-    }
+/// The body of `schedule.create`.
+pub(super) fn encode(rhythm: &Rhythm, deed: &Deed, id: RequestId) -> Result<Vec<u8>, CodecError> {
+    let (goal, mail) = written(deed);
+    let (cron, zone, every) = match rhythm {
+        Rhythm::Cron { expression, zone } => (expression.clone(), zone.clone(), String::new()),
+        Rhythm::Every(every) => (String::new(), String::new(), duration::print(*every)),
+    };
+    let (request_id, sender) = (id.to_string(), String::new());
+    finish(&pb::ScheduleCreate { request_id, sender, cron, zone, every, goal, mail })
 }
 
-/// Reads the body of `schedule.<verb>`.
-pub(super) fn decode(verb: &str, body: Value) -> Result<Op, CodecError> {
-    Ok(Op::Schedule(match verb {
-        "create" => {
-            let create: pb::ScheduleCreate = json::request(body)?;
-            let every = read::length("every", &create.every, None, None)?;
-            ScheduleOp::Create {
-                rhythm: rhythm(create.cron, create.zone, every)?,
-                deed: Box::new(deed(create.goal, create.mail)?),
-            }
-        }
-        "delete" => read_body!(body, ScheduleDelete, ScheduleOp::Delete { schedule }),
-        "list" => {
-            let list: pb::ScheduleList = json::request(body)?;
-            ScheduleOp::List { page: read::page(list.limit, list.after)? }
-        }
-        other => return Err(super::op::unknown(&format!("schedule.{other}"))),
-    }))
+/// Reads the body of `schedule.create`.
+pub(super) fn create(body: Value) -> Result<ScheduleOp, CodecError> {
+    let create: pb::ScheduleCreate = json::request(body)?;
+    let every = read::length("every", &create.every, None, None)?;
+    let rhythm = rhythm(create.cron, create.zone, every)?;
+    Ok(ScheduleOp::Create { rhythm, deed: Box::new(deed(create.goal, create.mail)?) })
 }

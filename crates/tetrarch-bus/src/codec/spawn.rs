@@ -22,9 +22,7 @@ pub fn encode_spawn_request(request: &SpawnRequest, id: RequestId) -> Result<Vec
     message.request_id = id.to_string();
     message.epic.clear();
     message.node.clear();
-    let bytes = json::write("SpawnRequest", &message)?;
-    within("spawn request", bytes.len(), REQUEST_BYTES_MAX)?;
-    Ok(bytes)
+    json::bounded("spawn request", &message, REQUEST_BYTES_MAX)
 }
 
 /// Reads the body of a spawn request that did not come by its subject: a program's `spawn`
@@ -224,24 +222,13 @@ impl Wire<pb::SponsorRequest> for SponsorRequest {
 
 words!(DenialReason);
 
-message!(
-    SpawnAnswer,
-    SpawnAnswer {
-        epic,
-        request: request_id,
-        parent,
-        spawned: spawned_agents,
-        denied: denied_agents,
-        reason,
-        suggestion,
-        retry,
-        corrections,
-    }
-);
+message! { SpawnAnswer, SpawnAnswer {
+    epic, request: request_id, parent, spawned: spawned_agents, denied: denied_agents, reason,
+    suggestion, retry, corrections,
+} }
 
-message!(
-    Spawned,
-    SpawnedAgent { agent: actor_id, session: session_id, epoch, depth, node: plan_node_id, host }
-);
+message! { Spawned, SpawnedAgent {
+    agent: actor_id, session: session_id, epoch, depth, node: plan_node_id, host,
+} }
 
 message!(Denied, DeniedAgent { index, role, reason, limit, current, detail });

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tetrarch_core::words;
 
 use nkeys::KeyPair;
 
@@ -15,26 +16,16 @@ use crate::subject::pattern::policy::{CredentialRole, Person};
 /// How long a credential is good unless said.
 pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// How it is with a credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CredentialStatus {
-    /// A server takes it.
-    Valid,
-    /// Its time is over.
-    Expired,
-    /// Somebody revoked it.
-    Revoked,
-}
-
-impl CredentialStatus {
-    /// As people see it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
+words! {
+    /// How it is with a credential.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CredentialStatus {
+        /// A server takes it.
+        Valid = "valid",
+        /// Its time is over.
+        Expired = "expired",
+        /// Somebody revoked it.
+        Revoked = "revoked",
     }
 }
 

@@ -8,11 +8,12 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::client::{Bus, RawMessage};
+use crate::codec::{self, CodecError};
 use crate::envelope::Envelope;
 use crate::error::PublishError;
 use crate::subject::Subject;
 use crate::subject::pattern::{EVERY_PLAN_EVENT, PLANS};
-use crate::{codec, stamp, surely};
+use crate::{stamp, surely};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::plan::PlanEvent;
@@ -83,7 +84,7 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<PlanMessage>,
                 subject: subject.to_string(),
                 ledger: *ledger,
                 headers: envelope.headers(&subject),
-                payload: codec::encode_plan_event(event)?.into(),
+                payload: told(event)?.into(),
             });
         }
         for review in &entry.reviews {
@@ -99,6 +100,23 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<PlanMessage>,
         }
     }
     Ok(notices)
+}
+
+/// An event as it is published. One that became larger than a message is told without its nodes, which STATE has: what
+/// is in the ledger has to go out, or nothing after it does.
+fn told(event: &PlanEvent) -> Result<Vec<u8>, CodecError> {
+    match codec::encode_plan_event(event) {
+        Err(CodecError::TooLarge { .. }) => {
+            let (nodes, definitions) = (Vec::new(), Vec::new());
+            codec::encode_plan_event(&PlanEvent {
+                full: false,
+                nodes,
+                definitions,
+                ..event.clone()
+            })
+        }
+        told => told,
+    }
 }
 
 /// The subjects that an epic's events are published on.

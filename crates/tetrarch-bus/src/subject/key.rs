@@ -4,6 +4,7 @@
 use tetrarch_core::conversation::TurnId;
 use tetrarch_core::id::{AgentId, EpicId, HumanName, NodeId};
 use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::words;
 
 use super::token::{SubjectError, SubjectTokens};
 
@@ -16,150 +17,81 @@ const KEY_BYTES_MAX: usize = 256;
 /// Tokens of [`STATE_PREFIX`].
 pub(super) const STATE_TOKENS: usize = 2;
 
-/// The kinds of records, as the first token of their keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KeyKind {
+/// The kinds of records, each with its word, called as in [`RecordKey`].
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $word:literal,)+) => {
+        words! {
+            /// The kinds of records, as the first token of their keys.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum KeyKind {
+                $($(#[$doc])* $kind = $word,)+
+            }
+        }
+
+        impl KeyKind {
+            /// The kind of a key.
+            #[must_use]
+            pub fn of(key: &RecordKey) -> Self {
+                match key {
+                    $(RecordKey::$kind { .. } => Self::$kind,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// Agents.
-    Agent,
+    Agent = "agent",
     /// Hosts.
-    Host,
+    Host = "host",
     /// Projects.
-    Project,
+    Project = "project",
     /// Profiles.
-    Profile,
+    Profile = "profile",
     /// Definitions of runs.
-    Run,
+    Run = "run",
     /// States of runs.
-    RunStatus,
+    RunStatus = "run_state",
     /// Definitions of goals.
-    Goal,
+    Goal = "goal",
     /// States of goals.
-    GoalState,
+    GoalState = "goal_state",
     /// Headers of plans.
-    Plan,
+    Plan = "plan",
     /// Definitions of nodes.
-    Node,
+    Node = "node",
     /// States of nodes.
-    NodeState,
+    NodeState = "node_state",
     /// Assignments.
-    Assignment,
+    Assignment = "assignment",
     /// What was sent for assignments.
-    Dispatch,
+    Dispatch = "dispatch",
     /// Questions to the planner.
-    Planning,
+    Planning = "planning",
     /// Questions to people.
-    Question,
+    Question = "question",
     /// Proposed changes of plans.
-    Draft,
+    Draft = "draft",
     /// The latest handoffs.
-    Crystallization,
+    Crystallization = "crystallization",
     /// What begins at set times.
-    Schedule,
+    Schedule = "schedule",
     /// State graphs.
-    Graph,
+    Graph = "graph",
     /// Turns of conversations.
-    Turn,
+    Turn = "turn",
     /// Paths that sessions hold.
-    Reservation,
+    Reservation = "reservation",
     /// Changes before the branches they are for.
-    Change,
+    Change = "change",
     /// Decisions.
-    Decision,
+    Decision = "decision",
     /// The latest snapshot.
-    Snapshot,
+    Snapshot = "snapshot",
 }
 
 impl KeyKind {
-    /// Every kind.
-    pub const ALL: [Self; 24] = [
-        Self::Agent,
-        Self::Host,
-        Self::Project,
-        Self::Profile,
-        Self::Run,
-        Self::RunStatus,
-        Self::Goal,
-        Self::GoalState,
-        Self::Plan,
-        Self::Node,
-        Self::NodeState,
-        Self::Assignment,
-        Self::Dispatch,
-        Self::Planning,
-        Self::Question,
-        Self::Draft,
-        Self::Crystallization,
-        Self::Schedule,
-        Self::Graph,
-        Self::Turn,
-        Self::Reservation,
-        Self::Change,
-        Self::Decision,
-        Self::Snapshot,
-    ];
-
-    /// The token.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Host => "host",
-            Self::Project => "project",
-            Self::Profile => "profile",
-            Self::Run => "run",
-            Self::RunStatus => "run_state",
-            Self::Goal => "goal",
-            Self::GoalState => "goal_state",
-            Self::Plan => "plan",
-            Self::Node => "node",
-            Self::NodeState => "node_state",
-            Self::Assignment => "assignment",
-            Self::Dispatch => "dispatch",
-            Self::Planning => "planning",
-            Self::Question => "question",
-            Self::Draft => "draft",
-            Self::Crystallization => "crystallization",
-            Self::Schedule => "schedule",
-            Self::Graph => "graph",
-            Self::Turn => "turn",
-            Self::Reservation => "reservation",
-            Self::Change => "change",
-            Self::Decision => "decision",
-            Self::Snapshot => "snapshot",
-        }
-    }
-
-    /// The kind of a key.
-    #[must_use]
-    pub fn of(key: &RecordKey) -> Self {
-        match key {
-            RecordKey::Agent(_) => Self::Agent,
-            RecordKey::Host(_) => Self::Host,
-            RecordKey::Project(_) => Self::Project,
-            RecordKey::Profile(..) => Self::Profile,
-            RecordKey::Run(_) => Self::Run,
-            RecordKey::RunStatus(_) => Self::RunStatus,
-            RecordKey::Goal(_) => Self::Goal,
-            RecordKey::GoalState(_) => Self::GoalState,
-            RecordKey::Plan(_) => Self::Plan,
-            RecordKey::Node(..) => Self::Node,
-            RecordKey::NodeState(..) => Self::NodeState,
-            RecordKey::Assignment(_) => Self::Assignment,
-            RecordKey::Dispatch(_) => Self::Dispatch,
-            RecordKey::Planning(_) => Self::Planning,
-            RecordKey::Question(_) => Self::Question,
-            RecordKey::Draft(..) => Self::Draft,
-            RecordKey::Crystallization(..) => Self::Crystallization,
-            RecordKey::Schedule(_) => Self::Schedule,
-            RecordKey::Graph(..) => Self::Graph,
-            RecordKey::Turn(_) => Self::Turn,
-            RecordKey::Reservation(_) => Self::Reservation,
-            RecordKey::Change(_) => Self::Change,
-            RecordKey::Decision(_) => Self::Decision,
-            RecordKey::Snapshot => Self::Snapshot,
-        }
-    }
-
     /// The pattern of the subjects of all records of this kind.
     #[must_use]
     pub fn pattern(self) -> String {
@@ -172,9 +104,7 @@ impl KeyKind {
     pub fn pattern_of(self, epic: EpicId) -> String {
         format!("{STATE_PREFIX}{}.{epic}.>", self.as_str())
     }
-}
 
-impl KeyKind {
     /// The pattern of the subjects of a person's turns.
     #[must_use]
     pub fn turns_of(human: &HumanName) -> String {

@@ -12,8 +12,6 @@ pub const LEDGER_SUBJECT: &str = "ledger.main";
 pub const LEDGER: &str = "LEDGER";
 /// Stream behind the STATE bucket.
 pub const STATE: &str = "KV_STATE";
-/// The STATE bucket's name for a key-value client.
-pub const STATE_BUCKET: &str = "STATE";
 /// What the owner decides on for others: reports, which tell it something, are left out.
 pub(crate) const ASKED: [&str; 2] = ["op.>", "spawn.request.>"];
 /// Stream of spawn requests, operations and reports.

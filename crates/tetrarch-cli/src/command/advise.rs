@@ -6,9 +6,8 @@ use tetrarch_core::id::EpicId;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::work::{WorkOp, WorkVerb};
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, TableRow};
+use crate::output::{self, Cell, TableRow};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `advise`.
 #[derive(Debug, clap::Args)]
@@ -29,24 +28,13 @@ pub(crate) struct AdviseArgs {
     limit: u32,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NODE"),
-    Column::always("STATE"),
-    Column::always("SCORE"),
-    Column::always("PATH"),
-    Column::always("RANK"),
-    Column::always("USER"),
-    Column::always("OVERSEER"),
-    Column::always("NEW"),
-    Column::always("SPLIT"),
-    Column::always("TITLE"),
-];
+const COLUMNS: &str = "NODE|STATE|SCORE|PATH|RANK|USER|OVERSEER|NEW|SPLIT|TITLE";
 
 /// Runs the command.
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AdviseArgs) -> CliResult {
     let AdviseArgs { epic, limit } = args;
     let op = Op::Work(WorkOp { epic, verb: WorkVerb::Recommend { limit } });
     let reply = context.client().await?.operate(&op).await?;
@@ -57,15 +45,10 @@ pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliEr
     let told: Value = serde_json::from_str(&data).map_err(|error| unreadable(error.to_string()))?;
     let best = told["recommended"].as_array().cloned().unwrap_or_default();
     if output::is_for_programs(context.output) {
-        output::record(context.output, &told, String::new)?;
-        return Ok(());
+        return output::record(context.output, &told, String::new);
     }
     let rows = best.into_iter().map(row).collect();
-    output::listing(
-        context.output,
-        &Listing { columns: COLUMNS.to_vec(), rows, empty: "No work of this goal is pending." },
-    )?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, "No work of this goal is pending.")
 }
 
 fn row(best: Value) -> TableRow {

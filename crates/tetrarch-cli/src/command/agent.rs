@@ -14,11 +14,9 @@ use tetrarch_core::request::{Op, ProjectCreate};
 
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
-use crate::command::project::{BudgetLimitArgs, mode, report};
-use crate::confirm::ConfirmArgs;
-use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, Code};
+use crate::command::project::{BudgetLimitArgs, ask, mode, report};
 use crate::output;
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient, new_id};
 
 /// Subcommands of `agent`.
 #[derive(Debug, clap::Subcommand)]
@@ -109,7 +107,7 @@ pub(crate) struct AgentAddArgs {
 ///
 /// # Errors
 /// The name cannot be added; the owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: AgentCommand) -> CliResult {
     match command {
         AgentCommand::List(filter) => {
             get::run(context, GetArgs::of(ResourceKind::Agents, filter)).await
@@ -128,8 +126,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
         }
         AgentCommand::Rotate { name, reason } => {
             let op = Op::AgentRotate { agent: name.clone(), reason };
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
+            ask(context, &op, |reply| format!("{name} is rotated: {}", reply.detail)).await
         }
         AgentCommand::Retire { name, reason, confirm } => {
             confirm.to(&format!("retire {name} and its descendants for good"))?;
@@ -143,7 +140,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
 }
 
 /// The session that an agent has now.
-async fn present(client: &HumanClient, agent: &AgentId) -> Result<SessionId, CliError> {
+async fn present(client: &HumanClient, agent: &AgentId) -> CliResult<SessionId> {
     let reply = client.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
     reply.session.ok_or_else(|| {
         let what = format!("{agent} has no session yet");
@@ -152,7 +149,7 @@ async fn present(client: &HumanClient, agent: &AgentId) -> Result<SessionId, Cli
 }
 
 /// The project of an agent that can be added.
-fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
+fn addable(args: &AgentAddArgs) -> CliResult<ProjectName> {
     let AgentAddArgs { name, external, .. } = args;
     let refused = |what: String, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
     let project = match name {
@@ -181,7 +178,7 @@ fn addable(args: &AgentAddArgs) -> Result<ProjectName, CliError> {
     Ok(project)
 }
 
-async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
+async fn add(context: &Context, args: AgentAddArgs) -> CliResult {
     let project = addable(&args)?;
     if let Some(file) = &context.config.bus.credentials {
         let what = format!(
@@ -194,7 +191,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
     }
     let op = Op::ProjectCreate(ProjectCreate {
         project,
-        mode: args.mode.unwrap_or(context.config.limits.mode),
+        mode: args.mode.unwrap_or(context.config.mode),
         external: true,
         tools: args.tools.into_iter().collect(),
         budget: args.budget.into(),
@@ -223,8 +220,7 @@ async fn add(context: &Context, args: AgentAddArgs) -> Result<(), CliError> {
              url          {url}\n{ca}\nstart with\n{start}",
             file.display()
         )
-    })?;
-    Ok(())
+    })
 }
 
 /// What a program does first, with nothing but a NATS client: listen, register, show that it

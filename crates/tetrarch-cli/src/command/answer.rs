@@ -3,9 +3,8 @@
 use tetrarch_core::id::QuestionId;
 use tetrarch_core::request::Op;
 
-use super::project::report;
-use crate::context::Context;
-use crate::exit::CliError;
+use super::project::ask;
+use crate::{CliResult, Context};
 
 /// Arguments of `answer`.
 #[derive(Debug, clap::Args)]
@@ -28,9 +27,8 @@ pub(crate) struct AnswerArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, args: AnswerArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AnswerArgs) -> CliResult {
     let AnswerArgs { question, text } = args;
     let said = format!("{question} answered");
-    let reply = context.client().await?.operate(&Op::QuestionAnswer { question, text }).await?;
-    report(context, &reply, &said)
+    ask(context, &Op::QuestionAnswer { question, text }, |_| said).await
 }

@@ -13,11 +13,9 @@ use tetrarch_core::id::{EpicId, ProjectName};
 use tetrarch_core::run::Run;
 use tetrarch_core::time::BusTime;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::name::Digest;
-use crate::output::{self, Column, Listing, TableRow, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, TableRow, age, now};
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Lists and downloads artifacts.
 #[derive(Debug, clap::Subcommand)]
@@ -51,29 +49,16 @@ pub(crate) enum ArtifactCommand {
 ///
 /// # Errors
 /// There is none of this name, it is damaged, or the bus does not answer.
-pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> CliResult {
     match command {
         ArtifactCommand::List { goal, project } => list(context, goal, project.as_ref()).await,
         ArtifactCommand::Get { sha256: Digest(sha256), to } => get(context, sha256, to).await,
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("SHA256"),
-    Column::always("NAME"),
-    Column::always("BYTES"),
-    Column::always("AGE"),
-    Column::always("NODE"),
-    Column::wide("RUN"),
-    Column::wide("GOAL"),
-    Column::wide("TYPE"),
-];
+const COLUMNS: &str = "SHA256|NAME|BYTES|AGE|NODE|+RUN|+GOAL|+TYPE";
 
-async fn list(
-    context: &Context,
-    goal: Option<EpicId>,
-    project: Option<&ProjectName>,
-) -> Result<(), CliError> {
+async fn list(context: &Context, goal: Option<EpicId>, project: Option<&ProjectName>) -> CliResult {
     let bus = context.client().await?.bus;
     let kinds = [KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal].map(Select::Kind);
     let records = StateSnapshot::read(&bus, &kinds).await?.0.records;
@@ -91,13 +76,10 @@ async fn list(
     let rows = rows.into_iter().map(|(_, row)| row).collect();
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No artifacts. What runs and goals leave as their results is listed here.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No artifacts. What runs and goals leave as their results is listed here.",
+    )
 }
 
 fn row(file: &Artifact, run: &Run, since: BusTime) -> TableRow {
@@ -124,7 +106,7 @@ fn row(file: &Artifact, run: &Run, since: BusTime) -> TableRow {
     }
 }
 
-async fn get(context: &Context, sha256: String, to: Option<PathBuf>) -> Result<(), CliError> {
+async fn get(context: &Context, sha256: String, to: Option<PathBuf>) -> CliResult {
     let client = context.client().await?;
     let artifacts = Artifacts::new(&client.bus);
     match to {

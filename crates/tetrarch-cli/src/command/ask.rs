@@ -6,7 +6,6 @@ pub(super) mod following;
 use std::path::Path;
 
 use serde_json::Value;
-use tetrarch_bus::state::load_meta;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::id::{ConversationName, GraphName, HumanName, ProjectName};
@@ -17,11 +16,10 @@ use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
 
 use self::following::{TurnFollower, TurnNews};
 use super::run::PROJECT;
-use crate::context::{Context, HumanClient};
 use crate::document::{STANDARD_INPUT, read_text};
-use crate::exit::{CliError, Code};
+use crate::history;
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 use tetrarch_bus::state::Select;
 
 /// Arguments of `ask`.
@@ -65,7 +63,7 @@ pub(crate) struct TalkArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer; the turn failed.
-pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AskArgs) -> CliResult {
     let AskArgs { text, talk, background } = args;
     let text = if text == STANDARD_INPUT {
         read_text(Path::new(STANDARD_INPUT), true, "stdin")?
@@ -98,7 +96,7 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<(), CliError
 }
 
 /// Prints what a turn came to.
-fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> Result<(), CliError> {
+fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> CliResult {
     if output::is_for_programs(context.output) {
         let value = snapshot.json(&Record::Turn(Box::new(turn.clone())))?;
         output::record(context.output, &value, String::new)?;
@@ -136,20 +134,16 @@ impl Talk {
         context: &Context,
         client: &HumanClient,
         mut args: TalkArgs,
-    ) -> Result<Self, CliError> {
+    ) -> CliResult<Self> {
         let human = context.human()?;
         // Read before the records: what is newer than this is in the ledger from there on.
-        let meta = load_meta(&client.bus)
-            .await
-            .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-        let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+        let from = history::next_entry(&client.bus).await?;
         let turns = [Select::TurnsOf(human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
         let known = snapshot.records.turns_of(&human, &args.conversation).next_back();
         if known.is_none() && args.project.is_none() {
             let main = ProjectName::new(PROJECT);
-            args.project =
-                Some(main.map_err(|error| CliError::new(Code::Usage, error.to_string()))?);
+            args.project = Some(main.map_err(CliError::usage)?);
         }
         Ok(Self { human, args, from, snapshot })
     }
@@ -160,7 +154,7 @@ impl Talk {
         client: &HumanClient,
         text: &str,
         lane: TurnLane,
-    ) -> Result<TurnFollower, CliError> {
+    ) -> CliResult<TurnFollower> {
         let text = text.trim_end_matches(['\n', '\r']);
         if text.len() > TURN_TEXT_BYTES_MAX {
             let what =
@@ -191,7 +185,7 @@ impl Talk {
         client: &HumanClient,
         number: u64,
         answered: u64,
-    ) -> Result<TurnFollower, CliError> {
+    ) -> CliResult<TurnFollower> {
         let conversation = self.args.conversation.clone();
         let id = TurnId { human: self.human.clone(), conversation, number };
         let turns = [Select::TurnsOf(self.human.clone())];

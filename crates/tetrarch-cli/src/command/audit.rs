@@ -15,12 +15,9 @@ use tetrarch_core::audit::chain::{Broken, Chain, Verified, verify};
 use tetrarch_core::audit::{Audited, acts_of};
 use tetrarch_core::ledger::Entry;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::history::{self, Since};
-use crate::output::{
-    self, Cell, Column, Listing, StdoutReader, TableRow, Tone, now, one_line, say, stamp,
-};
+use crate::output::{self, Cell, StdoutReader, TableRow, Tone, now, one_line, say, stamp};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
@@ -86,22 +83,13 @@ fn pattern(text: &str) -> Result<GlobMatcher, String> {
     Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("TIME"),
-    Column::wide("SEQ"),
-    Column::always("ACTOR"),
-    Column::always("WHAT"),
-    Column::always("OUTCOME"),
-    Column::always("ABOUT"),
-    Column::wide("CREDENTIAL"),
-    Column::wide("REQUEST"),
-];
+const COLUMNS: &str = "TIME|+SEQ|ACTOR|WHAT|OUTCOME|ABOUT|+CREDENTIAL|+REQUEST";
 
 /// Runs the command.
 ///
 /// # Errors
 /// The bus cannot be read; a file that is there already, or that is not whole.
-pub(crate) async fn run(context: &Context, args: AuditArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: AuditArgs) -> CliResult {
     match args.command {
         None => list(context, &args.filter).await,
         Some(AuditCommand::Export { file, filter }) => export(context, &file, &filter).await,
@@ -109,7 +97,7 @@ pub(crate) async fn run(context: &Context, args: AuditArgs) -> Result<(), CliErr
     }
 }
 
-async fn list(context: &Context, filter: &AuditFilter) -> Result<(), CliError> {
+async fn list(context: &Context, filter: &AuditFilter) -> CliResult {
     let bus = context.client().await?.bus;
     let range = filter.range(&bus).await?;
     let mut rows = Vec::new();
@@ -119,14 +107,13 @@ async fn list(context: &Context, filter: &AuditFilter) -> Result<(), CliError> {
     .await?;
     tell_waiting(context)?;
     let empty = "No privileged acts. `tetrarch events` lists all events.";
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty }).map(drop)
+    output::listing(context.output, COLUMNS, rows, empty)
 }
 
 /// Says what is not on the ledger yet.
-fn tell_waiting(context: &Context) -> Result<(), CliError> {
+fn tell_waiting(context: &Context) -> CliResult {
     let dir = &context.config.bus.data_dir;
-    let waiting =
-        unrecorded(dir).map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let waiting = unrecorded(dir).map_err(CliError::failed)?;
     if !waiting.is_empty() {
         let (count, dir) = (waiting.len(), dir.join("keys").join("acts"));
         say(&format!(
@@ -139,7 +126,7 @@ fn tell_waiting(context: &Context) -> Result<(), CliError> {
 
 impl AuditFilter {
     /// The sequences of the ledger that are meant, both included.
-    async fn range(&self, bus: &Bus) -> Result<(u64, u64), CliError> {
+    async fn range(&self, bus: &Bus) -> CliResult<(u64, u64)> {
         let extent = bus.stream_extent(LEDGER).await?;
         let first = match self.since {
             Some(since) => since.first(bus, extent.last).await?.max(extent.first),
@@ -161,7 +148,7 @@ async fn read(
     range: (u64, u64),
     (who, what): Patterns<'_>,
     mut see: impl FnMut(&LedgerItem, &Audited, Value),
-) -> Result<(), CliError> {
+) -> CliResult {
     let is_by = |it: &Audited, who: &GlobMatcher| {
         who.is_match(it.actor.to_string())
             || it.act.credential.as_ref().is_some_and(|user| who.is_match(user))
@@ -220,7 +207,7 @@ fn row(item: &LedgerItem, it: &Audited, record: Value) -> TableRow {
     TableRow { cells, record }
 }
 
-async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> Result<(), CliError> {
+async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> CliResult {
     let bus = context.client().await?.bus;
     let (first, last) = filter.range(&bus).await?;
     let glob = |it: &Option<GlobMatcher>| it.as_ref().map(|it| it.glob().glob().to_owned());
@@ -255,7 +242,7 @@ async fn export(context: &Context, file: &Path, filter: &AuditFilter) -> Result<
     output::item(context.output, &said, &line).map(drop)
 }
 
-async fn check(context: &Context, file: &Path, head: Option<&str>) -> Result<(), CliError> {
+async fn check(context: &Context, file: &Path, head: Option<&str>) -> CliResult {
     let shown = file.display();
     let bytes = std::fs::read(file)
         .map_err(|error| CliError::new(Code::NotFound, format!("cannot read {shown}: {error}")))?;
@@ -292,7 +279,7 @@ enum Compared {
 }
 
 /// Compares a trail with the ledger of a bus that runs.
-async fn compare(context: &Context, trail: &Verified) -> Result<Compared, CliError> {
+async fn compare(context: &Context, trail: &Verified) -> CliResult<Compared> {
     let bus = match context.client().await {
         Ok(client) => client.bus,
         Err(error) if error.code == Code::BusUnreachable => {

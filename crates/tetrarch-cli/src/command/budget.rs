@@ -19,10 +19,8 @@ use tetrarch_core::time::BusTime;
 use tetrarch_core::vitals::Vitals;
 use tetrarch_view::burn::bars;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `budget`.
 #[derive(Debug, clap::Args)]
@@ -67,14 +65,14 @@ type Living = BTreeMap<AgentId, Vitals>;
 ///
 /// # Errors
 /// The bus cannot be read; there is no such agent; the owner refuses.
-pub(crate) async fn run(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: BudgetArgs) -> CliResult {
     match args.command {
         Some(BudgetCommand::Raise(args)) => raise::run(context, args).await,
         None => show(context, args).await,
     }
 }
 
-async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
+async fn show(context: &Context, args: BudgetArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
     let agents = &snapshot.records.agents;
@@ -89,12 +87,11 @@ async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
     let tree = BudgetTree { agents, all: args.all, living, now: now() };
     let roots = args.agent.map_or_else(|| tree.roots(), |id| agents.get(&id).into_iter().collect());
     let whole = Value::Array(roots.iter().map(|root| tree.json(root)).collect());
-    output::record(context.output, &whole, || tree.table(&roots, is_coloured()))?;
-    Ok(())
+    output::record(context.output, &whole, || tree.table(&roots, is_coloured()))
 }
 
 /// What hosts say within a window, in which each tells of every agent.
-async fn listen(bus: &Bus, window: Duration) -> Result<Living, CliError> {
+async fn listen(bus: &Bus, window: Duration) -> CliResult<Living> {
     let mut renewals = Renewals::listen(bus).await?;
     let mut living = Living::new();
     let all = async {

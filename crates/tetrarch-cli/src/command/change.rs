@@ -18,14 +18,10 @@ use tetrarch_view::text::diff_for_people;
 
 use super::artifact::explained;
 use super::plan::drafts;
-use super::project::report;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
+use super::project::{ask, report};
 use crate::name::Decidable;
-use crate::output::{
-    self, Cell, Column, Listing, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible,
-};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now, stamp, unmixed, visible};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Time between two looks at a change that is being merged.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -110,25 +106,13 @@ pub(crate) struct ChangeApplyArgs {
     no_wait: bool,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("CHANGE"),
-    Column::always("AGE"),
-    Column::always("STATE"),
-    Column::always("FROM"),
-    Column::always("NODE"),
-    Column::always("FILES"),
-    Column::always("LINES"),
-    Column::always("BRANCH"),
-    Column::wide("HOST"),
-    Column::wide("DIGEST"),
-    Column::always("WHY"),
-];
+const COLUMNS: &str = "CHANGE|AGE|STATE|FROM|NODE|FILES|LINES|BRANCH|+HOST|+DIGEST|WHY";
 
 /// Runs the command.
 ///
 /// # Errors
 /// The bus cannot be read, or there is no such change.
-pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ChangeCommand) -> CliResult {
     let client = context.client().await?;
     match command {
         ChangeCommand::List { closed } => list(context, &client, closed).await,
@@ -136,26 +120,23 @@ pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(),
     }
 }
 
-async fn list(context: &Context, client: &HumanClient, closed: bool) -> Result<(), CliError> {
+async fn list(context: &Context, client: &HumanClient, closed: bool) -> CliResult {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Change)]).await?;
     let all = snapshot.records.changes.values();
     let mut shown: Vec<&Change> =
         all.filter(|change| closed || !change.status.is_terminal()).collect();
     shown.sort_by_key(|change| (change.status, change.proposed, change.id));
     let rows = shown.into_iter().map(|change| row(&snapshot, change));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No changes wait for a decision. Commits of runs in isolated worktrees are listed here; --closed includes decided changes.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No changes wait for a decision. Commits of runs in isolated worktrees are listed here; --closed includes decided changes.",
+    )
 }
 
-fn row(snapshot: &StateSnapshot, change: &Change) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, change: &Change) -> CliResult<TableRow> {
     let action = &change.made.action;
     Ok(TableRow {
         cells: vec![
@@ -179,7 +160,7 @@ fn lines(change: &Change) -> String {
     format!("+{} -{}", change.made.additions, change.made.deletions)
 }
 
-async fn read(client: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Change), CliError> {
+async fn read(client: &HumanClient, id: ChangeId) -> CliResult<(StateSnapshot, Change)> {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::One(RecordKey::Change(id))]).await?;
     let found = snapshot.records.changes.get(&id).cloned();
     let change = found.ok_or_else(|| {
@@ -189,7 +170,7 @@ async fn read(client: &HumanClient, id: ChangeId) -> Result<(StateSnapshot, Chan
     Ok((snapshot, change))
 }
 
-async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> Result<(), CliError> {
+async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> CliResult {
     let (snapshot, change) = read(client, id).await?;
     let diff = Artifacts::new(&client.bus).get_bytes(&change.made.action.diff).await;
     let diff = diff.map_err(explained)?;
@@ -198,8 +179,7 @@ async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> Result<(
     value["diff"] = json!(diff);
     output::record(context.output, &value, || {
         format!("{}\n{}", sheet(&change), diff_for_people(&diff))
-    })?;
-    Ok(())
+    })
 }
 
 /// What is to be done, to what, asked by whom, until when.
@@ -236,7 +216,7 @@ fn sheet(change: &Change) -> String {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Result<(), CliError> {
+pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> CliResult {
     let ChangeApproveArgs { id, digest, apply, reason } = args;
     let client = context.client().await?;
     let change = match id {
@@ -266,7 +246,7 @@ pub(crate) async fn approve(context: &Context, args: ChangeApproveArgs) -> Resul
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), CliError> {
+pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> CliResult {
     let ChangeDenyArgs { id, reason } = args;
     let client = context.client().await?;
     match id {
@@ -275,8 +255,7 @@ pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), 
         }
         Decidable::Change(change) => {
             let op = GateOp::Decide { change, verdict: GateVerdict::Deny, reason };
-            let reply = client.operate(&Op::Gate(op)).await?;
-            report(context, &reply, &reply.detail)
+            ask(context, &Op::Gate(op), |reply| reply.detail.clone()).await
         }
     }
 }
@@ -285,16 +264,12 @@ pub(crate) async fn deny(context: &Context, args: ChangeDenyArgs) -> Result<(), 
 ///
 /// # Errors
 /// The owner refuses, or does not answer; it cannot be merged.
-pub(crate) async fn apply(context: &Context, args: ChangeApplyArgs) -> Result<(), CliError> {
+pub(crate) async fn apply(context: &Context, args: ChangeApplyArgs) -> CliResult {
     let client = context.client().await?;
     merge(context, &client, args).await
 }
 
-async fn merge(
-    context: &Context,
-    client: &HumanClient,
-    args: ChangeApplyArgs,
-) -> Result<(), CliError> {
+async fn merge(context: &Context, client: &HumanClient, args: ChangeApplyArgs) -> CliResult {
     let ChangeApplyArgs { change: id, no_wait } = args;
     // Read before the order is sent: what it causes comes after this entry.
     let last = client.bus.stream_last_seq(LEDGER).await?;
@@ -327,8 +302,7 @@ async fn merge(
             .hint("the branch was not changed; resolve the cause and approve the change again"));
     }
     let value = snapshot.json(&Record::Change(Box::new(change)))?;
-    output::record(context.output, &value, || format!("{why}\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("{why}\n"))
 }
 
 /// Waits until a change that is to be applied is no longer that.

@@ -15,10 +15,8 @@ use tokio::sync::mpsc;
 
 use super::ask::following::{TurnFollower, TurnNews};
 use super::ask::{Talk, TalkArgs};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
-use crate::output::{self, Column, Listing, TableRow, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, TableRow, stamp};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `chat`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +46,7 @@ pub(crate) struct ChatArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ChatArgs) -> CliResult {
     let ChatArgs { name, mut talk, list, transcript } = args;
     if let Some(name) = name {
         talk.conversation = name;
@@ -61,17 +59,9 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<(), CliErro
     if transcript { said(context, &talk) } else { talk_here(&client, talk).await }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("CONVERSATION"),
-    Column::always("PROJECT"),
-    Column::always("GRAPH"),
-    Column::always("TURNS"),
-    Column::always("LAST"),
-    Column::always("SINCE"),
-    Column::wide("VERSION"),
-];
+const COLUMNS: &str = "CONVERSATION|PROJECT|GRAPH|TURNS|LAST|SINCE|+VERSION";
 
-async fn conversations(context: &Context, client: &HumanClient) -> Result<(), CliError> {
+async fn conversations(context: &Context, client: &HumanClient) -> CliResult {
     let wanted = [Select::TurnsOf(context.human()?)];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let mut latest: BTreeMap<&ConversationName, &Turn> = BTreeMap::new();
@@ -92,14 +82,13 @@ async fn conversations(context: &Context, client: &HumanClient) -> Result<(), Cl
             record: snapshot.json(&Record::Turn(Box::new((*turn).clone())))?,
         })
     };
-    let rows = latest.values().map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = latest.values().map(row).collect::<CliResult<Vec<TableRow>>>()?;
     let empty = "No conversations. Begin one with `tetrarch chat`.";
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty })?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, empty)
 }
 
 /// Prints the turns of a conversation that are kept.
-fn said(context: &Context, talk: &Talk) -> Result<(), CliError> {
+fn said(context: &Context, talk: &Talk) -> CliResult {
     let turns: Vec<&Turn> = talk.turns().collect();
     let Some(first) = turns.first() else {
         let what = format!("conversation {} was not found", talk.args.conversation);
@@ -107,15 +96,14 @@ fn said(context: &Context, talk: &Talk) -> Result<(), CliError> {
     };
     let human = first.id.human.clone();
     let json = |turn: &&Turn| talk.snapshot.json(&Record::Turn(Box::new((*turn).clone())));
-    let values = turns.iter().map(json).collect::<Result<Vec<Value>, CliError>>()?;
+    let values = turns.iter().map(json).collect::<CliResult<Vec<Value>>>()?;
     output::record(context.output, &Value::Array(values), || {
         let lines = turns.iter().map(|turn| {
             let Turn { id, text, answer, status, .. } = turn;
             format!("{}. {human}: {text}\n   IO@{human} ({status}): {answer}\n", id.number)
         });
         lines.collect()
-    })?;
-    Ok(())
+    })
 }
 
 /// Lines of standard input, at most one of them ahead. A line that is too long comes in parts that are refused.
@@ -139,7 +127,7 @@ fn lines() -> mpsc::Receiver<std::io::Result<String>> {
     taken
 }
 
-async fn talk_here(client: &HumanClient, mut talk: Talk) -> Result<(), CliError> {
+async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
     let mut lines = lines();
     let open = talk.turns().rev().find(|turn| !turn.status.is_over()).cloned();
     let asks = open.as_ref().filter(|turn| turn.status == TurnStatus::Asking);
@@ -183,7 +171,7 @@ async fn follow(
     client: &HumanClient,
     mut follower: TurnFollower,
     lines: &mut mpsc::Receiver<std::io::Result<String>>,
-) -> Result<bool, CliError> {
+) -> CliResult<bool> {
     loop {
         match follower.next().await? {
             TurnNews::Question(question, text) => {
@@ -204,7 +192,7 @@ async fn follow(
     }
 }
 
-async fn status(client: &HumanClient, talk: &Talk) -> Result<(), CliError> {
+async fn status(client: &HumanClient, talk: &Talk) -> CliResult {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::TurnsOf(talk.human.clone())]).await?;
     let open = snapshot.records.open_turns(&talk.human);
     let lines: Vec<String> = open

@@ -4,9 +4,8 @@
 use tetrarch_core::id::AgentId;
 use tetrarch_core::request::Op;
 
-use super::project::report;
-use crate::context::Context;
-use crate::exit::CliError;
+use super::project::ask;
+use crate::{CliResult, Context};
 
 /// Subcommands of `circuit`.
 #[derive(Debug, clap::Subcommand)]
@@ -32,9 +31,8 @@ pub(crate) enum CircuitCommand {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: CircuitCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: CircuitCommand) -> CliResult {
     let CircuitCommand::Close { agent } = command;
     let said = format!("circuit of {agent} closed");
-    let reply = context.client().await?.operate(&Op::CircuitClose { agent }).await?;
-    report(context, &reply, &said)
+    ask(context, &Op::CircuitClose { agent }, |_| said).await
 }

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 
-use crate::context::Context;
-use crate::exit::CliError;
 use crate::name::{self, NameKind};
 use crate::options::{GlobalArgs, OutputFormat};
+use crate::{CliResult, Context};
 
 /// The variable by which a shell says that it wants to complete.
 const VARIABLE: &str = "TETRARCH_COMPLETE";
@@ -51,7 +50,7 @@ pub(crate) enum Shell {
 ///
 /// # Errors
 /// They cannot be written.
-pub(crate) fn run(args: &CompletionArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &CompletionArgs) -> CliResult {
     let shell: &dyn EnvCompleter = match args.shell {
         Shell::Bash => &Bash,
         Shell::Zsh => &Zsh,
@@ -89,7 +88,7 @@ fn live(kind: NameKind) -> Vec<(String, String)> {
     found
 }
 
-async fn read(kind: NameKind) -> Result<Vec<(String, String)>, CliError> {
+async fn read(kind: NameKind) -> CliResult<Vec<(String, String)>> {
     let client = Context::load(&global(std::env::args_os()))?.client().await?;
     let mut all = name::candidates(&client.bus, &client.human, kind).await?;
     all.sort_by_key(|one| (!one.is_open, std::cmp::Reverse(one.made)));

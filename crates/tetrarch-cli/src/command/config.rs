@@ -8,10 +8,9 @@ use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 
 use crate::config::{KeyDefault, Setting};
-use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, TableRow, Tone};
 use crate::process::address;
-use crate::output::{self, Cell, Column, Listing, StdoutReader, TableRow, Tone};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Explains the configuration.
 #[derive(Debug, clap::Subcommand)]
@@ -69,7 +68,7 @@ pub(crate) struct ServerArgs {
 ///
 /// # Errors
 /// There is no such key, or the installation's keys cannot be read.
-pub(crate) async fn run(context: &Context, command: ConfigCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ConfigCommand) -> CliResult {
     match command {
         ConfigCommand::Reload => reload(context).await,
         ConfigCommand::Explain { key } => explain(context, key),
@@ -79,11 +78,12 @@ pub(crate) async fn run(context: &Context, command: ConfigCommand) -> Result<(),
 }
 
 /// Tells the owner to read its configuration again, which is this one: what is wrong with it was said before.
-async fn reload(context: &Context) -> Result<(), CliError> {
+async fn reload(context: &Context) -> CliResult {
     let bus = context.client().await?.bus;
     let owner = Lease::look(&bus, &LeaseKey::Go).await?.and_then(|seen| seen.holder);
     let owner = owner.ok_or_else(|| {
-        CliError::new(Code::NotFound, "no owner is running").hint("start one with `tetrarch serve --global`")
+        CliError::new(Code::NotFound, "no owner is running")
+            .hint("start one with `tetrarch serve --global`")
     })?;
     let own = address();
     let here = own.rsplit_once(' ').map(|(here, _)| here);
@@ -98,8 +98,9 @@ async fn reload(context: &Context) -> Result<(), CliError> {
         CliError::new(Code::Denied, format!("cannot signal process {}: {error}", owner.address))
     })?;
     let told = json!({"owner": owner.address});
-    output::record(context.output, &told, || format!("{} reads its configuration again\n", owner.address))
-        .map(drop)
+    output::record(context.output, &told, || {
+        format!("{} reads its configuration again\n", owner.address)
+    })
 }
 
 /// Whether a process is one of this program: a number alone may be another's by now.
@@ -108,24 +109,22 @@ fn is_tetrarch(pid: Pid) -> bool {
     name(&pid.as_raw_nonzero().to_string()).is_some_and(|its| Some(its) == name("self"))
 }
 
-fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
+fn server(context: &Context, args: ServerArgs) -> CliResult {
     let ServerArgs { name, listen, store, cluster_listen, routes } = args;
     let durability = context.config.bus.durability;
     let own = OwnServer { name, listen, store, durability, cluster_listen, routes };
-    let text = own_config(&own, &context.authority()?)
-        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let text = own_config(&own, &context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
 
-fn operator(context: &Context) -> Result<(), CliError> {
-    let text = operator_config(&context.authority()?)
-        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+fn operator(context: &Context) -> CliResult {
+    let text = operator_config(&context.authority()?).map_err(CliError::failed)?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
 }
 
-fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
+fn explain(context: &Context, key: Option<String>) -> CliResult {
     let settings: Vec<&Setting> = context
         .config
         .settings
@@ -139,21 +138,9 @@ fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
         return Err(CliError::new(Code::NotFound, format!("no key or section named {key:?}"))
             .hint("`tetrarch config explain` lists all keys"));
     }
-    let listing = Listing {
-        columns: vec![
-            Column::always("KEY"),
-            Column::always("VALUE"),
-            Column::always("FROM"),
-            Column::always("NOTE"),
-            Column::wide("CHANGE"),
-            Column::wide("VARIABLE"),
-            Column::wide("ALLOWED"),
-        ],
-        rows: settings.into_iter().map(row).collect(),
-        empty: "",
-    };
-    let reader = output::listing(context.output, &listing)?;
-    if !output::is_for_programs(context.output) && reader == StdoutReader::There {
+    let rows = settings.into_iter().map(row).collect();
+    output::listing(context.output, "KEY|VALUE|FROM|NOTE|+CHANGE|+VARIABLE|+ALLOWED", rows, "")?;
+    if !output::is_for_programs(context.output) {
         let files = context.config.settings.search_path();
         let files = files.map(|(path, there)| {
             format!("  {}{}\n", path.display(), if there { "" } else { " (not there)" })

@@ -13,10 +13,8 @@ use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context};
 
 /// Subcommands of `creds`.
 #[derive(Debug, clap::Subcommand)]
@@ -110,20 +108,13 @@ fn length(text: &str) -> Result<Millis, String> {
     Ok(time)
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("ROLE"),
-    Column::always("STATE"),
-    Column::always("EXPIRES"),
-    Column::wide("ISSUED"),
-    Column::wide("FILE"),
-];
+const COLUMNS: &str = "NAME|ROLE|STATE|EXPIRES|+ISSUED|+FILE";
 
 /// Runs the command.
 ///
 /// # Errors
 /// There is no such credential, the keys cannot be used, or a running bus was not told.
-pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: CredsCommand) -> CliResult {
     let makes = match &command {
         // Refused before keys are made for it.
         CredsCommand::Issue { name, .. } => holder(name.clone()).map(|_| true)?,
@@ -160,7 +151,7 @@ async fn issue(
     authority: &Authority,
     name: Principal,
     terms: Terms,
-) -> Result<(), CliError> {
+) -> CliResult {
     let holder = holder(name)?;
     if terms.role.is_some() && !matches!(holder, CredentialHolder::Human(_)) {
         return Err(failed(CredsError::NoPerson { name: holder.to_string() }));
@@ -185,7 +176,7 @@ async fn issue(
 }
 
 /// The keys of this installation. Only what makes a credential makes them.
-fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
+fn keys(context: &Context, makes: bool) -> CliResult<Authority> {
     let dir = &context.config.bus.data_dir;
     if !makes && !Authority::is_kept(dir) {
         let what = format!("{} has no keys, so it cannot have issued credentials", dir.display());
@@ -199,7 +190,7 @@ fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
 ///
 /// # Errors
 /// The keys cannot be used, or the party may not have one.
-pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> CliResult<PathBuf> {
     context.authority()?.issue(holder, None, LIFETIME).map_err(failed)
 }
 
@@ -207,7 +198,7 @@ pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> Result<Pat
 ///
 /// # Errors
 /// As [`issued`], or it is revoked.
-pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> Result<PathBuf, CliError> {
+pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> CliResult<PathBuf> {
     context.authority()?.mint(holder).map_err(failed)
 }
 
@@ -215,7 +206,7 @@ pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> Result<PathB
 ///
 /// # Errors
 /// The keys cannot be used, or a bus was not told.
-pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), CliError> {
+pub(super) async fn retired(context: &Context, agent: AgentId) -> CliResult {
     if !Authority::is_kept(&context.config.bus.data_dir) {
         return Ok(());
     }
@@ -227,7 +218,7 @@ pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), Cli
     }
 }
 
-fn holder(name: Principal) -> Result<CredentialHolder, CliError> {
+fn holder(name: Principal) -> CliResult<CredentialHolder> {
     match name {
         Principal::Human(human) => Ok(CredentialHolder::Human(human)),
         Principal::Agent(AgentId::Ho(host)) => Ok(CredentialHolder::Host(host)),
@@ -258,7 +249,7 @@ fn failed(error: CredsError) -> CliError {
 }
 
 /// Has a running bus take note; one that does not run does when it starts.
-async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> {
+async fn tell(context: &Context, authority: &Authority) -> CliResult {
     let Ok(urls) = context.urls() else { return Ok(()) };
     let to = ConnectOptions {
         urls,
@@ -314,7 +305,7 @@ fn record(credential: &Credential) -> Value {
     })
 }
 
-fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
+fn list(context: &Context, authority: &Authority) -> CliResult {
     let all = authority.credentials().map_err(failed)?;
     let row = |credential: &Credential| TableRow {
         cells: vec![
@@ -327,12 +318,12 @@ fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
         ],
         record: record(credential),
     };
-    let (columns, rows) = (COLUMNS.to_vec(), all.iter().map(row).collect());
+    let rows = all.iter().map(row).collect();
     let empty = "No credentials. Make one with `tetrarch creds issue human:bob`.";
-    output::listing(context.output, &Listing { columns, rows, empty }).map(drop)
+    output::listing(context.output, COLUMNS, rows, empty)
 }
 
-fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(), CliError> {
+fn show(context: &Context, authority: &Authority, name: Principal) -> CliResult {
     let shown = name.to_string();
     let found = authority.credential(&holder(name)?).map_err(failed)?;
     let Some(credential) = found else {
@@ -349,5 +340,4 @@ fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(),
             .field("file", credential.path.display().to_string());
         sheet.finish()
     })
-    .map(drop)
 }

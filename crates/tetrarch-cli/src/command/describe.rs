@@ -18,11 +18,9 @@ use tetrarch_core::ledger::RecordKey;
 
 use self::target::DescribeTarget;
 use super::logs::Entries;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::name;
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Entries of a journal that are shown: the last ones.
 const JOURNAL_SHOWN: usize = 20;
@@ -60,7 +58,7 @@ impl DescribeArgs {
 ///
 /// # Errors
 /// The name is none, or of nothing that is known; the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: DescribeArgs) -> CliResult {
     let thing = DescribeTarget::named(&args.thing.0)?;
     let bus = context.client().await?.bus;
     let mut snapshot = StateSnapshot::read(&bus, &thing.records()).await?;
@@ -79,8 +77,7 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), Cli
         DescribeTarget::Node(epic, node) => handoffs::node(&snapshot, *epic, *node),
         DescribeTarget::Project(name) => sheets::project(&snapshot, name),
         DescribeTarget::Host(host) => sheets::host(&snapshot, host),
-    })?;
-    Ok(())
+    })
 }
 
 /// An agent's run and assignment; a run's agent and assignment.
@@ -88,7 +85,7 @@ async fn add_what_it_points_to(
     bus: &Bus,
     snapshot: &mut StateSnapshot,
     thing: &DescribeTarget,
-) -> Result<(), CliError> {
+) -> CliResult {
     let keys = match thing {
         DescribeTarget::Agent(id) => {
             let work = snapshot.records.agents.get(id).and_then(|agent| agent.work.clone());
@@ -117,7 +114,7 @@ async fn journal_of(
     bus: &Bus,
     snapshot: &StateSnapshot,
     thing: &DescribeTarget,
-) -> Result<Vec<Journaled>, CliError> {
+) -> CliResult<Vec<Journaled>> {
     let run = match thing {
         DescribeTarget::Run(run) => Some(*run),
         DescribeTarget::Agent(id) => {
@@ -140,11 +137,7 @@ async fn journal_of(
     }
 }
 
-async fn last_of(
-    bus: &Bus,
-    run: &JournalName,
-    kept: Option<String>,
-) -> Result<Vec<Journaled>, CliError> {
+async fn last_of(bus: &Bus, run: &JournalName, kept: Option<String>) -> CliResult<Vec<Journaled>> {
     let mut entries = Entries::of(bus, run, kept).await?;
     let mut last = VecDeque::with_capacity(JOURNAL_SHOWN + 1);
     while let Some(entry) = entries.next().await? {

@@ -14,10 +14,8 @@ mod tests;
 use serde_json::Value;
 
 use self::check::{CheckStatus, DoctorCheck};
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, align, is_coloured};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context};
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
@@ -50,7 +48,7 @@ enum DoctorCommand {
 ///
 /// # Errors
 /// A check failed: 6 when it is the bus that does not answer, else 1.
-pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: DoctorArgs) -> CliResult {
     match args.about {
         Some(DoctorCommand::Agents) => return agents::run(context).await,
         None => {}
@@ -86,7 +84,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
         format!("{}\n{}", align(&lines, is_coloured()), align(&layers, is_coloured()))
     };
     // A reader that went away has seen enough.
-    output::record(context.output, &Value::Array(all), shown).map(drop)?;
+    output::record(context.output, &Value::Array(all), shown)?;
     let failed = checks.iter().filter(|check| check.verdict == CheckStatus::Fail).count();
     match (failed, unreachable) {
         (0, _) => Ok(()),

@@ -8,9 +8,8 @@ use tetrarch_bus::server::{DataDirLock, ServerError};
 use tetrarch_core::duration;
 use tetrarch_core::time::Millis;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Time between two looks at whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -27,19 +26,15 @@ Goals, agents and mail are kept and continue at the next `tetrarch up`.
 Exit codes: 0 stopped, or nothing was running; 1 not stopped in time.")]
 pub(crate) struct DownArgs {
     /// The longest wait for the end, such as 90s.
-    #[arg(long, value_parser = length, default_value = "1m")]
+    #[arg(long, value_parser = duration::parse, default_value = "1m")]
     timeout: Millis,
-}
-
-fn length(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// It cannot be told to stop, or does not end in time.
-pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
     let dir = &context.config.bus.data_dir;
     if let Some(url) = &context.config.bus.url {
         let what = format!("{url} is not a bus of this installation");
@@ -48,10 +43,9 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
     }
     let Some(pid) = holder(context)? else {
         let value = json!({"stopped": false, "dataDir": dir.display().to_string()});
-        output::record(context.output, &value, || {
+        return output::record(context.output, &value, || {
             format!("nothing is running in {}\n", dir.display())
-        })?;
-        return Ok(());
+        });
     };
     let unknown =
         || CliError::new(Code::Failed, format!("{pid:?} in {} is not a process id", dir.display()));
@@ -72,12 +66,11 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let value = json!({"stopped": true, "pid": number, "dataDir": dir.display().to_string()});
-    output::record(context.output, &value, || format!("stopped (process {pid})\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("stopped (process {pid})\n"))
 }
 
 /// The process that holds the data directory, if any.
-fn holder(context: &Context) -> Result<Option<String>, CliError> {
+fn holder(context: &Context) -> CliResult<Option<String>> {
     let dir = &context.config.bus.data_dir;
     if !dir.join("lock").exists() {
         return Ok(None);

@@ -8,11 +8,10 @@ use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::history::{self, Since};
 use crate::options::OutputFormat;
 use crate::output::{self, Cell, StdoutReader, Tone, stamp};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `events`.
 #[derive(Debug, clap::Args)]
@@ -43,7 +42,7 @@ pub(crate) struct EventsArgs {
 ///
 /// # Errors
 /// The bus cannot be read; a kind that is none.
-pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: EventsArgs) -> CliResult {
     check_kind(&args)?;
     let bus = context.client().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
@@ -64,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
     Ok(())
 }
 
-fn check_kind(args: &EventsArgs) -> Result<(), CliError> {
+fn check_kind(args: &EventsArgs) -> CliResult {
     let Some(kind) = &args.kind else { return Ok(()) };
     if EventKind::ALL.iter().any(|known| is_kind(*known, kind)) {
         return Ok(());
@@ -80,11 +79,7 @@ fn is_kind(kind: EventKind, wanted: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn show(
-    output: OutputFormat,
-    item: &LedgerItem,
-    args: &EventsArgs,
-) -> Result<StdoutReader, CliError> {
+fn show(output: OutputFormat, item: &LedgerItem, args: &EventsArgs) -> CliResult<StdoutReader> {
     let entry = match &item.entry {
         Ok(entry) => entry,
         Err(error) => {

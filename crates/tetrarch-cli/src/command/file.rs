@@ -8,11 +8,9 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::request::{FileOp, Op};
 use tetrarch_core::reservation::Reservation;
 
-use super::project::report;
-use crate::context::Context;
-use crate::exit::CliError;
-use crate::output::{self, Column, Listing, TableRow, now};
-use crate::snapshot::StateSnapshot;
+use super::project::ask;
+use crate::output::{self, TableRow, now};
+use crate::{CliResult, Context, StateSnapshot};
 
 /// Subcommands of `file`.
 #[derive(Debug, clap::Subcommand)]
@@ -34,34 +32,24 @@ pub(crate) enum FileCommand {
     },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("RESERVATION"),
-    Column::always("PROJECT"),
-    Column::wide("NUMBER"),
-    Column::always("HOLDER"),
-    Column::always("MODE"),
-    Column::always("LEFT"),
-    Column::always("PATHS"),
-    Column::always("FOR"),
-];
+const COLUMNS: &str = "RESERVATION|PROJECT|+NUMBER|HOLDER|MODE|LEFT|PATHS|FOR";
 
 /// Runs the command.
 ///
 /// # Errors
 /// The bus cannot be read, or there is no such reservation.
-pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: FileCommand) -> CliResult {
     match command {
         FileCommand::List { project } => list(context, project.as_ref()).await,
         FileCommand::Release { reservation } => {
             let said = format!("{reservation} released");
             let op = Op::File(FileOp::Release { reservation });
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &said)
+            ask(context, &op, |_| said).await
         }
     }
 }
 
-async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
     let client = context.client().await?;
     let wanted = [KeyKind::Reservation, KeyKind::Agent].map(Select::Kind);
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
@@ -74,19 +62,16 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
         .collect();
     held.sort_by_key(|it| (&it.project, it.fencing));
     let rows = held.into_iter().map(|it| row(&snapshot, it));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No paths are reserved. Agents reserve files with file.reserve.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No paths are reserved. Agents reserve files with file.reserve.",
+    )
 }
 
-fn row(snapshot: &StateSnapshot, held: &Reservation) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, held: &Reservation) -> CliResult<TableRow> {
     Ok(TableRow {
         cells: vec![
             held.id.to_string().into(),

@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::journal::{JournalName, Journaled, end_begins, follow_journal};
 use tetrarch_bus::lease::Renewals;
-use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::SpokenWords;
@@ -21,11 +21,10 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::command::logs::Entries;
-use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::history;
 use crate::obstacles::telemetry;
 use crate::output::now;
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, HumanClient, StateSnapshot};
 
 /// Entries at the end of a journal that are read at first.
 pub(super) const JOURNAL_END: usize = 500;
@@ -86,13 +85,12 @@ async fn follow_entries(entries: impl Stream<Item = Vec<LedgerItem>>, tell: &Sen
     }
 }
 
-async fn read_records(bus: &Bus, tell: &Sender<FleetNews>) -> Result<u64, CliError> {
+async fn read_records(bus: &Bus, tell: &Sender<FleetNews>) -> CliResult<u64> {
     // Read before the records: what is newer than this is in the ledger from there on.
-    let meta = load_meta(bus).await;
-    let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+    let from = history::next_entry(bus).await?;
     let snapshot = StateSnapshot::read(bus, &SHOWN.map(Select::Kind)).await?;
     let _gone = tell.send(FleetNews::Loaded(Box::new(snapshot.0))).await;
-    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
+    Ok(from)
 }
 
 /// An entry with what is shown of it.
@@ -171,7 +169,7 @@ async fn open(
     bus: &Bus,
     name: &JournalName,
     tell: &Sender<RunNews>,
-) -> Result<(SpokenWords, u64), CliError> {
+) -> CliResult<(SpokenWords, u64)> {
     let words = SpokenWords::of(bus, name).await?;
     if let Some((from, _)) = end_begins(bus, name, JOURNAL_END).await? {
         return Ok((words, from));
@@ -187,7 +185,7 @@ async fn open(
 ///
 /// # Errors
 /// The bus is away, or the journal cannot be read.
-pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError> {
+pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> CliResult<JournalTail> {
     match end_begins(bus, name, JOURNAL_END).await? {
         Some((from, _)) => end_of(Entries::stored(bus, name, from)).await,
         None => kept_end(bus, name).await,
@@ -195,7 +193,7 @@ pub(super) async fn read_end(bus: &Bus, name: &JournalName) -> Result<JournalTai
 }
 
 /// The end of a journal that the stream does not have any more; empty when it was not kept.
-async fn kept_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError> {
+async fn kept_end(bus: &Bus, name: &JournalName) -> CliResult<JournalTail> {
     let wanted = [Select::One(RecordKey::RunStatus(name.run))];
     let known = StateSnapshot::read(bus, &wanted).await?;
     let status = known.records.run_status.get(&name.run);
@@ -205,7 +203,7 @@ async fn kept_end(bus: &Bus, name: &JournalName) -> Result<JournalTail, CliError
     }
 }
 
-async fn end_of(mut entries: Entries) -> Result<JournalTail, CliError> {
+async fn end_of(mut entries: Entries) -> CliResult<JournalTail> {
     let mut end = JournalTail::new();
     while let Some(entry) = entries.next().await? {
         end.extend(readable(entry));

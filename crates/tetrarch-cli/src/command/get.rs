@@ -7,18 +7,17 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use tetrarch_bus::Bus;
-use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{EpicId, ProjectName};
 
 use crate::command::get::rows::{RowKey, RowOptions};
-use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::history;
 use crate::options::OutputFormat;
-use crate::output::{self, Listing, StdoutReader, TableRow, is_coloured, now};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, StdoutReader, TableRow, is_coloured, now};
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `get`.
 #[derive(Debug, clap::Args)]
@@ -178,11 +177,11 @@ impl ResourceKind {
 ///
 /// # Errors
 /// The bus cannot be read; the name is of nothing that exists; a state that is none.
-pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: GetArgs) -> CliResult {
     check_state(&args)?;
     let bus = context.client().await?.bus;
     // Read before the records: what is newer than this is in the ledger from there on.
-    let from = if args.filter.watch { next_entry(&bus).await? } else { 0 };
+    let from = if args.filter.watch { history::next_entry(&bus).await? } else { 0 };
     let snapshot = StateSnapshot::read(&bus, &args.kind.records(&args, context.output)).await?;
     let whole = output::is_for_programs(context.output);
     let rows = matching(&snapshot, &args, whole)?;
@@ -199,16 +198,13 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
         && whole
         && let [row] = rows.values().collect::<Vec<_>>().as_slice()
     {
-        output::record(context.output, &row.record, String::new)?;
-        return Ok(());
+        return output::record(context.output, &row.record, String::new);
     }
     let empty = args.kind.empty(args.is_filtered());
-    let listing = Listing { columns, rows: rows.into_values().collect(), empty };
-    output::listing(context.output, &listing)?;
-    Ok(())
+    output::listing(context.output, columns, rows.into_values().collect(), empty)
 }
 
-fn check_state(args: &GetArgs) -> Result<(), CliError> {
+fn check_state(args: &GetArgs) -> CliResult {
     let allowed = args.kind.states();
     match &args.filter.state {
         Some(state) if !allowed.contains(&state.as_str()) => {
@@ -220,16 +216,9 @@ fn check_state(args: &GetArgs) -> Result<(), CliError> {
     }
 }
 
-async fn next_entry(bus: &Bus) -> Result<u64, CliError> {
-    let meta = load_meta(bus)
-        .await
-        .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
-}
-
 type RowsByKey = BTreeMap<RowKey, TableRow>;
 
-fn matching(snapshot: &StateSnapshot, args: &GetArgs, whole: bool) -> Result<RowsByKey, CliError> {
+fn matching(snapshot: &StateSnapshot, args: &GetArgs, whole: bool) -> CliResult<RowsByKey> {
     let mut found = RowsByKey::new();
     for key in rows::keys(snapshot, args.kind) {
         if let Some(row) = row_if_wanted(snapshot, args, &key, whole)? {
@@ -244,7 +233,7 @@ fn row_if_wanted(
     args: &GetArgs,
     key: &RowKey,
     whole: bool,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let facts = rows::facts(snapshot, key);
     let named = args.name.as_ref().is_none_or(|name| key.is_named(name));
     let project = args.filter.project.as_ref().is_none_or(|project| facts.project == Some(project));
@@ -264,16 +253,16 @@ async fn watch(
     mut snapshot: StateSnapshot,
     mut shown: RowsByKey,
     args: &GetArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let whole = output::is_for_programs(output);
     let columns = rows::columns(args.kind);
     let mut printed = 0;
-    let mut show = |rows: Vec<TableRow>| -> Result<StdoutReader, CliError> {
+    let mut show = |rows: Vec<TableRow>| -> CliResult<StdoutReader> {
         let mut reader = StdoutReader::There;
         match output {
             OutputFormat::Table | OutputFormat::Wide => {
-                let listing = Listing { columns: columns.clone(), rows, empty: "" };
-                let table = listing.table(output == OutputFormat::Wide, is_coloured());
+                let wide = output == OutputFormat::Wide;
+                let table = output::table(columns, &rows, wide, is_coloured());
                 let skipped = usize::from(printed > 0);
                 let lines: Vec<&str> = table.lines().skip(skipped).collect();
                 reader = output::text(&lines.join("\n"))?;

@@ -12,12 +12,10 @@ use tetrarch_core::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 
 use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs, ListFilter, ResourceKind};
-use super::project::report;
+use super::project::{ask, report};
 use super::run::{create_project, give_goal, prepared, project_name};
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
 use crate::document::{Document, read_document};
-use crate::exit::CliError;
+use crate::{CliResult, ConfirmArgs, Context};
 
 /// Subcommands of `goal`.
 #[derive(Debug, clap::Subcommand)]
@@ -162,7 +160,7 @@ pub(super) fn priority(text: &str) -> Result<PriorityChange, String> {
 ///
 /// # Errors
 /// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: GoalCommand) -> CliResult {
     match command {
         GoalCommand::Create(args) => create(context, args).await,
         GoalCommand::List(filter) => {
@@ -183,7 +181,7 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
     }
 }
 
-async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError> {
+async fn create(context: &Context, args: GoalCreateArgs) -> CliResult {
     let WorkArgs { plan, title, project, profiles, arguments } = args.work;
     let mut prepared =
         prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
@@ -197,7 +195,7 @@ async fn create(context: &Context, args: GoalCreateArgs) -> Result<(), CliError>
     report(context, &reply, &epic)
 }
 
-async fn update(context: &Context, args: GoalUpdateArgs) -> Result<(), CliError> {
+async fn update(context: &Context, args: GoalUpdateArgs) -> CliResult {
     let GoalUpdateArgs { epic, file, title, problem, criterion, constraint, reason } = args;
     let mut document = match &file {
         Some(file) => read_document(file)?,
@@ -216,16 +214,14 @@ async fn update(context: &Context, args: GoalUpdateArgs) -> Result<(), CliError>
     }
     let change = schema::parse_goal_change(&document.value)
         .map_err(|problems| document.refused("goal", &problems))?;
-    let client = context.client().await?;
     let op = Op::GoalUpdate(Box::new(GoalUpdate { epic, change, reason }));
-    let reply = client.operate(&op).await?;
-    report(context, &reply, &format!("{epic}: {}", reply.detail))
+    ask(context, &op, |reply| format!("{epic}: {}", reply.detail)).await
 }
 
-async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> Result<(), CliError> {
+async fn decide(context: &Context, args: GoalMoveArgs, verb: GoalVerb) -> CliResult {
     let GoalMoveArgs { epic, reason } = args;
-    let client = context.client().await?;
-    let reply = client.operate(&Op::Goal(GoalOp { epic, verb, reason })).await?;
-    let said = format!("{epic}: {}", reply.detail);
-    report(context, &reply, &said)
+    ask(context, &Op::Goal(GoalOp { epic, verb, reason }), |reply| {
+        format!("{epic}: {}", reply.detail)
+    })
+    .await
 }

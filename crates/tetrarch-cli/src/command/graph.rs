@@ -14,12 +14,10 @@ use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, GraphApply};
 
-use super::project::report;
-use crate::context::Context;
+use super::project::ask;
 use crate::document::read_document;
-use crate::exit::{CliError, Code};
-use crate::output::{self, Column, Listing, TableRow, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, TableRow, stamp};
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Subcommands of `graph`.
 #[derive(Debug, clap::Subcommand)]
@@ -88,7 +86,7 @@ pub(crate) enum GraphCommand {
 ///
 /// # Errors
 /// A file is wrong; the owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: GraphCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: GraphCommand) -> CliResult {
     match command {
         GraphCommand::Check { files } => check(&files),
         GraphCommand::Show { file: Some(file), mermaid, .. } => {
@@ -107,15 +105,13 @@ pub(crate) async fn run(context: &Context, command: GraphCommand) -> Result<(), 
         GraphCommand::Apply { project, file } => {
             let (_, graph) = read(&file)?;
             let op = Op::Conversation(ConversationOp::Graph(GraphApply { project, graph }));
-            let reply = context.client().await?.operate(&op).await?;
-            let said = reply.detail.clone();
-            report(context, &reply, &said)
+            ask(context, &op, |reply| reply.detail.clone()).await
         }
     }
 }
 
 /// Reads a graph file; says what its author should look at. Gives the text that is applied too.
-fn read(file: &Path) -> Result<(ReadGraph, String), CliError> {
+fn read(file: &Path) -> CliResult<(ReadGraph, String)> {
     let document = read_document(file)?;
     let read = parse(&document.value).map_err(|problems| document.refused("graph", &problems))?;
     for line in document.lines(&read.warnings) {
@@ -124,7 +120,7 @@ fn read(file: &Path) -> Result<(ReadGraph, String), CliError> {
     Ok((read, document.value.to_string()))
 }
 
-fn check(files: &[PathBuf]) -> Result<(), CliError> {
+fn check(files: &[PathBuf]) -> CliResult {
     let mut wrong = Vec::new();
     for file in files {
         match read(file) {
@@ -138,7 +134,7 @@ fn check(files: &[PathBuf]) -> Result<(), CliError> {
     if wrong.is_empty() { Ok(()) } else { Err(CliError::new(Code::Usage, wrong.join("\n"))) }
 }
 
-fn show(graph: &StateGraph, mermaid: bool) -> Result<(), CliError> {
+fn show(graph: &StateGraph, mermaid: bool) -> CliResult {
     output::text(&if mermaid { drawing::mermaid(graph) } else { drawing::text(graph) })?;
     Ok(())
 }
@@ -147,7 +143,7 @@ async fn applied(
     context: &Context,
     project: ProjectName,
     name: GraphName,
-) -> Result<StateGraph, CliError> {
+) -> CliResult<StateGraph> {
     let bus = context.client().await?.bus;
     let key = RecordKey::Graph(project.clone(), name.clone());
     let snapshot = StateSnapshot::read(&bus, &[Select::One(key)]).await?;
@@ -167,7 +163,7 @@ async fn applied(
 }
 
 /// Follows a turn through a graph with results that are given.
-fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> Result<(), CliError> {
+fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> CliResult {
     let mut results = results.iter();
     let mut advance = graph.begin(say);
     loop {
@@ -187,15 +183,9 @@ fn test(graph: &StateGraph, say: &str, results: &[String], outcome: &str) -> Res
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("PROJECT"),
-    Column::always("GRAPH"),
-    Column::always("VERSION"),
-    Column::always("APPLIED"),
-    Column::wide("KEPT"),
-];
+const COLUMNS: &str = "PROJECT|GRAPH|VERSION|APPLIED|+KEPT";
 
-async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Graph)]).await?;
     let all = snapshot.records.graphs.values();
@@ -213,9 +203,8 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
             record: snapshot.json(&Record::Graph(Box::new(graph.clone())))?,
         })
     };
-    let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = shown.map(row).collect::<CliResult<Vec<TableRow>>>()?;
     let empty = "No graphs. Conversations follow the graph that comes with the program; apply \
                  another with `tetrarch graph apply PROJECT FILE`.";
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows, empty })?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, empty)
 }

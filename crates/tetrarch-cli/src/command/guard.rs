@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tetrarch_runner::{GuardDuty, HostLife, guard_main};
 
-use crate::exit::CliError;
+use crate::CliResult;
 
 /// Guards a host's programs.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ pub(crate) struct GuardArgs {
 ///
 /// # Errors
 /// Signals cannot be ignored.
-pub(crate) fn run(args: GuardArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: GuardArgs) -> CliResult {
     let GuardArgs { life, freeze_max_ms, cgroup, processes_max } = args;
     let freeze_max = Duration::from_millis(freeze_max_ms);
     Ok(guard_main(GuardDuty { life, freeze_max, cgroup, processes_max })?)

@@ -18,14 +18,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
-use crate::command::project::report;
+use crate::command::project;
 use crate::config::{Config, check_freezing};
-use crate::confirm::ConfirmArgs;
-use crate::context::{Context, new_ulid};
 use crate::document::read_document;
-use crate::exit::{CliError, Code};
 use crate::output::{self, say};
 use crate::process::{Instance, address, announce, stop_signal};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, new_ulid};
 
 /// The word after which a program of a run and its arguments follow.
 pub(crate) const LAUNCH: &str = "launch";
@@ -132,7 +130,7 @@ impl HostArgs {
 ///
 /// # Errors
 /// The host's.
-pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: HostArgs) -> CliResult {
     match args.command {
         Some(command) => ask(context, command).await,
         None => serve(context, args).await,
@@ -140,7 +138,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
 }
 
 /// Makes a host's credential and prints its file.
-fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
+fn credential(context: &Context, name: HostName) -> CliResult {
     let path = creds::kept(context, &CredentialHolder::Host(name))?;
     // What it needs besides is said where it does not mix with the file's name.
     if let Some(ca) = context.tls_ca() {
@@ -153,7 +151,7 @@ fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
     output::text(&path.display().to_string()).map(drop)
 }
 
-async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
+async fn ask(context: &Context, command: HostCommand) -> CliResult {
     match command {
         HostCommand::List(filter) => {
             get::run(context, GetArgs::of(ResourceKind::Hosts, filter)).await
@@ -164,19 +162,17 @@ async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
                 confirm.to(&format!("move all agents of {name} to other hosts"))?;
             }
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &reply.detail)
+            project::ask(context, &op, |reply| reply.detail.clone()).await
         }
         HostCommand::Forget { name, reason, confirm } => {
             confirm.to(&format!("forget {name} and its labels"))?;
             let op = Op::AgentRetire { agent: AgentId::Ho(name.clone()), reason };
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &format!("{name} is forgotten"))
+            project::ask(context, &op, |_| format!("{name} is forgotten")).await
         }
     }
 }
 
-async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
+async fn serve(context: &Context, args: HostArgs) -> CliResult {
     let section = &context.config.host;
     let name = host_name(args.name.as_ref().or(section.name.as_ref()))?;
     let mut labels = section.labels.clone();
@@ -206,7 +202,7 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
         capacity: args.capacity.or(section.capacity).unwrap_or(default),
         address: address(),
         window: context.config.liveness.window,
-        stop_within: context.config.deadlines.stop,
+        stop_within: context.config.policy.deadlines.stop,
         artifact_max: context.config.runs.artifact_max,
         name: name.clone(),
     };
@@ -264,7 +260,7 @@ async fn beat(
 ///
 /// # Errors
 /// It is no name.
-pub(crate) fn host_name(given: Option<&String>) -> Result<HostName, CliError> {
+pub(crate) fn host_name(given: Option<&String>) -> CliResult<HostName> {
     let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = match given {
         Some(name) => HostName::new(name),
@@ -275,7 +271,7 @@ pub(crate) fn host_name(given: Option<&String>) -> Result<HostName, CliError> {
     })
 }
 
-fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
+fn instance(context: &Context, name: &HostName) -> CliResult<Instance> {
     let data_dir = &context.config.bus.data_dir;
     Instance::kept(data_dir, &format!("host-{name}"))?.ok_or_else(|| {
         let dir = data_dir.display();
@@ -285,7 +281,7 @@ fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
 }
 
 /// Starts the guard: without one nothing would run here.
-async fn guard(context: &Context, life: &HostLife) -> Result<GuardProcess, CliError> {
+async fn guard(context: &Context, life: &HostLife) -> CliResult<GuardProcess> {
     let config = GuardConfig {
         program: std::env::current_exe()?,
         args: vec!["guard".into()],
@@ -306,11 +302,7 @@ pub(crate) fn worktrees_dir(context: &Context, name: &HostName) -> PathBuf {
     context.config.bus.data_dir.join("worktrees").join(name.as_str())
 }
 
-fn runner_config(
-    context: &Context,
-    name: &HostName,
-    life: HostLife,
-) -> Result<RunnerConfig, CliError> {
+fn runner_config(context: &Context, name: &HostName, life: HostLife) -> CliResult<RunnerConfig> {
     let default = || context.config.bus.data_dir.join("work").join(name.as_str());
     let workspace_dir: PathBuf = context.config.host.workspace_dir.clone().unwrap_or_else(default);
     Ok(RunnerConfig {
@@ -331,7 +323,7 @@ fn runner_config(
 }
 
 /// What models cost, as the file of `[prices]` has it.
-pub(super) fn prices(config: &Config) -> Result<Prices, CliError> {
+pub(super) fn prices(config: &Config) -> CliResult<Prices> {
     let Some(file) = config.prices.as_deref() else { return Ok(Prices::default()) };
     let read = Prices::read(&read_document(file)?.value);
     read.map_err(|why| CliError::new(Code::Usage, format!("prices.file {}: {why}", file.display())))

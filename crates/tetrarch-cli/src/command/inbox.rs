@@ -11,11 +11,9 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::inbox::{InboxItem, InboxScope, change_in_words, draft_in_words, inbox};
 
-use crate::context::Context;
-use crate::exit::CliError;
 use crate::obstacles;
-use crate::output::{self, Cell, Column, Listing, TableRow, Tone, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, TableRow, Tone, age, now};
+use crate::{CliResult, Context, StateSnapshot};
 
 /// Arguments of `inbox`.
 #[derive(Debug, clap::Args)]
@@ -37,24 +35,13 @@ pub(crate) struct InboxArgs {
     closed: bool,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("ID"),
-    Column::always("AGE"),
-    Column::always("STATE"),
-    Column::always("FROM"),
-    Column::always("NODE"),
-    Column::wide("FOR"),
-    Column::always("HOLDS UP"),
-    Column::always("OPTIONS"),
-    Column::wide("ANSWER"),
-    Column::always("ASKS"),
-];
+const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS";
 
 /// Runs the command.
 ///
 /// # Errors
 /// The bus cannot be read.
-pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: InboxArgs) -> CliResult {
     let client = context.client().await?;
     let (mut snapshot, obstacles) = obstacles::look(&client, None).await?;
     snapshot.add(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
@@ -62,15 +49,13 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
     let scope = InboxScope { human: &client.human, everyone, closed };
     let items = inbox(&snapshot.records, &obstacles, scope);
     let rows = items.iter().map(|item| row(item, context, &snapshot, item.obstacle(&obstacles)));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     let next = next(&rows);
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.",
-        },
+        COLUMNS,
+        rows,
+        "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.",
     )?;
     if !output::is_for_programs(context.output) && !next.is_empty() {
         output::text(&format!("\nnext\n{}", output::align(&next, output::is_coloured())))?;
@@ -96,7 +81,7 @@ fn row(
     context: &Context,
     snapshot: &StateSnapshot,
     obstacle: Option<&Obstacle>,
-) -> Result<TableRow, CliError> {
+) -> CliResult<TableRow> {
     let held = obstacle.map_or(0, |it| it.holds_up);
     let commands = match item {
         InboxItem::Draft(draft, _) if item.is_open() => {
@@ -128,7 +113,7 @@ fn shown(
     item: &InboxItem<'_>,
     context: &Context,
     snapshot: &StateSnapshot,
-) -> Result<(&'static str, [Cell; 7], Value), CliError> {
+) -> CliResult<(&'static str, [Cell; 7], Value)> {
     Ok(match item {
         InboxItem::Question(question) => (
             "question",

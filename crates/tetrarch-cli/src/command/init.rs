@@ -4,8 +4,8 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::exit::{CliError, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code};
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ const TEST: &str = "@test@";
 ///
 /// # Errors
 /// The file is there, or cannot be written.
-pub(super) fn run(args: &InitArgs) -> Result<(), CliError> {
+pub(super) fn run(args: &InitArgs) -> CliResult {
     let here = std::env::current_dir()?;
     let name = here.file_name().map(|name| name.to_string_lossy().into_owned());
     let (build, test) = commands(&here);

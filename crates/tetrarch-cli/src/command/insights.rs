@@ -9,10 +9,8 @@ use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::plan::insight::{Insights, of_plan};
 
-use crate::context::Context;
-use crate::exit::CliError;
 use crate::output::{self, Cell, Sheet, is_coloured};
-use crate::snapshot::{StateSnapshot, no_plan_of};
+use crate::{CliResult, Context, StateSnapshot, no_plan_of};
 
 /// Arguments of `insights`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +31,7 @@ pub(crate) struct InsightsArgs {
 ///
 /// # Errors
 /// There is no such epic; the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: InsightsArgs) -> CliResult {
     let epic = args.epic;
     let bus = context.client().await?.bus;
     let wanted = [
@@ -46,8 +44,7 @@ pub(crate) async fn run(context: &Context, args: InsightsArgs) -> Result<(), Cli
     let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(no_plan_of(epic)) };
     let states = snapshot.records.node_states.get(&epic).into_iter().flatten();
     let found = of_plan(nodes, &states.map(|(id, state)| (*id, state.status)).collect());
-    output::record(context.output, &json(epic, &found), || sheet(&snapshot, epic, &found))?;
-    Ok(())
+    output::record(context.output, &json(epic, &found), || sheet(&snapshot, epic, &found))
 }
 
 fn texts(ids: &[NodeId]) -> Vec<String> {

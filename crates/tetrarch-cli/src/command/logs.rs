@@ -19,12 +19,10 @@ use tetrarch_core::ledger::RecordKey;
 
 use super::artifact::explained;
 use super::describe::journal;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::name::{Journal, NodePath};
 use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `logs`.
 #[derive(Debug, clap::Args)]
@@ -55,7 +53,7 @@ pub(crate) struct LogsArgs {
 ///
 /// # Errors
 /// There is no such agent, run or journal, or the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: LogsArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let LogsArgs { name, follow, tail } = args;
     let (output, mut shown) = (context.output, LogPrinter::new(context.output, tail));
@@ -94,11 +92,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
 
 /// The artifact that a run's journal is kept as, unless the stream has all of it: from there it takes
 /// fewer reads to begin.
-async fn needed(
-    bus: &Bus,
-    run: &JournalName,
-    kept: Option<String>,
-) -> Result<Option<String>, CliError> {
+async fn needed(bus: &Bus, run: &JournalName, kept: Option<String>) -> CliResult<Option<String>> {
     Ok(if kept.is_some() && is_whole(bus, run).await? { None } else { kept })
 }
 
@@ -114,7 +108,7 @@ impl Entries {
         Self::Stored(Box::pin(stream_journal(bus, run, from)))
     }
 
-    async fn kept(bus: &Bus, sha256: &str, run: Option<RunId>) -> Result<Self, CliError> {
+    async fn kept(bus: &Bus, sha256: &str, run: Option<RunId>) -> CliResult<Self> {
         let archive = Archive::open(bus, sha256, run).await.map_err(unread)?;
         Ok(Self::Kept(Box::new(archive)))
     }
@@ -127,7 +121,7 @@ impl Entries {
         bus: &Bus,
         run: &JournalName,
         kept: Option<String>,
-    ) -> Result<Self, CliError> {
+    ) -> CliResult<Self> {
         match needed(bus, run, kept).await? {
             Some(sha256) => Self::kept(bus, &sha256, Some(run.run)).await,
             None => Ok(Self::stored(bus, run, 1)),
@@ -138,7 +132,7 @@ impl Entries {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(in crate::command) async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
+    pub(in crate::command) async fn next(&mut self) -> CliResult<Option<Journaled>> {
         match self {
             Self::Stored(entries) => Ok(entries.next().await.transpose()?),
             Self::Kept(archive) => archive.next().await.map_err(unread),
@@ -164,7 +158,7 @@ impl LogPrinter {
         Self { output, tail, last: VecDeque::new(), seen: 0, ended: false, gone: false }
     }
 
-    async fn pour(&mut self, mut entries: Entries) -> Result<(), CliError> {
+    async fn pour(&mut self, mut entries: Entries) -> CliResult {
         while !self.gone
             && let Some(entry) = entries.next().await?
         {
@@ -186,7 +180,7 @@ impl LogPrinter {
         self.tail.is_some_and(|tail| self.last.len() < tail)
     }
 
-    fn end(&self) -> Result<(), CliError> {
+    fn end(&self) -> CliResult {
         let skipped = self.last.len().saturating_sub(self.tail.unwrap_or_default());
         for entry in self.last.iter().skip(skipped) {
             if show(self.output, entry)? == StdoutReader::Gone {
@@ -209,7 +203,7 @@ fn unread(error: ArchiveError) -> CliError {
 
 /// The run of that name, or the one that an agent of that name makes or made last; with the artifact that
 /// its journal is kept as.
-async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), CliError> {
+async fn named(bus: &Bus, name: &str) -> CliResult<(JournalName, Option<String>)> {
     let wrong = |error: tetrarch_core::id::IdError| {
         CliError::new(Code::Usage, error.to_string())
             .hint("name an agent, a run (run_<ulid>) or the sha256 of a kept journal")
@@ -249,7 +243,7 @@ fn is_end(stored: &Journaled) -> bool {
     stored.entry.as_ref().is_ok_and(|entry| matches!(entry.event, JournalEvent::Ended { .. }))
 }
 
-fn show(output: OutputFormat, entry: &Journaled) -> Result<StdoutReader, CliError> {
+fn show(output: OutputFormat, entry: &Journaled) -> CliResult<StdoutReader> {
     let value = journal::value(entry)?;
     output::item(output, &value, &output::visible(&journal::line(entry)))
 }

@@ -20,11 +20,9 @@ use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
 
-use crate::context::{Context, HumanClient, new_ulid};
-use crate::exit::{CliError, Code};
 use crate::history::{Since, StreamPosition};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, Tone, is_coloured, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, Sheet, TableRow, Tone, is_coloured, stamp};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_ulid};
 use tracking::MailStatus;
 
 /// How long the bus may take to store a message.
@@ -94,7 +92,7 @@ pub(crate) struct SendArgs {
 ///
 /// # Errors
 /// Nobody of that name; the inbox may not be read; the bus does not answer.
-pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: MailCommand) -> CliResult {
     match command {
         MailCommand::Send(args) => send(context, args).await,
         MailCommand::List { who, since, replies } => list(context, who, since, replies).await,
@@ -103,7 +101,7 @@ pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), C
     }
 }
 
-async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
+async fn send(context: &Context, args: SendArgs) -> CliResult {
     let client = context.client().await?;
     let SendArgs { to, text, epic, receipt, wait } = args;
     if let Principal::Agent(agent) = &to {
@@ -145,7 +143,7 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
 }
 
 /// Refuses mail that nobody would read.
-async fn check_reads(client: &HumanClient, agent: &AgentId) -> Result<(), CliError> {
+async fn check_reads(client: &HumanClient, agent: &AgentId) -> CliResult {
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     match snapshot.records.agents.get(agent) {
@@ -160,13 +158,13 @@ async fn check_reads(client: &HumanClient, agent: &AgentId) -> Result<(), CliErr
 }
 
 /// What is kept of somebody's mail, one's own unless said.
-async fn messages(context: &Context, who: Option<Principal>) -> Result<Vec<MailMessage>, CliError> {
+async fn messages(context: &Context, who: Option<Principal>) -> CliResult<Vec<MailMessage>> {
     let client = context.client().await?;
     Ok(mailbox::read(&client.bus, &who.unwrap_or(client.human)).await?)
 }
 
 /// A connection with the owner's credential, for what nobody else may read.
-async fn of_owner(context: &Context, wanted: &str) -> Result<Bus, CliError> {
+async fn of_owner(context: &Context, wanted: &str) -> CliResult<Bus> {
     if let Some(file) = &context.config.bus.credentials {
         let what = format!("the mail of {wanted} cannot be read with {}", file.display());
         return Err(CliError::new(Code::Denied, what)
@@ -175,7 +173,7 @@ async fn of_owner(context: &Context, wanted: &str) -> Result<Bus, CliError> {
     context.connect(&CredentialHolder::Control, "tetrarch mail").await
 }
 
-async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
+async fn dead(context: &Context, since: Option<Since>) -> CliResult {
     let bus = of_owner(context, "dead letters").await?;
     let mut letters = read_dead(&bus, Origin::Mail).await?;
     match since.map(Since::place) {
@@ -183,12 +181,7 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
         Some(StreamPosition::Moment(from)) => letters.retain(|(at, _)| *at >= from),
         None => {}
     }
-    let columns = vec![
-        Column::always("SEQ"),
-        Column::always("TIME"),
-        Column::always("SUBJECT"),
-        Column::always("REASON"),
-    ];
+    let columns = "SEQ|TIME|SUBJECT|REASON";
     let rows = letters.iter().map(|(at, letter)| {
         let cells = vec![
             letter.seq.to_string().into(),
@@ -207,13 +200,10 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
     });
     output::listing(
         context.output,
-        &Listing {
-            columns,
-            rows: rows.collect(),
-            empty: "No dead letters. Messages that could not be handled are listed here with the reason.",
-        },
-    )?;
-    Ok(())
+        columns,
+        rows.collect(),
+        "No dead letters. Messages that could not be handled are listed here with the reason.",
+    )
 }
 
 /// A message's bytes as they came: JSON, or else as text.
@@ -227,7 +217,7 @@ async fn list(
     who: Option<Principal>,
     since: Option<Since>,
     replies: bool,
-) -> Result<(), CliError> {
+) -> CliResult {
     let own = who.as_ref().is_none_or(|who| who.agent().is_none());
     let mut messages = messages(context, who).await?;
     messages.retain(|message| replies || !own || !answers_a_command(message));
@@ -236,24 +226,14 @@ async fn list(
         Some(StreamPosition::Moment(from)) => messages.retain(|message| message.at >= from),
         None => {}
     }
-    let columns = vec![
-        Column::always("SEQ"),
-        Column::always("TIME"),
-        Column::always("FROM"),
-        Column::always("TOPIC"),
-        Column::always("SAYS"),
-        Column::wide("EPIC"),
-    ];
+    let columns = "SEQ|TIME|FROM|TOPIC|SAYS|+EPIC";
     let rows = messages.iter().map(row).collect();
     output::listing(
         context.output,
-        &Listing {
-            columns,
-            rows,
-            empty: "No mail. Messages to this mailbox are listed here until they expire.",
-        },
-    )?;
-    Ok(())
+        columns,
+        rows,
+        "No mail. Messages to this mailbox are listed here until they expire.",
+    )
 }
 
 /// Whether it is what the owner answered to a command, which the command has shown.
@@ -360,7 +340,7 @@ fn value(message: &MailMessage) -> Value {
     })
 }
 
-async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Result<(), CliError> {
+async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> CliResult {
     let messages = messages(context, of).await?;
     let chosen: Vec<&MailMessage> = if wanted.is_empty() {
         messages.last().into_iter().collect()
@@ -379,8 +359,7 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Resul
     output::record(context.output, &values, || {
         let sheets: Vec<String> = chosen.iter().map(|message| sheet(message)).collect();
         sheets.join("\n")
-    })?;
-    Ok(())
+    })
 }
 
 fn sheet(message: &MailMessage) -> String {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct ManArgs {
 ///
 /// # Errors
 /// The pages cannot be written.
-pub(crate) fn run(args: ManArgs, command: clap::Command) -> Result<(), CliError> {
+pub(crate) fn run(args: ManArgs, command: clap::Command) -> CliResult {
     match args.dir {
         Some(dir) => {
             let failed = |error: std::io::Error| {

@@ -18,10 +18,10 @@ use rmcp::transport::stdio;
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::time::Instant;
 
-use crate::exit::{CliError, Code};
 use crate::options::{GlobalArgs, installation};
 use crate::output::say;
 use crate::process::stop_signal;
+use crate::{CliError, CliResult, Code};
 use calling::CommandCall;
 use tool::CommandTool;
 
@@ -50,11 +50,7 @@ pub(crate) struct McpArgs {
 ///
 /// # Errors
 /// This program cannot be found, or standard output is closed.
-pub(crate) async fn run(
-    global: &GlobalArgs,
-    command: clap::Command,
-    args: McpArgs,
-) -> Result<(), CliError> {
+pub(crate) async fn run(global: &GlobalArgs, command: clap::Command, args: McpArgs) -> CliResult {
     let tools = tool::all(command, args.read_only);
     let leading = installation(global).into_iter().map(|(name, value)| format!("{name}={value}"));
     let (program, leading) = (std::env::current_exe()?, leading.collect());
@@ -69,7 +65,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn serve(server: McpServer) -> Result<(), CliError> {
+async fn serve(server: McpServer) -> CliResult {
     let failed = |what: String| CliError::new(Code::Failed, format!("mcp: {what}"));
     match server.serve(stdio()).await {
         Ok(serving) => serving.waiting().await.map(drop).map_err(|error| failed(error.to_string())),

@@ -16,10 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::answering::{PageServer, serve};
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output;
 use crate::process::{announce, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 pub(super) use self::link::link_of;
 
@@ -42,7 +41,7 @@ pub(crate) struct PageArgs {
 ///
 /// # Errors
 /// The page is turned off, nobody can listen there, or the bus does not answer.
-pub(crate) async fn run(context: &Context, args: PageArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: PageArgs) -> CliResult {
     let Some(wanted) = context.config.page_listen else {
         return Err(CliError::new(Code::Usage, "people.page_listen is off")
             .hint("name a loopback address with a port, such as 127.0.0.1:7878"));
@@ -70,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: PageArgs) -> Result<(), CliErro
 }
 
 /// Listens at an address; when somebody else does, at a free port beside it.
-async fn listen(wanted: SocketAddr) -> Result<TcpListener, CliError> {
+async fn listen(wanted: SocketAddr) -> CliResult<TcpListener> {
     let refused = |error: std::io::Error| {
         let what = format!("people.page_listen {wanted}: {error}");
         CliError::new(Code::Failed, what).hint("name another loopback address or port, or off")

@@ -20,11 +20,9 @@ use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 
 pub(super) use self::diff::versions;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
 use crate::obstacles;
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, now, stamp};
-use crate::snapshot::{StateSnapshot, no_plan_of};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, now, stamp};
+use crate::{CliError, CliResult, Context, HumanClient, StateSnapshot, no_plan_of};
 
 /// Subcommands of `plan`.
 #[derive(Debug, clap::Subcommand)]
@@ -97,7 +95,7 @@ pub(crate) enum PlanCommand {
 ///
 /// # Errors
 /// There is no such epic; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: PlanCommand) -> CliResult {
     let client = async || context.client().await;
     match command {
         PlanCommand::Check(args) => check::run(context, &args).await,
@@ -124,10 +122,10 @@ pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), C
     }
 }
 
-async fn show(context: &Context, client: &HumanClient, epic: EpicId) -> Result<(), CliError> {
+async fn show(context: &Context, client: &HumanClient, epic: EpicId) -> CliResult {
     let (snapshot, obstacles) = obstacles::look(client, Some(epic)).await?;
     let Some(plan) = snapshot.records.plans.get(&epic) else { return Err(no_plan_of(epic)) };
-    let nodes: Result<Vec<Value>, CliError> = nodes(&snapshot, epic)
+    let nodes: CliResult<Vec<Value>> = nodes(&snapshot, epic)
         .map(|(node, state)| {
             let state =
                 state.map(|state| snapshot.json(&Record::NodeState(epic, Box::new(state.clone()))));
@@ -150,8 +148,7 @@ async fn show(context: &Context, client: &HumanClient, epic: EpicId) -> Result<(
         let mut sheet = sheet(&snapshot, epic, &obstacles);
         sheet.table("obstacles", obstacles::lines(context, &obstacles, now()));
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }
 
 /// The obstacles that a node waits for.
@@ -235,36 +232,22 @@ pub(super) fn ended_earlier(plan: &Plan) -> Option<String> {
     (!said.is_empty()).then(|| format!("{}; the plan's history has them", said.join(", ")))
 }
 
-async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
+async fn history(context: &Context, bus: &Bus, epic: EpicId) -> CliResult {
     let whole = output::is_for_programs(context.output);
-    let rows: Result<Vec<TableRow>, CliError> =
+    let rows: CliResult<Vec<TableRow>> =
         versions(bus, epic).await?.iter().map(|event| row(event, whole)).collect();
-    let columns = vec![
-        Column::always("VERSION"),
-        Column::always("TIME"),
-        Column::always("SOURCE"),
-        Column::always("REASON"),
-        Column::always("DONE"),
-        Column::always("CHANGES"),
-        Column::wide("GOAL"),
-        Column::wide("WHY"),
-    ];
-    output::listing(
-        context.output,
-        &Listing { columns, rows: rows?, empty: "No versions of this plan are stored." },
-    )?;
-    Ok(())
+    let columns = "VERSION|TIME|SOURCE|REASON|DONE|CHANGES|+GOAL|+WHY";
+    output::listing(context.output, columns, rows?, "No versions of this plan are stored.")
 }
 
-fn record(event: &PlanEvent) -> Result<Value, CliError> {
-    let broken = |error: String| CliError::new(Code::Failed, error);
-    let bytes = codec::encode_plan_event(event).map_err(|error| broken(error.to_string()))?;
-    let record = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+fn record(event: &PlanEvent) -> CliResult<Value> {
+    let bytes = codec::encode_plan_event(event).map_err(CliError::failed)?;
+    let record = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
     Ok(output::plain("PlanEvent", record))
 }
 
 /// A version in the list; its record too when it is printed `whole`.
-fn row(event: &PlanEvent, whole: bool) -> Result<TableRow, CliError> {
+fn row(event: &PlanEvent, whole: bool) -> CliResult<TableRow> {
     let changes: Vec<String> = event
         .changes
         .iter()

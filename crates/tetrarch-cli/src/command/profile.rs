@@ -15,11 +15,9 @@ use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
 
 use crate::command::project::reply_json;
-use crate::context::Context;
 use crate::document::read_document;
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 mod ready;
 
@@ -84,7 +82,7 @@ pub(crate) enum ProfileCommand {
 ///
 /// # Errors
 /// A file is wrong; the owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ProfileCommand) -> CliResult {
     match command {
         ProfileCommand::List { project } => list(context, project.as_ref()).await,
         ProfileCommand::Show { project, name } => show(context, &project, &name).await,
@@ -95,14 +93,7 @@ pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<()
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("PROJECT"),
-    Column::always("NAME"),
-    Column::always("RUNNER"),
-    Column::always("EXECUTES"),
-    Column::wide("TOOLS"),
-    Column::wide("WALL"),
-];
+const COLUMNS: &str = "PROJECT|NAME|RUNNER|EXECUTES|+TOOLS|+WALL";
 
 /// What a profile runs: its model, or its command.
 fn executes(profile: &Profile) -> String {
@@ -113,7 +104,7 @@ fn executes(profile: &Profile) -> String {
     }
 }
 
-async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.records.profiles.iter();
@@ -132,23 +123,16 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
             record: snapshot.json(&Record::Profile(of.clone(), Box::new(profile.clone())))?,
         })
     };
-    let rows = shown.map(row).collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = shown.map(row).collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No profiles. A plan file brings its own; `tetrarch profile apply PROJECT FILE` adds others.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No profiles. A plan file brings its own; `tetrarch profile apply PROJECT FILE` adds others.",
+    )
 }
 
-async fn show(
-    context: &Context,
-    project: &ProjectName,
-    name: &ProfileName,
-) -> Result<(), CliError> {
+async fn show(context: &Context, project: &ProjectName, name: &ProfileName) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let Some(profile) = snapshot.records.profiles.get(&(project.clone(), name.clone())) else {
@@ -169,16 +153,10 @@ async fn show(
         sheet.field("workspace", profile.workspace.as_str());
         sheet.passage("prompt", &profile.prompt);
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }
 
-fn init(
-    kind: Ready,
-    workspace: Option<&Path>,
-    plan: bool,
-    write: Option<&Path>,
-) -> Result<(), CliError> {
+fn init(kind: Ready, workspace: Option<&Path>, plan: bool, write: Option<&Path>) -> CliResult {
     let workspace = std::path::absolute(workspace.unwrap_or(Path::new(".")))?;
     let text = if plan { kind.in_plan(&workspace) } else { kind.file(&workspace) };
     let Some(file) = write else {
@@ -200,9 +178,8 @@ fn init(
     Ok(())
 }
 
-async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Result<(), CliError> {
-    let profiles: Result<Vec<Profile>, CliError> =
-        files.iter().map(|file| read_profile(file)).collect();
+async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> CliResult {
+    let profiles: CliResult<Vec<Profile>> = files.iter().map(|file| read_profile(file)).collect();
     let profiles = profiles?;
     let client = context.client().await?;
     let mut replies = Vec::new();
@@ -218,12 +195,11 @@ async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Re
     let values = Value::Array(replies.iter().map(|(_, value)| value.clone()).collect());
     output::record(context.output, &values, || {
         replies.iter().map(|(name, _)| format!("profile {name} applied to {project}\n")).collect()
-    })?;
-    Ok(())
+    })
 }
 
 /// Reads a profile from its file.
-fn read_profile(file: &Path) -> Result<Profile, CliError> {
+fn read_profile(file: &Path) -> CliResult<Profile> {
     let document = read_document(file)?;
     schema::parse_profile(&document.value)
         .map_err(|problems| document.refused("profile", &problems))
@@ -233,7 +209,7 @@ fn read_profile(file: &Path) -> Result<Profile, CliError> {
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> Result<Profile, CliError> {
+    fn written(text: &str) -> CliResult<Profile> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("coder.toml");
         std::fs::write(&path, text)?;

@@ -11,11 +11,8 @@ use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::CliError;
-use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, TableRow, age, now};
+use crate::{CliResult, ConfirmArgs, Context, StateSnapshot};
 
 /// Subcommands of `project`.
 #[derive(Debug, clap::Subcommand)]
@@ -129,7 +126,7 @@ pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ProjectCommand) -> CliResult {
     let (op, said) = match command {
         ProjectCommand::List { all } => return list(context, all).await,
         ProjectCommand::Create(args) => {
@@ -146,39 +143,27 @@ pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<()
             (Op::ProjectRetire { project: name }, said)
         }
     };
-    let reply = context.client().await?.operate(&op).await?;
-    report(context, &reply, &said)
+    ask(context, &op, |_| said).await
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("MODE"),
-    Column::always("OPEN GOALS"),
-    Column::always("AGE"),
-    Column::wide("CREATED BY"),
-    Column::wide("ORCHESTRATOR"),
-];
+const COLUMNS: &str = "NAME|STATE|MODE|OPEN GOALS|AGE|+CREATED BY|+ORCHESTRATOR";
 
-async fn list(context: &Context, all: bool) -> Result<(), CliError> {
+async fn list(context: &Context, all: bool) -> CliResult {
     let bus = context.client().await?.bus;
     let kinds = [KeyKind::Project, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind);
     let snapshot = StateSnapshot::read(&bus, &kinds).await?;
     let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);
     let rows = shown.map(|project| row(&snapshot, project));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No projects. `tetrarch run PLAN` creates its plan's, `tetrarch project create PROJECT` an empty one.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No projects. `tetrarch run PLAN` creates its plan's, `tetrarch project create PROJECT` an empty one.",
+    )
 }
 
-fn row(snapshot: &StateSnapshot, project: &Project) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, project: &Project) -> CliResult<TableRow> {
     let records = &snapshot.records;
     let open = records.goals.values().filter(|goal| goal.project == project.name).filter(|goal| {
         records.goal_states.get(&goal.id).is_some_and(|state| !state.status.is_closed())
@@ -198,7 +183,7 @@ fn row(snapshot: &StateSnapshot, project: &Project) -> Result<TableRow, CliError
 fn creation(context: &Context, args: ProjectCreateArgs) -> ProjectCreate {
     ProjectCreate {
         project: args.name,
-        mode: args.mode.unwrap_or(context.config.limits.mode),
+        mode: args.mode.unwrap_or(context.config.mode),
         external: false,
         tools: args.tools.into_iter().collect(),
         budget: args.budget.into(),
@@ -207,19 +192,31 @@ fn creation(context: &Context, args: ProjectCreateArgs) -> ProjectCreate {
     }
 }
 
+/// Asks the owner for an operation and prints what came of it: `said` for people, the reply for programs.
+///
+/// # Errors
+/// The operation is refused or not answered; standard output cannot be written.
+pub(crate) async fn ask(
+    context: &Context,
+    op: &Op,
+    said: impl FnOnce(&OpReply) -> String,
+) -> CliResult {
+    let reply = context.client().await?.operate(op).await?;
+    report(context, &reply, &said(&reply))
+}
+
 /// Prints what came of an operation: `said` for people, the reply for programs.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn report(context: &Context, reply: &OpReply, said: &str) -> Result<(), CliError> {
+pub(crate) fn report(context: &Context, reply: &OpReply, said: &str) -> CliResult {
     output::record(context.output, &reply_json(reply), || match &reply.agent {
         Some(agent) => {
             let state = reply.liveness.map(|state| format!(", {state}")).unwrap_or_default();
             format!("{said} ({agent}{state})\n")
         }
         None => format!("{said}\n"),
-    })?;
-    Ok(())
+    })
 }
 
 /// A reply as programs get it, with the names of its own JSON.

@@ -9,11 +9,9 @@ use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::restart::Images;
 use tetrarch_core::time::BusTime;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::history::{self, Since, StreamPosition};
 use crate::output::{self, Cell, Sheet, StdoutReader, is_coloured, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 use super::tree::{self, TreeOptions};
 
@@ -39,7 +37,7 @@ pub(crate) struct ReplayArgs {
 ///
 /// # Errors
 /// The bus cannot be read; nothing was committed before that, or it is no longer kept.
-pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ReplayArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
     let through = match args.at.place() {
@@ -64,11 +62,10 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
     let snapshot = StateSnapshot::past(&restart.images);
     let then = PastFleet { through, at, images: restart.images, snapshot, all: args.all };
     let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
-    output::record(context.output, &value, || then.sheet())?;
-    Ok(())
+    output::record(context.output, &value, || then.sheet())
 }
 
-fn check(through: u64, last: u64) -> Result<(), CliError> {
+fn check(through: u64, last: u64) -> CliResult {
     let none = |what: String| {
         Err(CliError::new(Code::NotFound, what)
             .hint("find a sequence or a moment with `tetrarch events`"))
@@ -90,9 +87,9 @@ struct PastFleet {
 }
 
 impl PastFleet {
-    fn json(&self) -> Result<Value, CliError> {
+    fn json(&self) -> CliResult<Value> {
         let images = self.images.iter();
-        let records: Result<Map<String, Value>, CliError> = images
+        let records: CliResult<Map<String, Value>> = images
             .map(|(key, (record, _))| {
                 Ok((Subject::State(key.clone()).to_string(), self.snapshot.json(record)?))
             })

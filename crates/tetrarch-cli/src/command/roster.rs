@@ -21,11 +21,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::following;
 use super::run::fleet;
 use crate::args::Args;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
 use crate::options::GlobalArgs;
 use crate::output::{is_coloured, now};
 use crate::process::stop_signal;
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// The command's name.
 pub(super) const NAME: &str = "roster";
@@ -52,7 +51,7 @@ pub(crate) struct RosterArgs {}
 ///
 /// # Errors
 /// There is no terminal; the bus does not answer.
-pub(crate) async fn run(context: &Context, _args: RosterArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, _args: RosterArgs) -> CliResult {
     if !is_on_terminal() {
         return Err(CliError::new(Code::Usage, "the roster needs a terminal")
             .hint("`tetrarch tree` and `tetrarch get agents` print what it shows"));
@@ -112,11 +111,7 @@ impl RosterSession {
     }
 
     /// Shows it until whoever looks has seen enough.
-    async fn show(
-        mut self,
-        mut screen: RosterScreen,
-        mut model: RosterModel,
-    ) -> Result<(), CliError> {
+    async fn show(mut self, mut screen: RosterScreen, mut model: RosterModel) -> CliResult {
         let mut stop = stop_signal(false)?;
         let mut keys = std::pin::pin!(inputs());
         let mut due = interval(DRAWN_EVERY);

@@ -29,11 +29,9 @@ use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::{Op, ProjectCreate};
 use tetrarch_telemetry::{invoke_workflow, trace};
 
-use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{self, say, visible};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_id};
 use follow::{FollowOutcome, GoalFollower};
 pub(super) use prepare::{Prepared, prepared};
 pub(super) use profiles::of_project;
@@ -83,7 +81,7 @@ pub(crate) struct RunArgs {
 ///
 /// # Errors
 /// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
-pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: RunArgs) -> CliResult {
     let profiles = args.profiles.as_deref();
     let mut prepared =
         prepared(args.plan.as_deref(), args.goal.as_deref(), profiles, &args.arguments)?;
@@ -129,7 +127,7 @@ pub(crate) struct AttachArgs {
 ///
 /// # Errors
 /// There is no such goal, it is not reached, the bus is away.
-pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), CliError> {
+pub(crate) async fn attach(context: &Context, args: AttachArgs) -> CliResult {
     let AttachArgs { goal, wait, quiet } = args;
     let (client, started) = (context.client().await?, Instant::now());
     let key = RecordKey::Goal(goal);
@@ -145,11 +143,7 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
 }
 
 /// Gives a plan to the fleet that is up, and leaves it to it.
-async fn detached(
-    context: &Context,
-    prepared: &Prepared,
-    project: &ProjectName,
-) -> Result<(), CliError> {
+async fn detached(context: &Context, prepared: &Prepared, project: &ProjectName) -> CliResult {
     let Some(client) = fleet::running(context).await? else {
         let what = "no fleet is running that continues after this command";
         return Err(CliError::new(Code::BusUnreachable, what)
@@ -178,12 +172,12 @@ struct StartedGoal {
     is_own: bool,
 }
 
-fn named(reply: &OpReply) -> Result<EpicId, CliError> {
+fn named(reply: &OpReply) -> CliResult<EpicId> {
     reply.epic.ok_or_else(|| CliError::new(Code::Failed, "the owner's answer names no goal"))
 }
 
 /// Says what is followed, so that it can be named from elsewhere.
-fn name_it(context: &Context, epic: EpicId, title: &str, quiet: bool) -> Result<(), CliError> {
+fn name_it(context: &Context, epic: EpicId, title: &str, quiet: bool) -> CliResult {
     if output::is_for_programs(context.output) {
         let told = json!({"event": "goal", "goal": epic.to_string(), "title": title});
         output::item(context.output, &told, "")?;
@@ -197,13 +191,13 @@ fn name_it(context: &Context, epic: EpicId, title: &str, quiet: bool) -> Result<
 ///
 /// # Errors
 /// The name cannot be one.
-pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> Result<ProjectName, CliError> {
+pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> CliResult<ProjectName> {
     match (named, &plan.project) {
         (Some(name), _) => ProjectName::new(name),
         (None, Some(name)) => Ok(name.clone()),
         (None, None) => ProjectName::new(PROJECT),
     }
-    .map_err(|error| CliError::new(Code::Usage, error.to_string()))
+    .map_err(CliError::usage)
 }
 
 async fn execute(
@@ -213,7 +207,7 @@ async fn execute(
     args: &RunArgs,
     prepared: &Prepared,
     project: &ProjectName,
-) -> Result<(), CliError> {
+) -> CliResult {
     let started = Instant::now();
     let from = client.bus.stream_last_seq(LEDGER).await?;
     let (span, caller) = (invoke_workflow("plan"), trace::of_environment());
@@ -236,7 +230,7 @@ async fn follow(
     given: &StartedGoal,
     wait: bool,
     quiet: bool,
-) -> Result<(), CliError> {
+) -> CliResult {
     let StartedGoal { epic, from, started, is_own } = *given;
     let mut follower = GoalFollower::new(quiet, started, context.output);
     let ending = follower.follow(context, client, epic, wait).await?;
@@ -331,7 +325,7 @@ pub(super) async fn create_project(
     client: &HumanClient,
     plan: &PlanFile,
     project: &ProjectName,
-) -> Result<(), CliError> {
+) -> CliResult {
     profiles::require(Some(client), plan, project).await?;
     // Not everybody who may give goals may make projects.
     let wanted = [Select::One(RecordKey::Agent(AgentId::Po(project.clone())))];
@@ -368,11 +362,9 @@ pub(super) async fn give_goal(
     document: &Value,
     project: &ProjectName,
     trace: Option<String>,
-) -> Result<OpReply, CliError> {
+) -> CliResult<OpReply> {
     let id = new_id();
-    let payload = codec::encode_goal_create(id, project, document)
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let op: OpName =
-        "goal.create".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let payload = codec::encode_goal_create(id, project, document).map_err(CliError::usage)?;
+    let op: OpName = "goal.create".parse().map_err(CliError::failed)?;
     client.ask(op, id, payload, trace).await
 }

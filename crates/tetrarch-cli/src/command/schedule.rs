@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::duration;
 use tetrarch_core::id::{Principal, ScheduleId};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::request::Op;
@@ -11,12 +12,10 @@ use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
 use tetrarch_core::time::Millis;
 
 use super::goal::WorkArgs;
-use super::project::report;
+use super::project::ask;
 use super::run::{create_project, prepared, project_name};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Subcommands of `schedule`.
 #[derive(Debug, clap::Subcommand)]
@@ -59,7 +58,7 @@ pub(crate) struct ScheduleCreateArgs {
     #[arg(long, default_value = UTC, conflicts_with = "every")]
     zone: String,
     /// An interval, such as 90m.
-    #[arg(long, value_parser = length)]
+    #[arg(long, value_parser = duration::parse)]
     every: Option<Millis>,
     /// Send mail to this recipient: an agent or human:<name>.
     #[arg(long, value_name = "WHO", requires = "text")]
@@ -72,39 +71,25 @@ pub(crate) struct ScheduleCreateArgs {
     goal: WorkArgs,
 }
 
-fn length(text: &str) -> Result<Millis, String> {
-    tetrarch_core::duration::parse(text).map_err(|error| error.to_string())
-}
-
-const COLUMNS: &[Column] = &[
-    Column::always("SCHEDULE"),
-    Column::always("WHEN"),
-    Column::always("WHAT"),
-    Column::always("NEXT"),
-    Column::always("BEGUN"),
-    Column::wide("LAST"),
-    Column::wide("OWNER"),
-    Column::wide("OUTCOME"),
-];
+const COLUMNS: &str = "SCHEDULE|WHEN|WHAT|NEXT|BEGUN|+LAST|+OWNER|+OUTCOME";
 
 /// Runs the command.
 ///
 /// # Errors
 /// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> CliResult {
     match command {
         ScheduleCommand::Create(args) => create(context, *args).await,
         ScheduleCommand::List => list(context).await,
         ScheduleCommand::Show { schedule } => show(context, schedule).await,
         ScheduleCommand::Delete { schedule } => {
             let op = Op::Schedule(ScheduleOp::Delete { schedule });
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &format!("{schedule} deleted"))
+            ask(context, &op, |_| format!("{schedule} deleted")).await
         }
     }
 }
 
-async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliError> {
+async fn create(context: &Context, args: ScheduleCreateArgs) -> CliResult {
     let ScheduleCreateArgs { cron, zone, every, mail_to, text, goal } = args;
     let rhythm = match (cron, every) {
         (Some(expression), _) => Rhythm::Cron { expression, zone },
@@ -117,12 +102,10 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> Result<(), CliEr
         None => goal_of(&client, goal).await?,
     };
     let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
-    let reply = client.operate(&op).await?;
-    let said = reply.detail.clone();
-    report(context, &reply, &said)
+    ask(context, &op, |reply| reply.detail.clone()).await
 }
 
-async fn goal_of(client: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError> {
+async fn goal_of(client: &HumanClient, goal: WorkArgs) -> CliResult<Deed> {
     let WorkArgs { plan, title, project, profiles, arguments } = goal;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
@@ -131,27 +114,24 @@ async fn goal_of(client: &HumanClient, goal: WorkArgs) -> Result<Deed, CliError>
     Ok(Deed::Goal { project, plan: prepared.document.value.to_string() })
 }
 
-async fn list(context: &Context) -> Result<(), CliError> {
+async fn list(context: &Context) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
     let rows = snapshot.records.schedules.values().map(|schedule| row(&snapshot, schedule));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No schedules. Create one with `tetrarch schedule create PLAN --every 6h`.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No schedules. Create one with `tetrarch schedule create PLAN --every 6h`.",
+    )
 }
 
-fn json(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<Value, CliError> {
+fn json(snapshot: &StateSnapshot, schedule: &Schedule) -> CliResult<Value> {
     snapshot.json(&Record::Schedule(Box::new(schedule.clone())))
 }
 
-fn row(snapshot: &StateSnapshot, schedule: &Schedule) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, schedule: &Schedule) -> CliResult<TableRow> {
     let cells = vec![
         schedule.id.to_string().into(),
         schedule.rhythm.in_words().into(),
@@ -176,7 +156,7 @@ fn what(schedule: &Schedule) -> String {
     }
 }
 
-async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
+async fn show(context: &Context, id: ScheduleId) -> CliResult {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
     let Some(schedule) = snapshot.records.schedules.get(&id) else {
@@ -200,6 +180,5 @@ async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
             Deed::Mail { text, .. } => sheet.passage("text", text),
         };
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }

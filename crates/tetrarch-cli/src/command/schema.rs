@@ -3,9 +3,8 @@
 use serde_json::{Map, Value};
 use tetrarch_bus::schema;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Prints the JSON Schemas of everything public.
 #[derive(Debug, clap::Args)]
@@ -24,7 +23,7 @@ pub(crate) struct SchemaArgs {
 ///
 /// # Errors
 /// No message or file has that name.
-pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> Result<(), CliError> {
+pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> CliResult {
     let text = match &args.name {
         None if args.all => {
             let all = schema::names().into_iter();

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::server::free_space;
-use tetrarch_core::owner::{Kept, Policy};
-use tetrarch_core::time::Millis;
+use tetrarch_core::owner::Policy;
 use tetrarch_engine::{GlobalConfig, serve_global};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::host::prices;
 use crate::config::Config;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::options::GlobalArgs;
 use crate::process::{Instance, address, announce, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 /// Between two looks at the room on the disk of the bus.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -38,7 +36,7 @@ pub(crate) struct ServeArgs {
 ///
 /// # Errors
 /// The owner's.
-pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
     if !args.global {
         return Err(
             CliError::new(Code::Usage, "--global is required").hint("tetrarch serve --global")
@@ -58,7 +56,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         mass: context.config.liveness.mass,
         replicas: context.config.bus.replicas,
         policy: policy(&context.config)?,
-        tick_every: context.config.overseer.tick_every,
+        tick_every: context.config.tick_every,
         planner: context.config.planner.prepared()?,
         halted: watch_room(context),
         reloads: reloads(&context.global)?,
@@ -72,29 +70,12 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
 }
 
 /// What an operator may set of what the owner decides on.
-fn policy(config: &Config) -> Result<Policy, CliError> {
-    Ok(Policy {
-        max_depth: config.limits.max_depth,
-        max_children: config.limits.max_children,
-        requests_per_second: config.limits.requests_per_second,
-        intensity: config.limits.intensity,
-        deadlines: config.deadlines,
-        window: Millis(u64::try_from(config.liveness.window.as_millis()).unwrap_or(u64::MAX)),
-        kept: Kept::default(),
-        planner: None,
-        prices: prices(config)?,
-        approval_ttl: config.approval_ttl,
-        approvals: config.approvals.clone(),
-        halted: None,
-        overseer: config.overseer.patience,
-        proposes: config.overseer.proposes,
-        reach: config.overseer.reach.clone(),
-        plan_appliers: config.overseer.plan_appliers.clone(),
-    })
+fn policy(config: &Config) -> CliResult<Policy> {
+    Ok(Policy { prices: prices(config)?, ..config.policy.clone() })
 }
 
 /// The policy as it is read again at each SIGHUP. What cannot be read is said, and changes nothing.
-fn reloads(global: &GlobalArgs) -> Result<watch::Receiver<Option<Policy>>, CliError> {
+fn reloads(global: &GlobalArgs) -> CliResult<watch::Receiver<Option<Policy>>> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (tell, reloads) = watch::channel(None);
     let global = global.clone();

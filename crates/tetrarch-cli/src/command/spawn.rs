@@ -15,9 +15,8 @@ use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
 use crate::command::project::BudgetLimitArgs;
-use crate::context::{Context, new_id};
-use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, align, is_coloured};
+use crate::{CliError, CliResult, Code, Context, new_id};
 
 /// Arguments of `spawn`.
 #[derive(Debug, clap::Args)]
@@ -63,7 +62,7 @@ pub(crate) struct SpawnArgs {
     #[arg(long)]
     host: Option<HostName>,
     /// The longest run time, such as 30m.
-    #[arg(long, value_parser = wall)]
+    #[arg(long, value_parser = duration::parse)]
     wall: Option<Millis>,
     /// The budget.
     #[command(flatten)]
@@ -79,20 +78,15 @@ fn role(text: &str) -> Result<Role, String> {
     Role::parse(text).filter(|role| role.takes_slot()).ok_or_else(roles)
 }
 
-fn wall(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
-}
-
 /// Runs the command.
 ///
 /// # Errors
 /// The governor refuses (4), does not answer, or the request is malformed.
-pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: SpawnArgs) -> CliResult {
     let client = context.client().await?;
     let id = new_id();
     let wanted = request(args);
-    let payload = codec::encode_spawn_request(&wanted, id)
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let payload = codec::encode_spawn_request(&wanted, id).map_err(CliError::usage)?;
     let SpawnRequest { epic, node, .. } = wanted;
     let subject = Subject::SpawnRequest { epic, node, from: client.human.clone(), via: None };
     let mail = client.request(&subject, id, payload, None).await?;
@@ -133,7 +127,7 @@ fn request(args: SpawnArgs) -> SpawnRequest {
 }
 
 /// Fails when at least one was refused, with the reasons and what to do instead.
-fn verdict(answer: &SpawnAnswer) -> Result<(), CliError> {
+fn verdict(answer: &SpawnAnswer) -> CliResult {
     if answer.denied.is_empty() && answer.accepted() {
         return Ok(());
     }

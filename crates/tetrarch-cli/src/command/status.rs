@@ -20,10 +20,9 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
+use crate::{CliError, CliResult, Context, HumanClient};
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
@@ -34,12 +33,12 @@ pub(crate) struct StatusArgs {}
 ///
 /// # Errors
 /// The bus does not answer, or STATE cannot be read.
-pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, _args: StatusArgs) -> CliResult {
     let client = context.client().await?;
     let status = Status::look(&client).await?;
     let shown = || status.sheet(context, now(), is_coloured());
     // A reader that went away has seen enough.
-    output::record(context.output, &status.json(context), shown).map(drop)
+    output::record(context.output, &status.json(context), shown)
 }
 
 /// Who holds a lease.
@@ -51,7 +50,7 @@ struct LeaseHolder {
 }
 
 impl LeaseHolder {
-    async fn of(bus: &Bus, key: &LeaseKey) -> Result<Option<Self>, CliError> {
+    async fn of(bus: &Bus, key: &LeaseKey) -> CliResult<Option<Self>> {
         let seen = Lease::look(bus, key).await?;
         Ok(seen.and_then(|seen| seen.holder).map(|holder| Self {
             address: holder.address,
@@ -80,7 +79,7 @@ struct Status {
 }
 
 impl Status {
-    async fn look(client: &HumanClient) -> Result<Self, CliError> {
+    async fn look(client: &HumanClient) -> CliResult<Self> {
         let bus = &client.bus;
         let (found, owner, meta, last, dead) = tokio::join!(
             obstacles::look(client, None),
@@ -101,9 +100,7 @@ impl Status {
             version: server.version,
             owner: owner?,
             hosts: try_join_all(hosts).await?,
-            meta: meta
-                .map_err(|error| CliError::new(Code::Failed, error.to_string()))?
-                .unwrap_or_default(),
+            meta: meta.map_err(CliError::failed)?.unwrap_or_default(),
             last: last?,
             dead: dead?,
             records,
@@ -237,7 +234,12 @@ impl Status {
         sheet.table("open goals", goals.collect());
         let stalled = self.stalled().map(|it| {
             let place = format!("{}/{}", it.epic, it.node);
-            vec![place.into(), it.agent.to_string().into(), age(now, it.updated).into(), it.reason.as_str().into()]
+            vec![
+                place.into(),
+                it.agent.to_string().into(),
+                age(now, it.updated).into(),
+                it.reason.as_str().into(),
+            ]
         });
         sheet.table("stalled assignments", stalled.collect());
         sheet.table("obstacles", obstacles::lines(context, &self.obstacles, now));

@@ -16,10 +16,8 @@ use tetrarch_core::request::Op;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// How long the owner may take to say that it is over, besides the kill ladder.
 const TOLD_WITHIN: Millis = Millis::from_secs(25);
@@ -42,25 +40,21 @@ pub(crate) struct StopArgs {
     #[arg(long, default_value = "a human asked")]
     reason: String,
     /// The longest wait for the end of the agent, such as 90s.
-    #[arg(long, value_parser = patience)]
+    #[arg(long, value_parser = duration::parse)]
     timeout: Option<Millis>,
-}
-
-fn patience(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// No such agent (3); it is terminated already (5); it does not end in time.
-pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: StopArgs) -> CliResult {
     let client = context.client().await?;
     // Read before the order is sent: what it causes comes after this entry.
     let last = client.bus.stream_last_seq(LEDGER).await?;
     let agent = current(&client, &args.agent).await?;
     order(&client, &agent, &args.reason).await?;
-    let stop = context.config.deadlines.stop;
+    let stop = context.config.policy.deadlines.stop;
     let ladder =
         Millis(stop.drain.0.saturating_add(stop.kill_grace.0).saturating_add(TOLD_WITHIN.0));
     let within = args.timeout.unwrap_or(ladder);
@@ -79,12 +73,11 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
     });
     output::record(context.output, &value, || {
         format!("{} {}: {}\n", ended.id, ended.liveness, output::visible(&ended.reason))
-    })?;
-    Ok(())
+    })
 }
 
 /// The agent, if there is anything to stop.
-async fn current(client: &HumanClient, id: &AgentId) -> Result<Agent, CliError> {
+async fn current(client: &HumanClient, id: &AgentId) -> CliResult<Agent> {
     let wanted = [Select::One(RecordKey::Agent(id.clone()))];
     let mut snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let Some(agent) = snapshot.records.agents.remove(id) else {
@@ -99,7 +92,7 @@ async fn current(client: &HumanClient, id: &AgentId) -> Result<Agent, CliError> 
 }
 
 /// Asks the owner: it knows what is below, and ends what nobody hears any more.
-async fn order(client: &HumanClient, agent: &Agent, reason: &str) -> Result<(), CliError> {
+async fn order(client: &HumanClient, agent: &Agent, reason: &str) -> CliResult {
     match Role::of(&agent.id) {
         Role::Global | Role::Host => {
             let what = format!("{} ends with its process", agent.id);

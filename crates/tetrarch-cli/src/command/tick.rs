@@ -4,9 +4,8 @@
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::request::Op;
 
-use super::project::report;
-use crate::context::Context;
-use crate::exit::CliError;
+use super::project::ask;
+use crate::{CliResult, Context};
 
 /// Arguments of `tick`.
 #[derive(Debug, clap::Args)]
@@ -26,10 +25,8 @@ pub(crate) struct TickArgs {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(crate) async fn run(context: &Context, args: TickArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: TickArgs) -> CliResult {
     let TickArgs { now: _ } = args;
     let op = Op::OverseerTick(Telemetry::default());
-    let reply = context.client().await?.operate(&op).await?;
-    let said = reply.detail.clone();
-    report(context, &reply, &said)
+    ask(context, &op, |reply| reply.detail.clone()).await
 }

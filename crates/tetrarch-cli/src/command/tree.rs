@@ -16,10 +16,8 @@ use tetrarch_view::lineage::Lineage;
 use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 
 use self::person::PersonTree;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured, is_terminal, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `tree`.
 #[derive(Debug, clap::Args)]
@@ -87,7 +85,7 @@ impl TreeOptions {
 ///
 /// # Errors
 /// The bus cannot be read; no agent of that project or epic is known.
-pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let TreeArgs { project, person, epic, all } = args;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
@@ -111,10 +109,9 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
     }
     let lineage = options.lineage(&rows);
     let whole = if output::is_for_programs(context.output) { lineage.roots() } else { Vec::new() };
-    let roots: Result<Vec<Value>, CliError> =
+    let roots: CliResult<Vec<Value>> =
         whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
-    output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))?;
-    Ok(())
+    output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))
 }
 
 fn of_person(
@@ -123,14 +120,13 @@ fn of_person(
     human: &HumanName,
     rows: &[AgentRow],
     options: &TreeOptions,
-) -> Result<(), CliError> {
+) -> CliResult {
     let tree = PersonTree::of(snapshot, human, rows, options.all);
     if tree.is_empty() {
         let what = format!("{human} has no conversations");
         return Err(CliError::new(Code::NotFound, what).hint("begin one with `tetrarch chat`"));
     }
-    output::record(context.output, &tree.json(snapshot)?, || tree.draw(options))?;
-    Ok(())
+    output::record(context.output, &tree.json(snapshot)?, || tree.draw(options))
 }
 
 /// Draws agents as a tree: GO at the top, then hosts, projects and people's orchestrators, each
@@ -176,12 +172,8 @@ fn line(row: &AgentRow, prefix: &str) -> Vec<Cell> {
     ]
 }
 
-fn nested(
-    snapshot: &StateSnapshot,
-    lineage: &Lineage<'_>,
-    row: &AgentRow,
-) -> Result<Value, CliError> {
-    let children: Result<Vec<Value>, CliError> =
+fn nested(snapshot: &StateSnapshot, lineage: &Lineage<'_>, row: &AgentRow) -> CliResult<Value> {
+    let children: CliResult<Vec<Value>> =
         lineage.below(&row.id).iter().map(|child| nested(snapshot, lineage, child)).collect();
     let agent = snapshot.records.agents.get(&row.id).cloned();
     let agent = agent.map(|agent| snapshot.json(&Record::Agent(Box::new(agent))));

@@ -22,10 +22,9 @@ use tokio::sync::watch;
 use crate::command::host::host_name;
 use crate::command::page::link_of;
 use crate::config::BusConfig;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output;
 use crate::process::{READY, stop_signal};
+use crate::{CliError, CliResult, Code, Context};
 
 /// How long a child may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -82,7 +81,7 @@ struct BeyondArgs {
 
 impl BeyondArgs {
     /// Where the bus listens for others; none for loopback alone.
-    fn listen(&self, bus: &BusConfig) -> Result<Option<Listen>, CliError> {
+    fn listen(&self, bus: &BusConfig) -> CliResult<Option<Listen>> {
         let Some(address) = self.listen else { return Ok(None) };
         let usage = |what: &str, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
         if address.port() == 0 {
@@ -121,7 +120,7 @@ impl BeyondArgs {
 ///
 /// # Errors
 /// The data directory is in use, the port is taken, a child does not become ready.
-pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: UpArgs) -> CliResult {
     let started = std::time::Instant::now();
     let data_dir = context.config.bus.data_dir.clone();
     if let Some(url) = &context.config.bus.url {
@@ -178,7 +177,7 @@ impl FleetStart<'_> {
         &mut self,
         mut stop: watch::Receiver<bool>,
         started: std::time::Instant,
-    ) -> Result<(), CliError> {
+    ) -> CliResult {
         let mut owner = tokio::select! {
             owner = self.launcher.start("owner") => owner?,
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
@@ -235,7 +234,7 @@ impl FleetStart<'_> {
         host: &mut Supervised,
         page: Option<&mut Supervised>,
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<(), CliError> {
+    ) -> CliResult {
         let launcher = self.launcher;
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => Ok(()),
@@ -302,11 +301,7 @@ async fn renew(context: &Context) {
 }
 
 /// Starts the bus again whenever it ends or stores nothing any more; gives why it cannot be.
-async fn keep_bus(
-    context: &Context,
-    server: &ServerConfig,
-    bus: &mut ManagedServer,
-) -> Result<(), CliError> {
+async fn keep_bus(context: &Context, server: &ServerConfig, bus: &mut ManagedServer) -> CliResult {
     let authority = context.authority()?;
     let mut retry = Retry::new(RESTART.0, RESTART.1, None);
     loop {
@@ -375,7 +370,7 @@ impl FleetLauncher<'_> {
     }
 
     /// Starts a child and waits until it says that it is ready.
-    async fn start(&self, what: &'static str) -> Result<Supervised, CliError> {
+    async fn start(&self, what: &'static str) -> CliResult<Supervised> {
         let program = std::env::current_exe()?;
         let mut command = Command::new(program);
         command.args(self.global_args());
@@ -445,7 +440,7 @@ impl FleetLauncher<'_> {
 }
 
 /// Asks a child to stop and waits until it has.
-async fn end(mut supervised: Supervised) -> Result<(), CliError> {
+async fn end(mut supervised: Supervised) -> CliResult {
     drop(supervised.input.take());
     if let Some(pid) = supervised.child.id().and_then(|id| i32::try_from(id).ok())
         && let Some(pid) = rustix::process::Pid::from_raw(pid)

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::vectors;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Checks or runs conformance vectors.
 #[derive(Debug, clap::Subcommand)]
@@ -28,7 +27,7 @@ pub(crate) enum VectorsCommand {
 ///
 /// # Errors
 /// A case failed, or a file cannot be read.
-pub(crate) fn run(_context: &Context, command: VectorsCommand) -> Result<(), CliError> {
+pub(crate) fn run(_context: &Context, command: VectorsCommand) -> CliResult {
     let mut out = std::io::stdout().lock();
     let passed = match command {
         VectorsCommand::Check { files } => vectors::check(&files, &mut out),

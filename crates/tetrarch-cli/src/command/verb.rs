@@ -17,9 +17,8 @@ use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Receipt, Stage, Wanted};
 
-use crate::context::{Context, HumanClient, new_id};
-use crate::exit::{CliError, Code};
 use crate::output::{self, StdoutReader, stamp};
+use crate::{CliError, CliResult, Code, Context, HumanClient, new_id};
 
 /// How far to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,12 +38,8 @@ pub(crate) struct VerbWaitArgs {
     #[arg(long, value_enum, default_value_t = Until::Effective)]
     wait: Until,
     /// The longest wait, such as 90s.
-    #[arg(long, value_parser = patience, default_value = "30s")]
+    #[arg(long, value_parser = duration::parse, default_value = "30s")]
     timeout: Millis,
-}
-
-fn patience(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// Arguments of `steer`.
@@ -115,7 +110,7 @@ pub(crate) struct PauseArgs {
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn steer(context: &Context, args: SteerArgs) -> Result<(), CliError> {
+pub(crate) async fn steer(context: &Context, args: SteerArgs) -> CliResult {
     let SteerArgs { agent, text, waiting } = args;
     ask(context, VerbOp { agent, wanted: Wanted::Steer { text } }, waiting).await
 }
@@ -124,7 +119,7 @@ pub(crate) async fn steer(context: &Context, args: SteerArgs) -> Result<(), CliE
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> Result<(), CliError> {
+pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> CliResult {
     let InterruptArgs { agent, reason, waiting } = args;
     ask(context, VerbOp { agent, wanted: Wanted::Interrupt { reason } }, waiting).await
 }
@@ -133,7 +128,7 @@ pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> Result<
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn pause(context: &Context, args: PauseArgs) -> Result<(), CliError> {
+pub(crate) async fn pause(context: &Context, args: PauseArgs) -> CliResult {
     ask(context, VerbOp { agent: args.agent, wanted: Wanted::Pause }, args.waiting).await
 }
 
@@ -141,18 +136,17 @@ pub(crate) async fn pause(context: &Context, args: PauseArgs) -> Result<(), CliE
 ///
 /// # Errors
 /// The owner or the program refuses; no receipt in time.
-pub(crate) async fn resume(context: &Context, args: PauseArgs) -> Result<(), CliError> {
+pub(crate) async fn resume(context: &Context, args: PauseArgs) -> CliResult {
     ask(context, VerbOp { agent: args.agent, wanted: Wanted::Resume }, args.waiting).await
 }
 
-async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> Result<(), CliError> {
+async fn ask(context: &Context, op: VerbOp, waiting: VerbWaitArgs) -> CliResult {
     let client = context.client().await?;
     let agent = op.agent.clone();
     // Read before it is asked: what it causes comes after this entry.
     let last = client.bus.stream_last_seq(LEDGER).await?;
     let (id, op) = (new_id(), Op::Verb(op));
-    let payload =
-        encode_op(&op, id).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let payload = encode_op(&op, id).map_err(CliError::usage)?;
     let reply = client.ask(OpName::of(&op), id, payload, None).await?;
     if reply.data.is_none() {
         // There is no process that could hear it, and nothing more comes.
@@ -187,12 +181,7 @@ struct VerbProgress<'a> {
 
 impl VerbProgress<'_> {
     /// Tells each receipt as the ledger has it, until the one that is waited for.
-    async fn follow(
-        &mut self,
-        client: &HumanClient,
-        from: u64,
-        wait: Until,
-    ) -> Result<(), CliError> {
+    async fn follow(&mut self, client: &HumanClient, from: u64, wait: Until) -> CliResult {
         let mut written = std::pin::pin!(client.written_from(from));
         loop {
             let Some(Record::Agent(agent)) = written.next().await else { continue };
@@ -209,7 +198,7 @@ impl VerbProgress<'_> {
     }
 
     /// Tells what is new of it; whether that is all.
-    fn tell(&mut self, receipt: &Receipt, wait: Until) -> Result<bool, CliError> {
+    fn tell(&mut self, receipt: &Receipt, wait: Until) -> CliResult<bool> {
         let ended = (receipt.stage, receipt.ended);
         let stages = [
             (Stage::Queued, Some(receipt.queued)),
@@ -239,7 +228,7 @@ impl VerbProgress<'_> {
         })
     }
 
-    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> Result<StdoutReader, CliError> {
+    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> CliResult<StdoutReader> {
         let value = json!({
             "agent": self.agent.to_string(),
             "verb": receipt.verb.as_str(),

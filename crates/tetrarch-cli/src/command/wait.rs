@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::json;
 use tetrarch_bus::Bus;
-use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::ChangeStatus;
@@ -18,11 +18,10 @@ use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::Millis;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
+use crate::history;
 use crate::name::{NodePath, ResourceName};
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `wait`.
 #[derive(Debug, clap::Args)]
@@ -43,12 +42,8 @@ pub(crate) struct WaitArgs {
     #[arg(long = "for", value_name = "STATE")]
     state: String,
     /// The longest wait, such as 90s [default: no limit].
-    #[arg(long, value_parser = length)]
+    #[arg(long, value_parser = duration::parse)]
     timeout: Option<Millis>,
-}
-
-fn length(text: &str) -> Result<Millis, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }
 
 /// What is waited for.
@@ -178,7 +173,7 @@ impl WaitState {
 ///
 /// # Errors
 /// There is no such thing or state; it cannot be reached; the time is over.
-pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: WaitArgs) -> CliResult {
     let WaitArgs { thing: ResourceName(name), state, timeout } = args;
     let awaited = WaitTarget::of(&name).ok_or_else(|| {
         CliError::new(Code::Usage, format!("{name} has no state to wait for"))
@@ -206,16 +201,12 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<(), CliErro
     };
     ended.map_err(|_| timed_out())??;
     let value = json!({"thing": name, "state": state});
-    output::record(context.output, &value, || format!("{name} is {state}\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("{name} is {state}\n"))
 }
 
-async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> Result<(), CliError> {
+async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> CliResult {
     // Read before the records: what is newer than this is in the ledger from there on.
-    let meta = load_meta(bus)
-        .await
-        .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-    let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+    let from = history::next_entry(bus).await?;
     let mut snapshot = StateSnapshot::read(bus, &awaited.records()).await?;
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
     loop {

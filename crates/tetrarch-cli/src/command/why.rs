@@ -18,13 +18,11 @@ use tetrarch_core::plan::folding::is_used;
 
 use self::story::{Focus, Story};
 use crate::command::plan::waits_for;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::history;
 use crate::name;
 use crate::options::OutputFormat;
 use crate::output::{self, StdoutReader, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `why`.
 #[derive(Debug, clap::Args)]
@@ -73,7 +71,7 @@ impl WhyTarget {
     }
 
     /// What the ledger is searched for.
-    async fn focus(&self, bus: &Bus) -> Result<Option<Focus>, CliError> {
+    async fn focus(&self, bus: &Bus) -> CliResult<Option<Focus>> {
         let key = match self {
             Self::Agent(id) => return Ok(Some(Focus::Agent(id.clone()))),
             Self::Node(epic, node) => return Ok(Some(Focus::Node(*epic, *node))),
@@ -91,7 +89,7 @@ impl WhyTarget {
     }
 
     /// The same, when the present has forgotten it.
-    async fn on_ledger(&self, bus: &Bus) -> Result<Option<Focus>, CliError> {
+    async fn on_ledger(&self, bus: &Bus) -> CliResult<Option<Focus>> {
         let last = bus.stream_last_seq(LEDGER).await?;
         let mut found = None;
         history::each(bus, (1, last), 0, |item| {
@@ -126,7 +124,7 @@ struct EventLine {
 ///
 /// # Errors
 /// Nothing is known of the thing; the bus cannot be read.
-pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
     let wrong = |what: String| {
         CliError::new(Code::Usage, what)
             .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")

@@ -11,10 +11,9 @@ use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs};
 use super::goal::{PriorityChange, priority};
-use super::project::report;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
+use super::project::ask;
 use crate::name::NodePath;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Subcommands of `work`.
 #[derive(Debug, clap::Subcommand)]
@@ -86,7 +85,7 @@ pub(crate) struct NodeArgs {
 
 impl NodeArgs {
     /// Both words stand for the one place.
-    fn place(&self) -> Result<NodePath, CliError> {
+    fn place(&self) -> CliResult<NodePath> {
         let place = self.node.first().copied();
         place.ok_or_else(|| CliError::new(Code::Usage, "name a node"))
     }
@@ -129,7 +128,7 @@ fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
 ///
 /// # Errors
 /// The owner refuses, or does not answer; the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: WorkCommand) -> CliResult {
     match command {
         WorkCommand::List { epic, state } => get::run(context, GetArgs::nodes(epic, state)).await,
         WorkCommand::Show(args) => {
@@ -152,8 +151,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
             let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
             let said = format!("{node} is blocked");
             let op = Op::WorkBlock { epic, node, blocker };
-            let reply = context.client().await?.operate(&op).await?;
-            report(context, &reply, &said)
+            ask(context, &op, |_| said).await
         }
         WorkCommand::Unblock { node, note } => {
             let NodePath { epic, node } = node.place()?;
@@ -165,8 +163,6 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), C
     }
 }
 
-async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> Result<(), CliError> {
-    let reply = context.client().await?.operate(&Op::Work(WorkOp { epic, verb })).await?;
-    let said = reply.detail.clone();
-    report(context, &reply, &said)
+async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> CliResult {
+    ask(context, &Op::Work(WorkOp { epic, verb }), |reply| reply.detail.clone()).await
 }

@@ -13,11 +13,8 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_runner::{InventoryError, KeptWorktree, WorktreeState, remove_worktree, worktrees};
 
 use super::host::{host_name, worktrees_dir};
-use crate::confirm::ConfirmArgs;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Sheet, TableRow, is_coloured};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient, StateSnapshot};
 
 /// Subcommands of `worktree`.
 #[derive(Debug, clap::Subcommand)]
@@ -60,23 +57,13 @@ pub(crate) enum WorktreeCommand {
     },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("RUN"),
-    Column::always("STATE"),
-    Column::always("CHANGE"),
-    Column::always("SIZE"),
-    Column::always("UNCOMMITTED"),
-    Column::always("FOR"),
-    Column::wide("AGENT"),
-    Column::wide("REPOSITORY"),
-    Column::wide("DIRECTORY"),
-];
+const COLUMNS: &str = "RUN|STATE|CHANGE|SIZE|UNCOMMITTED|FOR|+AGENT|+REPOSITORY|+DIRECTORY";
 
 /// Runs the command.
 ///
 /// # Errors
 /// There is none, it holds work that is nowhere else, or the bus cannot be read.
-pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(), CliError> {
+pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> CliResult {
     match command {
         WorktreeCommand::List { host } => list(context, host.as_ref()).await,
         WorktreeCommand::Show { run, host } => show(context, &run.to_string(), host.as_ref()).await,
@@ -87,12 +74,12 @@ pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(
     }
 }
 
-fn host(context: &Context, given: Option<&String>) -> Result<HostName, CliError> {
+fn host(context: &Context, given: Option<&String>) -> CliResult<HostName> {
     host_name(given.or(context.config.host.name.as_ref()))
 }
 
 /// The latest change that came of each worktree.
-async fn changes(client: &HumanClient) -> Result<StateSnapshot, CliError> {
+async fn changes(client: &HumanClient) -> CliResult<StateSnapshot> {
     StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Change)]).await
 }
 
@@ -124,18 +111,16 @@ async fn kept(context: &Context, dir: &Path) -> Vec<KeptWorktree> {
     worktrees(dir, &context.config.host.containment).await
 }
 
-async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError> {
+async fn list(context: &Context, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let all = kept(context, &worktrees_dir(context, &name)).await;
     let snapshot = changes(&context.client().await?).await?;
     let rows: Vec<TableRow> = all.iter().map(|kept| row(&snapshot, kept)).collect();
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No worktrees on this host. Runs with `worktree: isolated` keep their worktree here until their change is decided.",
-        },
+        COLUMNS,
+        rows,
+        "No worktrees on this host. Runs with `worktree: isolated` keep their worktree here until their change is decided.",
     )?;
     if !output::is_for_programs(context.output) && !all.is_empty() {
         let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
@@ -164,7 +149,7 @@ fn row(snapshot: &StateSnapshot, kept: &KeptWorktree) -> TableRow {
     }
 }
 
-async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<(), CliError> {
+async fn show(context: &Context, run: &str, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let all = kept(context, &worktrees_dir(context, &name)).await;
     let found = all.into_iter().find(|kept| kept.run == run);
@@ -184,16 +169,10 @@ async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<()
         sheet.field("size", size(kept.bytes));
         sheet.field("uncommitted", format!("{} files", kept.uncommitted));
         sheet.finish()
-    })?;
-    Ok(())
+    })
 }
 
-async fn remove(
-    context: &Context,
-    run: &str,
-    force: bool,
-    given: Option<&String>,
-) -> Result<(), CliError> {
+async fn remove(context: &Context, run: &str, force: bool, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let dir = worktrees_dir(context, &name);
     if !force {
@@ -211,12 +190,11 @@ async fn remove(
         WorktreeState::Applied | WorktreeState::Broken => "",
     };
     let value = json!({"run": removed.run, "branch": removed.branch, "removed": true});
-    output::record(context.output, &value, || format!("worktree of {run} removed{lost}\n"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("worktree of {run} removed{lost}\n"))
 }
 
 /// Refuses while an agent may be at work in it.
-async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
+async fn idle(context: &Context, agent: AgentId) -> CliResult {
     let client = context.client().await?;
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;

@@ -9,7 +9,7 @@ use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 use super::keys::APPROVALS_MAX;
 use super::settings::Settings;
 use super::source::ConfigErrors;
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// In `overseer.allow_agents`: all of them.
 pub(super) const EVERY_AGENT: &str = "*";
@@ -109,7 +109,7 @@ pub(super) fn check(settings: &Settings, faults: &mut ConfigErrors) {
 ///
 /// # Errors
 /// The window with where it comes from, when it is too short here.
-pub(crate) fn check_freezing(settings: &Settings, freeze_time: Duration) -> Result<(), CliError> {
+pub(crate) fn check_freezing(settings: &Settings, freeze_time: Duration) -> CliResult {
     let window = settings.span("liveness.window");
     let elsewhere = u32::try_from(OFFLINE_WINDOWS).unwrap_or(u32::MAX) * window;
     if FREEZE_WINDOWS * window + freeze_time < elsewhere {

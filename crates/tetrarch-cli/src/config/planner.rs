@@ -9,7 +9,7 @@ use tetrarch_engine::{ApiKey, PlannerConfig};
 
 use super::settings::Settings;
 use super::settings::fitted;
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// `[planner]`.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl PlannerSection {
     ///
     /// # Errors
     /// The variable with the key is not set, or there can be no such planner.
-    pub(crate) fn prepared(&self) -> Result<Option<PlannerConfig>, CliError> {
+    pub(crate) fn prepared(&self) -> CliResult<Option<PlannerConfig>> {
         let (true, Some(provider), Some(model)) = (self.enabled, &self.provider, &self.model)
         else {
             return Ok(None);
@@ -73,7 +73,7 @@ impl PlannerSection {
             max_tokens: self.max_tokens,
             bounds: self.bounds,
         };
-        config.check().map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+        config.check().map_err(CliError::usage)?;
         Ok(Some(config))
     }
 }

@@ -11,7 +11,7 @@ use super::keys::{ConfigKey, KEYS, KeyDefault};
 use super::source::{ConfigErrors, SetValue, ValueSource};
 use super::value::ConfigValue;
 use super::{laws, source};
-use crate::exit::CliError;
+use crate::CliResult;
 use crate::options::GlobalArgs;
 
 /// One key's value.
@@ -79,7 +79,7 @@ impl Settings {
     ///
     /// # Errors
     /// A file, a variable or an option is wrong, or values do not fit together.
-    pub(super) fn read(places: &ConfigSources, global: &GlobalArgs) -> Result<Self, CliError> {
+    pub(super) fn read(places: &ConfigSources, global: &GlobalArgs) -> CliResult<Self> {
         let mut settings = Self {
             settings: KEYS.iter().map(default).collect(),
             files: Vec::new(),

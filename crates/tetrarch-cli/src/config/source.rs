@@ -12,7 +12,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::keys::{ConfigKey, KEYS, below};
 use super::value::ConfigValue;
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// What every variable of ours starts with.
 const VARIABLES: &str = "TETRARCH_";
@@ -89,7 +89,7 @@ impl ConfigErrors {
     ///
     /// # Errors
     /// Something was found.
-    pub(super) fn into_result(self) -> Result<(), CliError> {
+    pub(super) fn into_result(self) -> CliResult {
         let what = match self.0.as_slice() {
             [] => return Ok(()),
             [one] => one.clone(),
@@ -114,7 +114,7 @@ pub(super) fn file(
     path: &Path,
     required: bool,
     faults: &mut ConfigErrors,
-) -> Result<Option<Vec<SetValue>>, CliError> {
+) -> CliResult<Option<Vec<SetValue>>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(None),

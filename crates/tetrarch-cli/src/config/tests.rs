@@ -11,6 +11,7 @@ use super::keys::KEYS;
 use super::source::ValueSource;
 use super::value::ConfigValue;
 use super::*;
+use crate::CliResult;
 use crate::options::OutputFormat;
 
 fn global() -> GlobalArgs {
@@ -53,7 +54,7 @@ impl Stage {
         self
     }
 
-    fn read(&self) -> Result<Settings, CliError> {
+    fn read(&self) -> CliResult<Settings> {
         Settings::read(&self.places, &self.global)
     }
 
@@ -97,7 +98,7 @@ fn liveness_and_deadlines_are_configurable() {
     let config = Stage::new().config();
     assert_eq!(config.liveness.register_deadline, Duration::from_secs(30));
     assert_eq!(config.liveness.mass, MassPolicy::default());
-    assert_eq!(config.deadlines, Deadlines::default());
+    assert_eq!(config.policy.deadlines, Deadlines::default());
     let text = "[liveness]\nwindow = '1s'\nmass_silence = 0.5\nreplacements_per_second = 7\n\
                 [runs]\ndrain = '1s'\nkill_grace = '2s'\n[deadlines]\nspawning = '3s'\n\
                 awaiting_input = '6s'\nblocked = '4s'\ncompacting = '5s'";
@@ -109,7 +110,7 @@ fn liveness_and_deadlines_are_configurable() {
     let (spawning, awaiting_input) = (seconds(3), seconds(6));
     let (blocked, compacting) = (seconds(4), seconds(5));
     let set = Deadlines { spawning, awaiting_input, blocked, compacting, stop };
-    assert_eq!(config.deadlines, set);
+    assert_eq!(config.policy.deadlines, set);
     let config = Stage::new().variable("TETRARCH_LIVENESS_REGISTER_DEADLINE", "9s").config();
     assert_eq!(config.liveness.register_deadline, Duration::from_secs(9));
 }
@@ -130,8 +131,8 @@ fn absent_configuration_gives_the_defaults() {
     assert_eq!((config.bus.port, config.bus.replicas), (0, 1));
     assert_eq!(config.bus.durability, Durability::Power);
     assert_eq!(config.liveness.window, Duration::from_secs(5));
-    assert_eq!((config.limits.max_depth, config.limits.max_children), (3, 3));
-    assert_eq!(config.limits.mode, Mode::Orchestrator);
+    assert_eq!((config.policy.max_depth, config.policy.max_children), (3, 3));
+    assert_eq!(config.mode, Mode::Orchestrator);
     assert_eq!((config.host.capacity, config.host.labels.len()), (None, 0));
     let hidden = vec![config.bus.data_dir.clone()];
     let processes_max = Some(4096);
@@ -154,14 +155,13 @@ fn every_default_is_a_permitted_value() {
     }
 }
 
-fn overseer_follows(config: &Config) {
-    let overseer = &config.overseer;
+fn overseer_follows(overseer: &Policy) {
     let appliers: Vec<String> = overseer.plan_appliers.iter().map(ToString::to_string).collect();
     assert_eq!(appliers, ["PO-ci", "human:ada"]);
     let reach = &overseer.reach;
     assert!(reach.cross_agent && reach.all, "{reach:?}");
     assert_eq!(reach.agents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["PO-ci"]);
-    assert!(overseer.proposes && !Stage::new().config().overseer.proposes, "quiet by default");
+    assert!(overseer.proposes && !Stage::new().config().policy.proposes, "quiet by default");
 }
 
 #[test]
@@ -213,9 +213,9 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.bus.api_prefix.as_deref(), Some("JS.fleet.API"));
     assert_eq!(config.bus.credentials, Some(PathBuf::from("/keys/me.creds")));
     assert_eq!(config.liveness.window, Duration::from_millis(50));
-    assert_eq!((config.limits.max_depth, config.limits.max_children), (1, 0));
-    assert_eq!(config.limits.mode, Mode::Tight);
-    overseer_follows(&config);
+    assert_eq!((config.policy.max_depth, config.policy.max_children), (1, 0));
+    assert_eq!(config.mode, Mode::Tight);
+    overseer_follows(&config.policy);
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));
@@ -417,8 +417,8 @@ fn standard_collector_variable_applies_unless_configured() {
     assert_eq!(found.value.to_string(), "http://c:1");
     let stage = stage.variable("TETRARCH_TELEMETRY_OTLP_ENDPOINT", "http://own:1");
     assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
-    let foreign = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c");
-    let settings = foreign.read().unwrap();
+    let settings =
+        Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c").read().unwrap();
     assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, ValueSource::Default);
     assert!(settings.advice().join("").contains("https://c is not used; telemetry.otlp_end"));
 }

@@ -139,6 +139,15 @@ impl<'de> Deserialize<'de> for YamlTree {
 
 struct YamlVisitor;
 
+/// Values that nothing is below.
+macro_rules! leaves {
+    ($($visit:ident: $value:ty),* $(,)?) => {$(
+        fn $visit<E>(self, _: $value) -> Result<YamlTree, E> {
+            Ok(YamlTree::Leaf)
+        }
+    )*};
+}
+
 impl<'de> Visitor<'de> for YamlVisitor {
     type Value = YamlTree;
 
@@ -146,36 +155,9 @@ impl<'de> Visitor<'de> for YamlVisitor {
         f.write_str("a document")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
-    }
-
-    fn visit_bytes<E>(self, _: &[u8]) -> Result<YamlTree, E> {
-        Ok(YamlTree::Leaf)
+    leaves! {
+        visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_i128: i128, visit_u128: u128,
+        visit_f64: f64, visit_str: &str, visit_bytes: &[u8],
     }
 
     fn visit_unit<E>(self) -> Result<YamlTree, E> {

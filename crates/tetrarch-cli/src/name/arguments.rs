@@ -42,25 +42,7 @@ fn kind_of(path: &str, arg: &Arg) -> Option<NameKind> {
         return None;
     }
     let parser = arg.get_value_parser().type_id();
-    let kinds = [
-        (TypeId::of::<AgentId>(), NameKind::Agent),
-        (TypeId::of::<Principal>(), NameKind::Principal),
-        (TypeId::of::<EpicId>(), NameKind::Goal),
-        (TypeId::of::<NodePath>(), NameKind::Place),
-        (TypeId::of::<RunId>(), NameKind::Run),
-        (TypeId::of::<QuestionId>(), NameKind::Question),
-        (TypeId::of::<ChangeId>(), NameKind::Change),
-        (TypeId::of::<DraftId>(), NameKind::Draft),
-        (TypeId::of::<Decidable>(), NameKind::Decidable),
-        (TypeId::of::<ScheduleId>(), NameKind::Schedule),
-        (TypeId::of::<ReservationId>(), NameKind::Reservation),
-        (TypeId::of::<ProjectName>(), NameKind::Project),
-        (TypeId::of::<HostName>(), NameKind::Host),
-        (TypeId::of::<Digest>(), NameKind::Digest),
-        (TypeId::of::<ResourceName>(), NameKind::Thing),
-        (TypeId::of::<Journal>(), NameKind::Journal),
-    ];
-    kinds.into_iter().find(|(named, _)| parser == *named).map(|(_, kind)| kind)
+    type_names().into_iter().find(|(named, _)| parser == *named).map(|(_, kind)| kind)
 }
 
 /// Changes every argument that names something, in every command.
@@ -86,25 +68,26 @@ pub(crate) fn strict(command: Command, found: BTreeMap<NameArgument, String>) ->
     each(command, "", &|kind, arg| arg.value_parser(parser(kind, &names)))
 }
 
-fn parser(kind: NameKind, names: &ResolvedNames) -> ValueParser {
-    match kind {
-        NameKind::Agent => reader::<AgentId>(kind, names),
-        NameKind::Principal => reader::<Principal>(kind, names),
-        NameKind::Goal => reader::<EpicId>(kind, names),
-        NameKind::Place => reader::<NodePath>(kind, names),
-        NameKind::Run => reader::<RunId>(kind, names),
-        NameKind::Question => reader::<QuestionId>(kind, names),
-        NameKind::Change => reader::<ChangeId>(kind, names),
-        NameKind::Draft => reader::<DraftId>(kind, names),
-        NameKind::Decidable => reader::<Decidable>(kind, names),
-        NameKind::Schedule => reader::<ScheduleId>(kind, names),
-        NameKind::Reservation => reader::<ReservationId>(kind, names),
-        NameKind::Project => reader::<ProjectName>(kind, names),
-        NameKind::Host => reader::<HostName>(kind, names),
-        NameKind::Digest => reader::<Digest>(kind, names),
-        NameKind::Thing => reader::<ResourceName>(kind, names),
-        NameKind::Journal => reader::<Journal>(kind, names),
-    }
+/// The kinds of name, each with the type that its arguments have.
+macro_rules! kinds {
+    ($($kind:ident: $named:ty),* $(,)?) => {
+        fn type_names() -> Vec<(TypeId, NameKind)> {
+            vec![$((TypeId::of::<$named>(), NameKind::$kind)),*]
+        }
+
+        fn parser(kind: NameKind, names: &ResolvedNames) -> ValueParser {
+            match kind {
+                $(NameKind::$kind => reader::<$named>(kind, names),)*
+            }
+        }
+    };
+}
+
+kinds! {
+    Agent: AgentId, Principal: Principal, Goal: EpicId, Place: NodePath, Run: RunId,
+    Question: QuestionId, Change: ChangeId, Draft: DraftId, Decidable: Decidable,
+    Schedule: ScheduleId, Reservation: ReservationId, Project: ProjectName, Host: HostName,
+    Digest: Digest, Thing: ResourceName, Journal: Journal,
 }
 
 fn reader<T>(kind: NameKind, names: &ResolvedNames) -> ValueParser

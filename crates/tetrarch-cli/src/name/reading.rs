@@ -14,9 +14,7 @@ use tetrarch_core::run::Run;
 use super::{
     Candidate, NameArgument, NameKind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal,
 };
-use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, HumanClient, StateSnapshot};
 
 /// What each text names, in its whole form.
 pub(crate) type Resolved = BTreeMap<NameArgument, String>;
@@ -30,10 +28,7 @@ pub(crate) fn is_open(asked: &NameArgument) -> bool {
 ///
 /// # Errors
 /// One names several things, or none; the bus cannot be read.
-pub(crate) async fn resolve(
-    client: &HumanClient,
-    asked: &[NameArgument],
-) -> Result<Resolved, CliError> {
+pub(crate) async fn resolve(client: &HumanClient, asked: &[NameArgument]) -> CliResult<Resolved> {
     let mut resolved = Resolved::new();
     for one in asked.iter().filter(|asked| is_open(asked)) {
         let whole = whole(client, one).await?;
@@ -51,38 +46,24 @@ pub(crate) async fn resolve(
     Ok(resolved)
 }
 
-async fn whole(client: &HumanClient, asked: &NameArgument) -> Result<String, CliError> {
+async fn whole(client: &HumanClient, asked: &NameArgument) -> CliResult<String> {
     let NameArgument { kind, text } = asked;
-    let whole = match kind {
-        NameKind::Place => place(client, text).await?,
-        NameKind::Thing | NameKind::Journal => thing(client, *kind, text).await?,
-        NameKind::Host => {
-            let all = candidates(&client.bus, &client.human, *kind).await?;
-            // A wish may be for a host that has not joined yet.
-            return Ok(
-                choose(*kind, text, &all).map_or_else(|_| text.clone(), |one| one.id.clone())
-            );
-        }
-        NameKind::Agent
-        | NameKind::Principal
-        | NameKind::Goal
-        | NameKind::Run
-        | NameKind::Question
-        | NameKind::Change
-        | NameKind::Draft
-        | NameKind::Decidable
-        | NameKind::Schedule
-        | NameKind::Reservation
-        | NameKind::Project
-        | NameKind::Digest => {
-            let all = candidates(&client.bus, &client.human, *kind).await?;
-            choose(*kind, text, &all)?.id.clone()
-        }
-    };
-    Ok(whole)
+    if *kind == NameKind::Place {
+        return place(client, text).await;
+    }
+    if matches!(kind, NameKind::Thing | NameKind::Journal) {
+        return thing(client, *kind, text).await;
+    }
+    let all = candidates(&client.bus, &client.human, *kind).await?;
+    match choose(*kind, text, &all) {
+        Ok(one) => Ok(one.id.clone()),
+        // A wish may be for a host that has not joined yet.
+        Err(_) if *kind == NameKind::Host => Ok(text.clone()),
+        Err(error) => Err(error),
+    }
 }
 
-async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {
+async fn place(client: &HumanClient, text: &str) -> CliResult<String> {
     let Some((goal, node)) = split_place(text) else {
         let what = format!("{text:?} is not a node");
         return Err(CliError::new(Code::Usage, what)
@@ -100,7 +81,7 @@ async fn place(client: &HumanClient, text: &str) -> Result<String, CliError> {
 }
 
 /// Looks among everything that has a name of its own.
-async fn thing(client: &HumanClient, kind: NameKind, text: &str) -> Result<String, CliError> {
+async fn thing(client: &HumanClient, kind: NameKind, text: &str) -> CliResult<String> {
     for (prefix, kind) in
         [("project/", NameKind::Project), ("host/", NameKind::Host), ("run/", NameKind::Run)]
     {
@@ -126,7 +107,7 @@ pub(crate) async fn candidates(
     bus: &Bus,
     human: &Principal,
     kind: NameKind,
-) -> Result<Vec<Candidate>, CliError> {
+) -> CliResult<Vec<Candidate>> {
     let kinds: &[KeyKind] = match kind {
         NameKind::Agent | NameKind::Principal => &[KeyKind::Agent],
         NameKind::Goal => &[KeyKind::Goal, KeyKind::GoalState],

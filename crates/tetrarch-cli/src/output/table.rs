@@ -52,25 +52,6 @@ impl From<&str> for Cell {
     }
 }
 
-/// One column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Column {
-    name: &'static str,
-    wide: bool,
-}
-
-impl Column {
-    /// A column that is always shown.
-    pub(crate) const fn always(name: &'static str) -> Self {
-        Self { name, wide: false }
-    }
-
-    /// A column that only `-o wide` shows.
-    pub(crate) const fn wide(name: &'static str) -> Self {
-        Self { name, wide: true }
-    }
-}
-
 /// One row, and the record it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableRow {
@@ -80,30 +61,21 @@ pub(crate) struct TableRow {
     pub(crate) record: Value,
 }
 
-/// A list of records.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Listing {
-    /// What is shown of each.
-    pub(crate) columns: Vec<Column>,
-    /// The records.
-    pub(crate) rows: Vec<TableRow>,
-    /// What is told instead of an empty table: what would be listed, and how it comes there.
-    pub(crate) empty: &'static str,
-}
-
-impl Listing {
-    /// The table, with its head; all columns when `wide`.
-    pub(crate) fn table(&self, wide: bool, coloured: bool) -> String {
-        let shown = |cells: &[Cell]| -> Vec<(String, Tone)> {
-            let kept = cells.iter().zip(&self.columns).filter(|(_, column)| wide || !column.wide);
-            kept.map(|(cell, _)| (visible(&cell.text), cell.tone)).collect()
-        };
-        let head: Vec<Cell> =
-            self.columns.iter().map(|column| Cell::from(column.name).toned(Tone::Head)).collect();
-        let rows = self.rows.iter().map(|row| shown(&row.cells));
-        let lines: Vec<_> = std::iter::once(shown(&head)).chain(rows).collect();
-        lay_out(&lines, coloured)
-    }
+/// A table of rows with a head. The names of its columns are separated by `|`; a column whose name begins with `+` is
+/// only shown when `wide`.
+pub(crate) fn table(columns: &str, rows: &[TableRow], wide: bool, coloured: bool) -> String {
+    let columns =
+        columns.split('|').map(|name| (name.trim_start_matches('+'), name.starts_with('+')));
+    let columns: Vec<(&str, bool)> = columns.collect();
+    let shown = |cells: &[Cell]| -> Vec<(String, Tone)> {
+        let kept = cells.iter().zip(&columns).filter(|(_, (_, is_wide))| wide || !is_wide);
+        kept.map(|(cell, _)| (visible(&cell.text), cell.tone)).collect()
+    };
+    let head: Vec<Cell> =
+        columns.iter().map(|(name, _)| Cell::from(*name).toned(Tone::Head)).collect();
+    let rows = rows.iter().map(|row| shown(&row.cells));
+    let lines: Vec<_> = std::iter::once(shown(&head)).chain(rows).collect();
+    lay_out(&lines, coloured)
 }
 
 /// Lines of cells as text, each column as wide as its widest cell. A text whose lines differ in
@@ -149,35 +121,32 @@ fn aligned(line: &[(String, Tone)], widths: &[usize], coloured: bool, text: &mut
 mod tests {
     use super::*;
 
-    fn listing() -> Listing {
+    fn shown(wide: bool, coloured: bool) -> String {
         let row = |name: &str, state: &str, reason: &str| TableRow {
             cells: vec![name.into(), Cell::state(state), reason.into()],
             record: Value::Null,
         };
-        Listing {
-            columns: vec![Column::always("NAME"), Column::always("STATE"), Column::wide("REASON")],
-            rows: vec![row("GO", "active", ""), row("PO-demo", "offline", "3 windows\nmissed")],
-            empty: "",
-        }
+        let rows = [row("GO", "active", ""), row("PO-demo", "offline", "3 windows\nmissed")];
+        table("NAME|STATE|+REASON", &rows, wide, coloured)
     }
 
     #[test]
     fn columns_align_without_trailing_spaces() {
         let expected = "NAME     STATE\nGO       active\nPO-demo  offline\n";
-        assert_eq!(listing().table(false, false), expected);
+        assert_eq!(shown(false, false), expected);
     }
 
     #[test]
     fn wide_output_shows_all_columns_on_one_line() {
         let expected = "NAME     STATE    REASON\nGO       active\n\
                         PO-demo  offline  3 windows\\nmissed\n";
-        assert_eq!(listing().table(true, false), expected);
+        assert_eq!(shown(true, false), expected);
     }
 
     #[test]
     fn colours_do_not_move_columns() {
-        let plain = listing().table(true, false);
-        let mut coloured = listing().table(true, true);
+        let plain = shown(true, false);
+        let mut coloured = shown(true, true);
         assert!(coloured.contains("\x1b[31moffline\x1b[0m"), "{coloured}");
         for code in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m"] {
             coloured = coloured.replace(code, "");

@@ -9,7 +9,7 @@ use axum::routing::get;
 use opentelemetry_prometheus::PrometheusExporter;
 use prometheus::{Registry, TextEncoder};
 
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// The text format's media type.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -44,7 +44,7 @@ impl MetricsPage {
     ///
     /// # Errors
     /// The registry does not take it.
-    pub(super) fn reader(&self) -> Result<PrometheusExporter, CliError> {
+    pub(super) fn reader(&self) -> CliResult<PrometheusExporter> {
         opentelemetry_prometheus::exporter()
             .with_registry(self.registry.clone())
             .build()
@@ -55,7 +55,7 @@ impl MetricsPage {
     ///
     /// # Errors
     /// Nobody can listen there.
-    pub(super) fn serve(self) -> Result<(), CliError> {
+    pub(super) fn serve(self) -> CliResult {
         let listener = match std::net::TcpListener::bind(&self.listen) {
             Ok(listener) => listener,
             Err(error) if self.dispensable => {

@@ -16,51 +16,39 @@ use tetrarch_core::role::Role;
 use tetrarch_core::time::{BusTime, Millis};
 
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 const NOW: BusTime = BusTime(0);
 /// Stands for every name that a case does not give.
 const NAME: &str = "demo";
 const ROLES: &str = "global, host, project, interaction, specialist, reviewer, worker";
-const LIVENESS: &str = "register, active, stale, offline, terminated";
 
-pub(super) fn outcome(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
-    let given =
-        given.map(&["parent", "mode", "hosts", "existing", "sender", "sponsor_of_parent"])?;
+pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given = given.keys("parent mode hosts existing sender sponsor_of_parent")?;
     let parent = read_parent(&given)?;
     let standing = read_standing(&given, &parent.id)?;
-    let hosts = match given.get("hosts") {
-        Some(hosts) => hosts.list()?.iter().map(read_host).collect::<Result<Vec<_>, _>>()?,
-        None => vec![HostView {
-            placement: Placement { host: name(HostName::new)?, host_epoch: 1 },
-            labels: Vec::new(),
-            capacity: u32::MAX,
-            load: 0,
-        }],
-    };
-    let existing = given.or("existing", Vec::new(), |ids| {
-        ids.list()?.iter().map(CaseValue::parsed).collect::<Result<Vec<AgentId>, _>>()
-    })?;
-    let requests = when.map(&["requests"])?.need("requests")?.list()?;
-    let wishes =
-        requests.iter().map(|one| read_wish(one, &existing)).collect::<Result<Vec<_>, _>>()?;
+    let mut hosts = given.each("hosts", read_host)?;
+    if given.get("hosts").is_none() {
+        // One host with room for everything.
+        let placement = Placement { host: name(HostName::new)?, host_epoch: 1 };
+        hosts.push(HostView { placement, labels: Vec::new(), capacity: u32::MAX, load: 0 });
+    }
+    let existing: Vec<AgentId> = given.each("existing", CaseValue::parsed)?;
+    let requests = when.keys("requests")?.need("requests")?;
+    let wishes = requests.each(|one| read_wish(one, &existing))?;
     let admission = admit(parent.view.as_ref(), standing, &hosts, &wishes, NOW);
     Ok(show(&admission))
 }
 
 fn show(admission: &Admission) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
     let accepted: Vec<usize> = admission.granted.iter().map(|grant| grant.index).collect();
     let denied: Vec<Value> = admission.denied.iter().map(show_denied).collect();
     let children: Vec<Value> = admission.granted.iter().map(show_grant).collect();
+    let mut outcome = CaseOutcome::default();
     if accepted.is_empty() {
-        outcome.set("reason", Admission::overall(&admission.denied));
+        outcome = outcome.set("reason", Admission::overall(&admission.denied));
     }
-    outcome.set("accepted", accepted).set("denied", denied).set("children", children);
-    outcome
+    outcome.set("accepted", accepted).set("denied", denied).set("children", children)
 }
 
 fn show_denied(denied: &Denied) -> Value {
@@ -103,21 +91,11 @@ fn read_parent(given: &CaseMap<'_>) -> Result<Parent, CaseError> {
     }
     let empty = json!({});
     let field = given.get("parent").unwrap_or_else(|| CaseValue::new("given.parent", &empty));
-    let input = field.map(&[
-        "id",
-        "role",
-        "depth",
-        "max_depth",
-        "local_max_depth",
-        "state",
-        "children",
-        "budget",
-        "reserved",
-        "spent",
-        "tools",
-        "circuit_open",
-    ])?;
-    let named = input.get("id").map(|id| id.parsed::<AgentId>()).transpose()?;
+    let input = field.keys(
+        "id role depth max_depth local_max_depth state children budget reserved spent tools \
+         circuit_open",
+    )?;
+    let named: Option<AgentId> = input.maybe("id", CaseValue::parsed)?;
     let usual_role = named.as_ref().map_or(Role::Project, Role::of);
     let role = input.or("role", usual_role, |role| role.word(ROLES, Role::parse))?;
     if let Some(id) = &named
@@ -125,9 +103,7 @@ fn read_parent(given: &CaseMap<'_>) -> Result<Parent, CaseError> {
     {
         return Err(input.need("role")?.wrong(usual_role.as_str()));
     }
-    let children = input.or("children", Vec::new(), CaseValue::list)?;
-    let children =
-        children.iter().map(|role| role.word(ROLES, Role::parse)).collect::<Result<Vec<_>, _>>()?;
+    let children = input.each("children", |role| role.word(ROLES, Role::parse))?;
     let budget = read_budget(&input, "budget")?;
     let (reserved, spent) = (read_budget(&input, "reserved")?, read_budget(&input, "spent")?);
     let max_depth = input.or("max_depth", DEPTH_CEILING, CaseValue::whole)?;
@@ -138,7 +114,7 @@ fn read_parent(given: &CaseMap<'_>) -> Result<Parent, CaseError> {
         max_depth,
         local_max_depth: input.or("local_max_depth", max_depth, CaseValue::whole)?,
         liveness: input
-            .or("state", Liveness::Active, |state| state.word(LIVENESS, Liveness::parse))?,
+            .or("state", Liveness::Active, |state| state.one(&Liveness::ALL, Liveness::as_str))?,
         held: children.into_iter().filter(|role| role.takes_slot()).count(),
         cap: mode.cap().min(CHILDREN_MAX),
         account: Account {
@@ -183,15 +159,9 @@ fn usual(role: Role) -> Result<AgentId, CaseError> {
 /// sponsor, or names the agent that is; GO is above everyone.
 fn read_standing(given: &CaseMap<'_>, parent: &AgentId) -> Result<Standing, CaseError> {
     let sponsor = match given.get("sponsor_of_parent") {
-        Some(field) if field.value().is_boolean() => {
-            if field.flag()? {
-                Sponsor::Sender
-            } else {
-                Sponsor::Nobody
-            }
-        }
-        Some(field) => Sponsor::Agent(field.parsed()?),
-        None => Sponsor::Nobody,
+        Some(field) if *field.value() == Value::Bool(true) => Sponsor::Sender,
+        Some(field) if !field.value().is_boolean() => Sponsor::Agent(field.parsed()?),
+        Some(_) | None => Sponsor::Nobody,
     };
     let sender = match (given.get("sender"), &sponsor) {
         (Some(sender), _) => sender.parsed()?,
@@ -218,7 +188,7 @@ enum Sponsor {
 }
 
 fn read_host(field: &CaseValue<'_>) -> Result<HostView, CaseError> {
-    let input = field.map(&["name", "labels", "capacity", "load"])?;
+    let input = field.keys("name labels capacity load")?;
     Ok(HostView {
         placement: Placement { host: input.need("name")?.parsed()?, host_epoch: 1 },
         labels: input.or("labels", Vec::new(), read_labels)?,
@@ -237,7 +207,7 @@ fn read_labels(field: &CaseValue<'_>) -> Result<Vec<(String, String)>, CaseError
     }
     let pair =
         |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-    field.list()?.iter().map(|label| label.word(allowed, pair)).collect()
+    field.each(|label| label.word(allowed, pair))
 }
 
 #[derive(Default)]
@@ -250,10 +220,10 @@ fn read_budget(input: &CaseMap<'_>, key: &str) -> Result<Budget, CaseError> {
     let Some(field) = input.get(key) else {
         return Ok(Budget::default());
     };
-    let input = field.map(&["tokens", "cost_usd", "turns", "wall_s"])?;
-    let whole = |key| input.get(key).map(|field| field.whole()).transpose();
+    let input = field.keys("tokens cost_usd turns wall_s")?;
+    let whole = |key| input.maybe(key, CaseValue::whole);
     let scaled = |key, scale: f64| -> Result<Option<u64>, CaseError> {
-        let number = input.get(key).map(|field| field.number()).transpose()?;
+        let number = input.maybe(key, CaseValue::number)?;
         Ok(number.map(|number| (number.min(1e9) * scale).round() as u64))
     };
     let limits = Limits {
@@ -265,15 +235,7 @@ fn read_budget(input: &CaseMap<'_>, key: &str) -> Result<Budget, CaseError> {
 }
 
 fn read_wish(field: &CaseValue<'_>, existing: &[AgentId]) -> Result<Wish, CaseError> {
-    let input = field.map(&[
-        "role",
-        "domain",
-        "name",
-        "local_max_depth",
-        "budget",
-        "tools",
-        "placement",
-    ])?;
+    let input = field.keys("role domain name local_max_depth budget tools placement")?;
     let role = input.or("role", Role::Worker, |role| role.word(ROLES, Role::parse))?;
     let budget = read_budget(&input, "budget")?;
     let placement = input.or("placement", PlacementWish::default(), read_placement)?;
@@ -285,7 +247,7 @@ fn read_wish(field: &CaseValue<'_>, existing: &[AgentId]) -> Result<Wish, CaseEr
         role,
         taken: identity(role, wanted.as_ref(), &placement)?
             .is_some_and(|id| existing.contains(&id)),
-        local_max_depth: input.get("local_max_depth").map(|depth| depth.whole()).transpose()?,
+        local_max_depth: input.maybe("local_max_depth", CaseValue::whole)?,
         budget: budget.limits,
         wall: budget.wall,
         tools: input.or("tools", Vec::new(), CaseValue::texts)?.into_iter().collect(),
@@ -318,9 +280,9 @@ fn read_placement(field: &CaseValue<'_>) -> Result<PlacementWish, CaseError> {
     if field.value().is_string() {
         return Ok(PlacementWish { host: Some(field.parsed()?), labels: Vec::new() });
     }
-    let input = field.map(&["host", "labels"])?;
+    let input = field.keys("host labels")?;
     Ok(PlacementWish {
-        host: input.get("host").map(|host| host.parsed()).transpose()?,
+        host: input.maybe("host", CaseValue::parsed)?,
         labels: input.or("labels", Vec::new(), read_labels)?,
     })
 }

@@ -7,7 +7,7 @@ use tetrarch_core::limits::CHILDREN_MAX;
 use tetrarch_core::metering::Metering;
 
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 struct ChildCase {
     limit: Option<u64>,
@@ -15,42 +15,39 @@ struct ChildCase {
     ended: bool,
 }
 
-pub(super) fn outcome(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
+pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     let unit = Unit::of([given.value(), when.value()]);
-    let given = given.map(&["limit", "children", "spent", "drawn", "set_aside"])?;
-    let when = when.map(&["charge", "worst_case"])?;
-    let amount =
-        |input: &CaseMap<'_>, key: &str| input.get(key).map(|field| unit.read(&field)).transpose();
+    let given = given.keys("limit children spent drawn set_aside")?;
+    let when = when.keys("charge worst_case")?;
+    let amount = |input: &CaseMap<'_>, key: &str| input.maybe(key, |field| unit.read(field));
     let limit = amount(&given, "limit")?;
     let own = amount(&given, "spent")?.unwrap_or(0);
     let charge = amount(&when, "charge")?.unwrap_or(0);
     let worst_case = amount(&when, "worst_case")?;
     let drawn = amount(&given, "drawn")?.unwrap_or(0);
-    let open = given.or("set_aside", Vec::new(), CaseValue::list)?;
-    let open = open.iter().map(|open| unit.read(open)).collect::<Result<Vec<_>, _>>()?;
-    let children = given.or("children", Vec::new(), CaseValue::list)?;
-    let children = children.iter().map(|child| unit.child(child)).collect::<Result<Vec<_>, _>>()?;
-
-    let mut outcome = CaseOutcome::default();
-    match account(limit, &children, own) {
-        Ok(mut account) => {
-            account.draw(Spend { tokens: drawn, ..Spend::default() });
-            if let Some(run) = run(&account, own, &open, charge, worst_case) {
-                outcome.set("warned", run.warned).set("ended", run.ended);
-                outcome.set("call_granted", run.granted);
-            }
-            let call = call(account, charge, worst_case);
-            outcome.set("free", call.after.free().map_or(Value::Null, |free| unit.show(free)));
-            outcome.set("exceeded", call.after.exceeded()).set("allowed", call.allowed);
-        }
+    let open = given.each("set_aside", |open| unit.read(open))?;
+    let children = given.each("children", |child| unit.child(child))?;
+    let outcome = CaseOutcome::default();
+    let mut account = match account(limit, &children, own) {
+        Ok(account) => account,
         Err(error) => {
-            outcome.set_error("budget_exceeded").set_detail(error.to_string());
+            return Ok(outcome.set_error("budget_exceeded").set_detail(error.to_string()));
         }
-    }
-    Ok(outcome)
+    };
+    account.draw(Spend { tokens: drawn, ..Spend::default() });
+    let outcome = match run(&account, own, &open, charge, worst_case) {
+        Some(run) => outcome
+            .set("warned", run.warned)
+            .set("ended", run.ended)
+            .set("call_granted", run.granted),
+        None => outcome,
+    };
+    let call = call(account, charge, worst_case);
+    let free = call.after.free().map_or(Value::Null, |free| unit.show(free));
+    Ok(outcome
+        .set("free", free)
+        .set("exceeded", call.after.exceeded())
+        .set("allowed", call.allowed))
 }
 
 /// The account after the children were admitted in order, the ended ones settled, and what the
@@ -150,8 +147,8 @@ impl Unit {
     }
 
     fn child(self, field: &CaseValue<'_>) -> Result<ChildCase, CaseError> {
-        let input = field.map(&["limit", "spent", "ended"])?;
-        let amount = |key| input.get(key).map(|field| self.read(&field)).transpose();
+        let input = field.keys("limit spent ended")?;
+        let amount = |key| input.maybe(key, |field| self.read(field));
         Ok(ChildCase {
             limit: amount("limit")?,
             spent: amount("spent")?.unwrap_or(0),

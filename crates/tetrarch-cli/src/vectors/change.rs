@@ -16,26 +16,21 @@ use tetrarch_core::priority::Priorities;
 use tetrarch_core::time::BusTime;
 
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 /// What is wanted and cannot be read is refused as the operation would be.
-type CaseResult<T> = Result<Result<T, String>, CaseError>;
+type Readable<T> = Result<Result<T, String>, CaseError>;
 
-pub(super) fn changed(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
-    let given = given.map(&["plan", "version", "nodes", "draft", "plan_appliers"])?;
+pub(super) fn changed(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given = given.keys("plan version nodes draft plan_appliers")?;
     let record = PlanCase::read(&given)?;
-    let keys = ["by", "base_version", "plan", "add", "split", "merge", "edit", "verdict"];
-    let when = when.map(&keys)?;
+    let when = when.keys("by base_version plan add split merge edit verdict")?;
     if let Some(verdict) = when.get("verdict") {
         return record.decided(&given, &when, &verdict);
     }
-    let appliers = given.or("plan_appliers", Vec::new(), CaseValue::list)?;
-    let appliers: BTreeSet<Principal> =
-        appliers.iter().map(CaseValue::parsed).collect::<Result<_, _>>()?;
-    let by: Option<Principal> = when.get("by").map(|field| field.parsed()).transpose()?;
+    let appliers = given.each("plan_appliers", CaseValue::parsed)?;
+    let appliers: BTreeSet<Principal> = appliers.into_iter().collect();
+    let by: Option<Principal> = when.maybe("by", CaseValue::parsed)?;
     if by.is_some_and(|by| !may_apply(&by, &appliers)) {
         return Ok(refused(ErrorCode::Unauthorized, record.version, String::new()));
     }
@@ -89,25 +84,20 @@ impl PlanCase {
     fn read_node(&mut self, id: NodeId, field: &CaseValue<'_>) -> Result<(), CaseError> {
         let unknown = || field.wrong("something about a node of the plan");
         let node = self.nodes.get_mut(&id).ok_or_else(unknown)?;
-        let words = NodeStatus::ALL.map(NodeStatus::as_str).join(", ");
+        let word = |field: &CaseValue<'_>| field.one(&NodeStatus::ALL, NodeStatus::as_str);
         if field.value().is_string() {
-            let status = field.word(&words, NodeStatus::parse)?;
-            *self.states.get_mut(&id).ok_or_else(unknown)? = state(id, status);
+            *self.states.get_mut(&id).ok_or_else(unknown)? = state(id, word(field)?);
             return Ok(());
         }
-        let keys =
-            ["status", "attempts", "begun", "settled", "assignee", "blocker", "added", "defined"];
-        let input = field.map(&keys)?;
+        let input = field.keys("status attempts begun settled assignee blocker added defined")?;
         node.added = input.or("added", node.added, CaseValue::whole)?;
         node.defined = input.or("defined", node.defined, CaseValue::whole)?;
         let Some(leaf) = self.states.get_mut(&id) else { return Ok(()) };
-        let status =
-            input.or("status", NodeStatus::Todo, |field| field.word(&words, NodeStatus::parse))?;
-        *leaf = state(id, status);
+        *leaf = state(id, input.or("status", NodeStatus::Todo, word)?);
         leaf.attempts = input.or("attempts", leaf.attempts, CaseValue::whole)?;
         leaf.begun = input.or("begun", leaf.begun, CaseValue::whole)?;
         leaf.settled = input.or("settled", leaf.settled, CaseValue::whole)?;
-        leaf.assignee = input.get("assignee").map(|field| field.parsed()).transpose()?;
+        leaf.assignee = input.maybe("assignee", CaseValue::parsed)?;
         if let Some(kind) = input.get("blocker") {
             leaf.blocker = Some(blocker(kind.text()?));
         }
@@ -136,13 +126,16 @@ impl PlanCase {
         let ids = |ids: &[NodeId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
         let redefined: Vec<NodeId> = changed.redefined.iter().map(|(id, _)| *id).collect();
         let raised = u32::from(!changed.is_nothing(&self.present()));
-        let mut outcome = CaseOutcome::default();
-        outcome.set("ok", true).set("version", self.version + raised);
-        outcome.set("added", ids(&changed.added)).set("redefined", ids(&redefined));
-        outcome.set("cancelled", ids(&changed.cancelled)).set("split", ids(&changed.split));
-        outcome.set("waiting", ids(&changed.waiting)).set("freed", ids(&changed.freed));
-        outcome.set("output", changed.output.map(|id| id.to_string()));
-        outcome
+        CaseOutcome::default()
+            .set("ok", true)
+            .set("version", self.version + raised)
+            .set("added", ids(&changed.added))
+            .set("redefined", ids(&redefined))
+            .set("cancelled", ids(&changed.cancelled))
+            .set("split", ids(&changed.split))
+            .set("waiting", ids(&changed.waiting))
+            .set("freed", ids(&changed.freed))
+            .set("output", changed.output.map(|id| id.to_string()))
     }
 
     /// What somebody says to a draft.
@@ -151,45 +144,35 @@ impl PlanCase {
         given: &CaseMap<'_>,
         when: &CaseMap<'_>,
         verdict: &CaseValue<'_>,
-    ) -> Result<CaseOutcome, CaseError> {
-        let draft = given.need("draft")?.map(&["status", "base_version", "edit"])?;
-        let words = DraftStatus::ALL.map(DraftStatus::as_str).join(", ");
-        let status = draft
-            .or("status", DraftStatus::Open, |field| field.word(&words, DraftStatus::parse))?;
-        let verdicts = DraftVerdict::ALL.map(DraftVerdict::as_str).join(", ");
-        let verdict = verdict.word(&verdicts, DraftVerdict::parse)?;
-        let by: Option<Principal> = when.get("by").map(|field| field.parsed()).transpose()?;
-        let mut outcome = match status.after(verdict) {
-            None => refused(ErrorCode::Conflict, self.version, format!("it is {status}")),
-            Some(_) if by.is_some_and(|by| !may_decide(&by)) => {
-                refused(ErrorCode::Unauthorized, self.version, String::new())
-            }
-            Some(to) => {
-                let mut outcome = CaseOutcome::default();
-                outcome.set("ok", true).set("version", self.version);
-                if to == DraftStatus::Approved {
-                    let base = draft.or("base_version", self.version, CaseValue::whole)?;
-                    outcome = match read_edit(&draft.need("edit")?)? {
-                        Ok(edit) => self.apply(base, &edit),
-                        Err(problem) => refused(ErrorCode::InvalidPlan, self.version, problem),
-                    };
-                }
-                outcome.set("draft", to.as_str());
-                outcome
-            }
+    ) -> CaseResult {
+        let draft = given.need("draft")?.keys("status base_version edit")?;
+        let word = |field: &CaseValue<'_>| field.one(&DraftStatus::ALL, DraftStatus::as_str);
+        let status = draft.or("status", DraftStatus::Open, word)?;
+        let verdict = verdict.one(&DraftVerdict::ALL, DraftVerdict::as_str)?;
+        let by: Option<Principal> = when.maybe("by", CaseValue::parsed)?;
+        let Some(to) = status.after(verdict) else {
+            let refused = refused(ErrorCode::Conflict, self.version, format!("it is {status}"));
+            return Ok(refused.set("draft", status.as_str()));
         };
-        if outcome.is_error() {
-            outcome.set("draft", status.as_str());
-        }
-        Ok(outcome)
+        let outcome = if by.is_some_and(|by| !may_decide(&by)) {
+            refused(ErrorCode::Unauthorized, self.version, String::new())
+        } else if to == DraftStatus::Approved {
+            let base = draft.or("base_version", self.version, CaseValue::whole)?;
+            match read_edit(&draft.need("edit")?)? {
+                Ok(edit) => self.apply(base, &edit),
+                Err(problem) => refused(ErrorCode::InvalidPlan, self.version, problem),
+            }
+        } else {
+            CaseOutcome::default().set("ok", true).set("version", self.version)
+        };
+        let stands = if outcome.is_error() { status } else { to };
+        Ok(outcome.set("draft", stands.as_str()))
     }
 }
 
 fn refused(code: ErrorCode, version: u32, detail: String) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
-    outcome.set("ok", false).set("error", code.as_str()).set("version", version);
-    outcome.set_detail(detail);
-    outcome
+    let outcome = CaseOutcome::default().set("ok", false).set("error", code.as_str());
+    outcome.set("version", version).set_detail(detail)
 }
 
 /// A leaf that stands there since version 1.
@@ -212,7 +195,7 @@ fn state(id: NodeId, status: NodeStatus) -> NodeState {
         settled: u32::from(status.is_settled()),
         priorities: Priorities::default(),
         created: BusTime(0),
-            started: None,
+        started: None,
     }
 }
 
@@ -221,13 +204,13 @@ fn blocker(kind: &str) -> Blocker {
 }
 
 /// What the one key of a change asks for.
-fn wanted(when: &CaseMap<'_>) -> CaseResult<Change> {
+fn wanted(when: &CaseMap<'_>) -> Readable<Change> {
     if let Some(plan) = when.get("plan") {
         let whole = schema::parse(plan.value()).map_err(said);
         return Ok(whole.map(|it| Change::Whole { nodes: it.nodes, output: it.output }));
     }
     if let Some(add) = when.get("add") {
-        let add = add.map(&["parent", "node"])?;
+        let add = add.keys("parent node")?;
         let parent = add.need("parent")?.parsed()?;
         let read = news(&add.need("node")?, parent);
         return Ok(read.and_then(|mut all| match (all.pop(), all.is_empty()) {
@@ -236,23 +219,22 @@ fn wanted(when: &CaseMap<'_>) -> CaseResult<Change> {
         }));
     }
     if let Some(split) = when.get("split") {
-        let split = split.map(&["node", "subtasks"])?;
+        let split = split.keys("node subtasks")?;
         let node = split.need("node")?.parsed()?;
         let read = news(&split.need("subtasks")?, node);
         return Ok(read.map(|subtasks| Change::Split { node, subtasks }));
     }
-    let merge = when.need("merge")?.map(&["nodes", "name", "objective"])?;
-    let nodes = merge.need("nodes")?.list()?;
+    let merge = when.need("merge")?.keys("nodes name objective")?;
     let text = |field: &CaseValue<'_>| field.text().map(str::to_owned);
     Ok(Ok(Change::Merge {
-        nodes: nodes.iter().map(CaseValue::parsed).collect::<Result<_, _>>()?,
+        nodes: merge.need("nodes")?.each(CaseValue::parsed)?,
         name: merge.or("name", String::new(), text)?,
         objective: merge.or("objective", String::new(), text)?,
     }))
 }
 
-fn read_edit(field: &CaseValue<'_>) -> CaseResult<Edit> {
-    let input = field.map(&["puts", "removes"])?;
+fn read_edit(field: &CaseValue<'_>) -> Readable<Edit> {
+    let input = field.keys("puts removes")?;
     let mut edit = Edit::default();
     for put in input.or("puts", Vec::new(), CaseValue::list)? {
         let id: NodeId = put.value()["id"]
@@ -265,8 +247,7 @@ fn read_edit(field: &CaseValue<'_>) -> CaseResult<Edit> {
             Err(problem) => return Ok(Err(problem)),
         }
     }
-    let removes = input.or("removes", Vec::new(), CaseValue::list)?;
-    edit.removes = removes.iter().map(CaseValue::parsed).collect::<Result<_, _>>()?;
+    edit.removes = input.each("removes", CaseValue::parsed)?.into_iter().collect();
     Ok(Ok(edit))
 }
 

@@ -5,27 +5,25 @@ use tetrarch_core::conversation::lane::{TurnLane, admit};
 use tetrarch_core::graph::{Way, schema};
 use tetrarch_core::id::GraphNodeName;
 
-use crate::vectors::input::{CaseError, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::input::CaseValue;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 /// Whether a lane takes one more: `queued` says how many are in each lane, `depth` how many are in the one where it
 /// arrives.
-pub(super) fn lane(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
-    let given = given.map(&["depth", "limit", "queued"])?;
-    let words = TurnLane::ALL.map(TurnLane::as_str);
-    let arrives = when.map(&["arrives"])?.need("arrives")?;
-    let lane = arrives.word(&words.join(", "), TurnLane::parse)?;
+pub(super) fn lane(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given = given.keys("depth limit queued")?;
+    let lane = when.keys("arrives")?.need("arrives")?.one(&TurnLane::ALL, TurnLane::as_str)?;
     let queued = given.or("queued", 0, |field| {
         if field.value().is_object() {
-            field.map(&words)?.or(lane.as_str(), 0, CaseValue::whole)
+            field.map(&TurnLane::ALL.map(TurnLane::as_str))?.or(lane.as_str(), 0, CaseValue::whole)
         } else {
             field.whole()
         }
     })?;
     let depth: usize = given.or("depth", queued, CaseValue::whole)?;
-    let limit = given.get("limit").map(|field| field.whole()).transpose()?;
-    let mut outcome = CaseOutcome::default();
-    match admit(lane, depth, limit) {
+    let limit = given.maybe("limit", CaseValue::whole)?;
+    let outcome = CaseOutcome::default();
+    Ok(match admit(lane, depth, limit) {
         Ok(()) => outcome.set("accepted", true),
         Err(full) => outcome
             .set_error("lane_full")
@@ -33,24 +31,22 @@ pub(super) fn lane(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOu
             .set("depth", full.depth)
             .set("limit", full.limit)
             .set_detail(full.to_string()),
-    };
-    Ok(outcome)
+    })
 }
 
 /// Which node comes next; the start is where a turn is that is nowhere yet.
-pub(super) fn graph(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
-    let mut file = given.map(&["graph"])?.need("graph")?.value().clone();
+pub(super) fn graph(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let mut file = given.keys("graph")?.need("graph")?.value().clone();
     if let Some(fields) = file.as_object_mut() {
         fields.entry("name").or_insert_with(|| json!("case"));
     }
-    let when = when.map(&["from", "context"])?;
-    let mut outcome = CaseOutcome::default();
+    let when = when.keys("from context")?;
+    let outcome = CaseOutcome::default();
     let read = match schema::parse(&file) {
         Ok(read) => read,
         Err(problems) => {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            outcome.set_error("E_INVALID_GRAPH").set_detail(lines.join("\n"));
-            return Ok(outcome);
+            return Ok(outcome.set_error("E_INVALID_GRAPH").set_detail(lines.join("\n")));
         }
     };
     let from: GraphNodeName = when.or("from", read.graph.start.clone(), CaseValue::parsed)?;
@@ -59,17 +55,15 @@ pub(super) fn graph(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseO
         field.map(&tetrarch_core::graph::guard::GUARD_NAMES).map(|_| field.value())
     })?;
     let Some(node) = read.graph.node(&from) else {
-        outcome.set_error("unknown_node").set_detail(from.to_string());
-        return Ok(outcome);
+        return Ok(outcome.set_error("unknown_node").set_detail(from.to_string()));
     };
     let (way, failed) = read.graph.next(node, values.as_object().unwrap_or(&Map::new()));
-    outcome.set("failed", failed.len()).set("warnings", read.warnings.len());
-    match way {
+    let outcome = outcome.set("failed", failed.len()).set("warnings", read.warnings.len());
+    let outcome = match way {
         Way::Edge(to) => outcome.set("next", to.as_str()).set("stuck", false),
         Way::OnStuck(to) => outcome.set("next", to.as_str()).set("stuck", true),
         Way::End => outcome.set_error("terminal"),
         Way::Stuck => outcome.set_error("stuck"),
     };
-    outcome.set_detail(failed.join("\n"));
-    Ok(outcome)
+    Ok(outcome.set_detail(failed.join("\n")))
 }

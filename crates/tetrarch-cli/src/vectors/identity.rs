@@ -4,16 +4,12 @@ use serde_json::json;
 use tetrarch_core::id::{AgentId, IdError};
 use tetrarch_core::role::Role;
 
-use crate::vectors::input::nothing_in;
-use crate::vectors::input::{CaseError, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::input::{CaseValue, nothing_in};
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
-pub(super) fn outcome(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
+pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     nothing_in(when)?;
-    let text = given.map(&["text"])?.need("text")?.text()?;
+    let text = given.keys("text")?.need("text")?.text()?;
     Ok(match text.parse::<AgentId>() {
         Ok(id) => read(&id),
         Err(error) => refused(&error),
@@ -21,11 +17,11 @@ pub(super) fn outcome(
 }
 
 fn read(id: &AgentId) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
     let role = Role::of(id);
-    outcome.set_or("role", role.as_str(), &[json!(prefix(role))]);
-    outcome.set("name", name(id)).set("canonical", id.to_string());
-    outcome
+    CaseOutcome::default()
+        .set_or("role", role.as_str(), &[json!(prefix(role))])
+        .set("name", name(id))
+        .set("canonical", id.to_string())
 }
 
 /// How identities of a role begin, which also names the role.
@@ -55,20 +51,15 @@ fn name(id: &AgentId) -> String {
 }
 
 fn refused(error: &IdError) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
-    outcome.set_error("invalid_identity").set_detail(error.to_string());
-    let position = match error {
-        IdError::Empty { .. } => None,
+    let outcome =
+        CaseOutcome::default().set_error("invalid_identity").set_detail(error.to_string());
+    match error {
+        IdError::Empty { .. } => outcome,
         IdError::Character { found, position, .. } => {
-            outcome.set("character", found.to_string());
-            Some(*position)
+            outcome.set("character", found.to_string()).set("position", *position)
         }
         IdError::TooLong { position, .. }
         | IdError::Form { position, .. }
-        | IdError::Ulid { position, .. } => Some(*position),
-    };
-    if let Some(position) = position {
-        outcome.set("position", position);
+        | IdError::Ulid { position, .. } => outcome.set("position", *position),
     }
-    outcome
 }

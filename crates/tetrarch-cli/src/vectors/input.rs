@@ -39,6 +39,11 @@ impl<'a> CaseValue<'a> {
         Ok(CaseMap { path: self.path.clone(), map })
     }
 
+    /// A mapping with these keys, which have no spaces.
+    pub(super) fn keys(&self, keys: &str) -> Result<CaseMap<'a>, CaseError> {
+        self.map(&keys.split(' ').collect::<Vec<_>>())
+    }
+
     pub(super) fn list(&self) -> Result<Vec<Self>, CaseError> {
         let Value::Array(values) = self.value else {
             return Err(self.wrong("a list"));
@@ -47,8 +52,16 @@ impl<'a> CaseValue<'a> {
         Ok(values.iter().enumerate().map(at).collect())
     }
 
-    pub(super) fn texts(&self) -> Result<Vec<&'a str>, CaseError> {
-        self.list()?.iter().map(Self::text).collect()
+    /// What the items of a list are read as.
+    pub(super) fn each<T>(
+        &self,
+        read: impl FnMut(&Self) -> Result<T, CaseError>,
+    ) -> Result<Vec<T>, CaseError> {
+        self.list()?.iter().map(read).collect()
+    }
+
+    pub(super) fn texts(&self) -> Result<Vec<String>, CaseError> {
+        self.each(|text| text.text().map(str::to_owned))
     }
 
     pub(super) fn text(&self) -> Result<&'a str, CaseError> {
@@ -62,6 +75,17 @@ impl<'a> CaseValue<'a> {
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<T, CaseError> {
         read(self.text()?).ok_or_else(|| self.wrong(allowed))
+    }
+
+    /// One of a closed set of words.
+    pub(super) fn one<T: Copy>(
+        &self,
+        all: &[T],
+        word: fn(T) -> &'static str,
+    ) -> Result<T, CaseError> {
+        let words: Vec<&str> = all.iter().map(|value| word(*value)).collect();
+        let found = |text: &str| all.iter().copied().find(|value| word(*value) == text);
+        self.word(&words.join(", "), found)
     }
 
     pub(super) fn parsed<T>(&self) -> Result<T, CaseError>
@@ -121,6 +145,24 @@ impl<'a> CaseMap<'a> {
         read: impl FnOnce(&CaseValue<'a>) -> Result<T, CaseError>,
     ) -> Result<T, CaseError> {
         self.get(key).map_or(Ok(default), |field| read(&field))
+    }
+
+    /// What a key holds that may be absent.
+    pub(super) fn maybe<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&CaseValue<'a>) -> Result<T, CaseError>,
+    ) -> Result<Option<T>, CaseError> {
+        self.get(key).map(|field| read(&field)).transpose()
+    }
+
+    /// The items of a list, which is empty unless given.
+    pub(super) fn each<T>(
+        &self,
+        key: &str,
+        read: impl FnMut(&CaseValue<'a>) -> Result<T, CaseError>,
+    ) -> Result<Vec<T>, CaseError> {
+        self.get(key).map_or(Ok(Vec::new()), |field| field.each(read))
     }
 }
 

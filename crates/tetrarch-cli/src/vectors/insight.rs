@@ -8,55 +8,48 @@ use tetrarch_core::plan::insight::insights;
 use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::time::Millis;
 
-use crate::vectors::input::nothing_in;
-use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue, nothing_in};
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 const DAY_MS: f64 = 86_400_000.0;
 
-pub(super) fn outcome(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
+pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     nothing_in(when)?;
-    let given = given.map(&["edges", "nodes", "done", "priorities", "age_days"])?;
-    let edges = given.or("edges", Vec::new(), CaseValue::list)?;
-    let edges = edges.iter().map(edge).collect::<Result<Vec<_>, _>>()?;
-    let names = |field: &CaseValue<'_>| {
-        Ok(field.texts()?.into_iter().map(ToOwned::to_owned).collect::<BTreeSet<String>>())
-    };
+    let given = given.keys("edges nodes done priorities age_days")?;
+    let edges = given.each("edges", edge)?;
+    let names = |field: &CaseValue<'_>| Ok(field.texts()?.into_iter().collect::<BTreeSet<_>>());
     let ends = || edges.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
-    let nodes = match given.get("nodes") {
-        Some(field) => names(&field)?,
-        None => ends(),
-    };
-    let done = given.or("done", BTreeSet::new(), |field| names(field))?;
+    let nodes = given.maybe("nodes", names)?.unwrap_or_else(ends);
+    let done = given.or("done", BTreeSet::new(), names)?;
     let found = insights(&nodes, &edges, &done);
     let pending = pending_of(&given, &nodes, &done)?;
     let scores = recommend(&found, &pending);
-    let mut outcome = CaseOutcome::default();
-    outcome.set("topological", found.topological).set("critical_path", found.critical_path);
-    outcome.set("longest", numbers(found.longest)).set("in_degree", numbers(found.in_degree));
-    outcome.set("out_degree", numbers(found.out_degree)).set("cycles", found.cycles.len());
-    outcome.set("ready", found.ready).set("pagerank", numbers(found.pagerank));
     let held: BTreeMap<String, usize> = found.bottlenecks.into_iter().collect();
-    outcome.set("bottlenecks", numbers(held)).set("unknown", found.unknown.len());
     let best: Vec<String> = scores.iter().map(|best| best.name.clone()).collect();
-    outcome.set("recommended", best);
     let scores = scores.into_iter().map(|best| (best.name, best.score)).collect();
-    outcome.set("scores", numbers(scores));
-    Ok(outcome)
+    Ok(CaseOutcome::default()
+        .set("topological", found.topological)
+        .set("critical_path", found.critical_path)
+        .set("longest", numbers(found.longest))
+        .set("in_degree", numbers(found.in_degree))
+        .set("out_degree", numbers(found.out_degree))
+        .set("cycles", found.cycles.len())
+        .set("ready", found.ready)
+        .set("pagerank", numbers(found.pagerank))
+        .set("bottlenecks", numbers(held))
+        .set("unknown", found.unknown.len())
+        .set("recommended", best)
+        .set("scores", numbers(scores)))
 }
 
-/// What is not done, with what was said of it and how long it has been there.
 fn pending_of(
     given: &CaseMap<'_>,
     nodes: &BTreeSet<String>,
     done: &BTreeSet<String>,
 ) -> Result<BTreeMap<String, Pending>, CaseError> {
     let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    let said = given.get("priorities").map(|field| field.map(&names)).transpose()?;
-    let ages = given.get("age_days").map(|field| field.map(&names)).transpose()?;
+    let said = given.maybe("priorities", |field| field.map(&names))?;
+    let ages = given.maybe("age_days", |field| field.map(&names))?;
     let one = |name: &String| {
         let said = said.as_ref().and_then(|said| said.get(name));
         let age = ages.as_ref().and_then(|ages| ages.get(name));
@@ -69,7 +62,7 @@ fn pending_of(
 }
 
 fn priorities(field: &CaseValue<'_>) -> Result<Priorities, CaseError> {
-    let said = field.map(&["user", "overseer"])?;
+    let said = field.keys("user overseer")?;
     let one = |name| {
         let read = |field: &CaseValue<'_>| {
             let number = field.whole()?;
@@ -82,7 +75,7 @@ fn priorities(field: &CaseValue<'_>) -> Result<Priorities, CaseError> {
 
 fn edge(field: &CaseValue<'_>) -> Result<(String, String), CaseError> {
     match field.texts()?.as_slice() {
-        [from, to] => Ok(((*from).to_owned(), (*to).to_owned())),
+        [from, to] => Ok((from.clone(), to.clone())),
         _ => Err(field.wrong("two names: who depends, and on whom")),
     }
 }

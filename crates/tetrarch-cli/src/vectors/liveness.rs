@@ -7,7 +7,7 @@ use tetrarch_core::sweep::{MassPolicy, Proposal, Signs, Sweeper, Watch, WindowEr
 use tetrarch_core::time::{Millis, Moment};
 
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 /// Where the zero of a case's times lies. A sweeper of which nothing is said has listened for
 /// ever, so the machine's own zero lies far before it.
@@ -15,18 +15,9 @@ const ZERO: u64 = 4_000_000_000_000_000;
 
 const MASS_SILENCE: &str = "sweeper.mass_silence";
 
-pub(super) fn session(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
-    let given = given.map(&[
-        "state",
-        "window_ms",
-        "register_deadline_ms",
-        "last_seen_ms",
-        "listening_since_ms",
-        "epoch",
-    ])?;
+pub(super) fn session(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given =
+        given.keys("state window_ms register_deadline_ms last_seen_ms listening_since_ms epoch")?;
     let asked = LivenessInput::read(when)?;
     let state = state(&given, Liveness::Register)?;
     let last = moment(&given, "last_seen_ms", Moment(ZERO))?;
@@ -36,25 +27,27 @@ pub(super) fn session(
         Ok(windows) => windows,
         Err(error) => return Ok(impossible(&error)),
     };
-    let mut outcome = CaseOutcome::default();
-    outcome.set_or("answer", Value::Null, &[json!("none")]);
+    let mut outcome = CaseOutcome::default().set_or("answer", Value::Null, &[json!("none")]);
     let after = match asked {
         LivenessInput::Sweep(at) => {
             windows.judge(Signs { state, last, preparing: false }, listening, at)
         }
-        LivenessInput::Heartbeat(told) => {
-            state.heard(epoch, told.unwrap_or(epoch)).unwrap_or_else(|| {
-                outcome.set("answer", "superseded");
+        LivenessInput::Heartbeat(told) => match state.heard(epoch, told.unwrap_or(epoch)) {
+            Some(after) => after,
+            None => {
+                outcome = outcome.set("answer", "superseded");
                 state
-            })
-        }
-        LivenessInput::To(to) => state.to(to).unwrap_or_else(|error| {
-            outcome.set("error", "illegal_transition").set_detail(error.to_string());
-            state
-        }),
+            }
+        },
+        LivenessInput::To(to) => match state.to(to) {
+            Ok(after) => after,
+            Err(error) => {
+                outcome = outcome.set("error", "illegal_transition").set_detail(error.to_string());
+                state
+            }
+        },
     };
-    outcome.set("state", after.as_str());
-    Ok(outcome)
+    Ok(outcome.set("state", after.as_str()))
 }
 
 /// What happens to the session.
@@ -67,11 +60,11 @@ enum LivenessInput {
 
 impl LivenessInput {
     fn read(when: &CaseValue<'_>) -> Result<Self, CaseError> {
-        let input = when.map(&["at_ms", "heartbeat", "to"])?;
+        let input = when.keys("at_ms heartbeat to")?;
         match (input.get("at_ms"), input.get("heartbeat"), input.get("to")) {
             (Some(at), None, None) => Ok(Self::Sweep(read_moment(&at)?)),
             (None, Some(heartbeat), None) => {
-                let heartbeat = heartbeat.map(&["epoch", "at_ms"])?;
+                let heartbeat = heartbeat.keys("epoch at_ms")?;
                 moment(&heartbeat, "at_ms", Moment(ZERO))?;
                 Ok(Self::Heartbeat(heartbeat.or("epoch", None, |field| field.whole().map(Some))?))
             }
@@ -81,12 +74,11 @@ impl LivenessInput {
     }
 }
 
-pub(super) fn sweep(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
-    let given = given.map(&["window_ms", "listening_since_ms", "agents"])?;
-    let now = read_moment(&when.map(&["at_ms"])?.need("at_ms")?)?;
+pub(super) fn sweep(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given = given.keys("window_ms listening_since_ms agents")?;
+    let now = read_moment(&when.keys("at_ms")?.need("at_ms")?)?;
     let listening = moment(&given, "listening_since_ms", Moment(0))?;
-    let agents =
-        given.or("agents", Vec::new(), |field| field.list()?.iter().map(agent).collect())?;
+    let agents = given.each("agents", agent)?;
     let windows = match windows(&given)? {
         Ok(windows) => windows,
         Err(error) => return Ok(impossible(&error)),
@@ -120,7 +112,7 @@ struct AgentCase<'a> {
 }
 
 fn agent<'a>(field: &CaseValue<'a>) -> Result<AgentCase<'a>, CaseError> {
-    let input = field.map(&["id", "host", "state", "last_seen_ms"])?;
+    let input = field.keys("id host state last_seen_ms")?;
     Ok(AgentCase {
         id: input.need("id")?.text()?,
         host: input.or("host", "", CaseValue::text)?,
@@ -147,26 +139,23 @@ fn swept(agents: &[AgentCase<'_>], proposals: Vec<Proposal<usize>>) -> CaseOutco
         let mut as_given = oldest_first.clone();
         as_given.sort_unstable();
         // Spec 11 does not say which order the ids have.
-        outcome.set_or(key, ids(&as_given), &[ids(&oldest_first)]);
+        outcome = outcome.set_or(key, ids(&as_given), &[ids(&oldest_first)]);
     }
-    outcome.set("alerts", alerts);
-    outcome
+    outcome.set("alerts", alerts)
 }
 
 fn windows(given: &CaseMap<'_>) -> Result<Result<Windows, WindowError>, CaseError> {
     let millis = |key, default| given.or(key, default, |field| field.whole().map(Millis));
-    let deadline = given.get("register_deadline_ms").map(|field| field.whole().map(Millis));
+    let deadline = given.maybe("register_deadline_ms", |field| field.whole().map(Millis))?;
     let windows = Windows::new(millis("window_ms", tetrarch_core::limits::WINDOW)?);
-    Ok(match (windows, deadline.transpose()?) {
+    Ok(match (windows, deadline) {
         (Ok(windows), Some(deadline)) => Ok(windows.with_register_deadline(deadline)),
         (windows, _) => windows,
     })
 }
 
 fn impossible(error: &WindowError) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
-    outcome.set_error("window").set_detail(error.to_string());
-    outcome
+    CaseOutcome::default().set_error("window").set_detail(error.to_string())
 }
 
 fn state(input: &CaseMap<'_>, default: Liveness) -> Result<Liveness, CaseError> {
@@ -174,7 +163,7 @@ fn state(input: &CaseMap<'_>, default: Liveness) -> Result<Liveness, CaseError> 
 }
 
 fn word(field: &CaseValue<'_>) -> Result<Liveness, CaseError> {
-    field.word(&Liveness::ALL.map(Liveness::as_str).join(", "), Liveness::parse)
+    field.one(&Liveness::ALL, Liveness::as_str)
 }
 
 fn moment(input: &CaseMap<'_>, key: &str, default: Moment) -> Result<Moment, CaseError> {

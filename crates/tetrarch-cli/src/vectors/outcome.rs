@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::vectors::input::CaseError;
+
 const TOLERANCE: f64 = 1e-6;
 
 /// How a key is compared where spec 11 fixes no single word for it.
@@ -18,6 +20,9 @@ enum Leniency {
     Part,
 }
 
+/// What a case comes to, unless it cannot be run.
+pub(super) type CaseResult = Result<CaseOutcome, CaseError>;
+
 /// The result of a case.
 #[derive(Debug, Default)]
 pub(super) struct CaseOutcome {
@@ -26,30 +31,30 @@ pub(super) struct CaseOutcome {
 }
 
 impl CaseOutcome {
-    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> &mut Self {
+    pub(super) fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.values.insert(key.to_owned(), value.into());
         self
     }
 
     /// A value with other words for it.
     pub(super) fn set_or(
-        &mut self,
+        mut self,
         key: &'static str,
         value: impl Into<Value>,
         also: &[Value],
-    ) -> &mut Self {
+    ) -> Self {
         self.lenient.insert(key, Leniency::Also(also.to_vec()));
         self.set(key, value)
     }
 
     /// An error for which spec 11 has no word.
-    pub(super) fn set_error(&mut self, word: &str) -> &mut Self {
+    pub(super) fn set_error(mut self, word: &str) -> Self {
         self.lenient.insert("error", Leniency::Any);
         self.set("error", word)
     }
 
     /// The error in words, of which a case expects a part.
-    pub(super) fn set_detail(&mut self, detail: impl Into<String>) -> &mut Self {
+    pub(super) fn set_detail(mut self, detail: impl Into<String>) -> Self {
         self.lenient.insert("detail", Leniency::Part);
         self.set("detail", detail.into())
     }

@@ -11,13 +11,12 @@ use tetrarch_core::overseer::{Diagnosis, Means, Patience, Rung, View, judge};
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::vectors::input::nothing_in;
-use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::input::{CaseError, CaseMap, CaseValue, nothing_in};
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
-pub(super) fn tick(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
+pub(super) fn tick(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     nothing_in(when)?;
-    let given = given.map(&["now_ms", "policy", "goal", "node", "assignment", "agent"])?;
+    let given = given.keys("now_ms policy goal node assignment agent")?;
     let now = time(&given, "now_ms")?.unwrap_or_default();
     let policy = OverseerCase::read(&given)?;
     let view = view(&given, &policy, now)?;
@@ -27,36 +26,26 @@ pub(super) fn tick(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOu
     let retried = verdict.rung.filter(|rung| rung.is_retried());
     let bound = retried.map_or(0, |_| patience.backoff.bound(view.retries).0);
     let actions: Vec<Value> = verdict.rung.iter().map(|rung| rung.as_str().into()).collect();
-    let mut outcome = CaseOutcome::default();
-    outcome.set("assignment", status.as_str()).set("actions", actions);
-    outcome.set("backoff_ms_max", bound);
-    Ok(outcome)
+    let outcome = CaseOutcome::default().set("assignment", status.as_str());
+    Ok(outcome.set("actions", actions).set("backoff_ms_max", bound))
 }
 
-pub(super) fn update(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
+pub(super) fn update(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     nothing_in(when)?;
-    let given = given.map(&["text", "assignments"])?;
+    let given = given.keys("text assignments")?;
     let text = given.need("text")?.text()?;
     let asked = given.or("assignments", 1, |field| Ok(field.texts()?.len()))?;
-    let mut outcome = CaseOutcome::default();
-    match from_text(text, asked) {
-        Ok(None) => {
-            outcome.set("none", true);
-        }
-        Ok(Some(update)) => {
-            let node = update.node.map(|node| node.to_string());
-            outcome.set("node", node).set("summary", update.summary).set("next", update.next);
-            outcome.set("status", update.status.map(|said| said.as_str()));
-            outcome.set("blockers", update.blockers);
-        }
-        Err(error) => {
-            outcome.set_error("invalid_update").set_detail(error.to_string());
-        }
-    }
-    Ok(outcome)
+    let outcome = CaseOutcome::default();
+    Ok(match from_text(text, asked) {
+        Ok(None) => outcome.set("none", true),
+        Ok(Some(update)) => outcome
+            .set("node", update.node.map(|node| node.to_string()))
+            .set("summary", update.summary)
+            .set("next", update.next)
+            .set("status", update.status.map(|said| said.as_str()))
+            .set("blockers", update.blockers),
+        Err(error) => outcome.set_error("invalid_update").set_detail(error.to_string()),
+    })
 }
 
 struct OverseerCase {
@@ -75,15 +64,9 @@ impl OverseerCase {
             reassign: true,
         };
         let Some(field) = given.get("policy") else { return Ok(policy) };
-        let input = field.map(&[
-            "idle_after_ms",
-            "max_retries",
-            "min_resend_interval_ms",
-            "backoff",
-            "recovery_policy",
-            "planner",
-            "reassign",
-        ])?;
+        let input = field.keys(
+            "idle_after_ms max_retries min_resend_interval_ms backoff recovery_policy planner reassign",
+        )?;
         let default = policy.patience;
         policy.patience = Patience {
             idle_after: millis(&input, "idle_after_ms", default.idle_after)?,
@@ -94,7 +77,7 @@ impl OverseerCase {
                 default.min_resend_interval,
             )?,
             backoff: input.or("backoff", default.backoff, |field| {
-                let input = field.map(&["base_ms", "max_ms"])?;
+                let input = field.keys("base_ms max_ms")?;
                 Ok(Backoff {
                     base: millis(&input, "base_ms", default.backoff.base)?,
                     max: millis(&input, "max_ms", default.backoff.max)?,
@@ -111,7 +94,7 @@ impl OverseerCase {
 const RUNGS: &str = "resend_last, nudge, replan, reassign, escalate";
 
 fn rung(input: &CaseMap<'_>, key: &str) -> Result<Option<Rung>, CaseError> {
-    input.get(key).map(|field| field.word(RUNGS, Rung::parse)).transpose()
+    input.maybe(key, |field| field.word(RUNGS, Rung::parse))
 }
 
 /// The assignment's own recovery policy: the first rung as a word, or a mapping that says more.
@@ -125,34 +108,25 @@ fn own_policy(given: &CaseMap<'_>) -> Result<RecoveryPolicy, CaseError> {
     }
     let keys = ["from", "max_retries", "idle_after_ms", "min_resend_interval_ms", "reassign"];
     let own = field.map(&keys)?;
-    let millis = |key| own.get(key).map(|field| field.whole().map(Millis)).transpose();
+    let millis = |key| own.maybe(key, |field| field.whole().map(Millis));
     Ok(RecoveryPolicy {
         from: rung(&own, "from")?,
-        max_retries: own.get("max_retries").map(|field| field.whole()).transpose()?,
+        max_retries: own.maybe("max_retries", CaseValue::whole)?,
         idle_after: millis("idle_after_ms")?,
         min_resend_interval: millis("min_resend_interval_ms")?,
-        reassign: own.get("reassign").map(|field| field.flag()).transpose()?,
+        reassign: own.maybe("reassign", CaseValue::flag)?,
     })
 }
 
 /// What the tick sees. An assignment of which nothing else is said is active, and consumed what was
 /// sent at zero.
 fn view(given: &CaseMap<'_>, policy: &OverseerCase, now: BusTime) -> Result<View, CaseError> {
-    let assignment = given.need("assignment")?.map(&[
-        "status",
-        "last_dispatch_ms",
-        "consumed",
-        "last_activity_ms",
-        "last_progress",
-        "expected_next_update_ms",
-        "retry_count",
-        "backoff_until_ms",
-        "recovery_policy",
-    ])?;
-    let agent = given.get("agent");
+    let assignment = given.need("assignment")?.keys(
+        "status last_dispatch_ms consumed last_activity_ms last_progress expected_next_update_ms \
+         retry_count backoff_until_ms recovery_policy",
+    )?;
     let agent =
-        agent.as_ref().map(|field| field.map(&["liveness", "run_state", "progress", "diagnosis"]));
-    let agent = agent.transpose()?;
+        given.maybe("agent", |field| field.keys("liveness run_state progress diagnosis"))?;
     let of_agent = |key: &str| agent.as_ref().and_then(|agent| agent.get(key));
     let status = assignment.or("status", AssignmentStatus::Active, |field| {
         field.word("an assignment's status", AssignmentStatus::parse)
@@ -188,12 +162,12 @@ fn goal(given: &CaseMap<'_>) -> Result<GoalStatus, CaseError> {
     if field.value().is_string() {
         return field.word("a goal's status", GoalStatus::parse);
     }
-    word(field.map(&["status"])?.get("status"), GoalStatus::Active, GoalStatus::parse)
+    word(field.keys("status")?.get("status"), GoalStatus::Active, GoalStatus::parse)
 }
 
 fn attempts_left(given: &CaseMap<'_>) -> Result<bool, CaseError> {
     let Some(field) = given.get("node") else { return Ok(true) };
-    let node = field.map(&["id", "status", "attempts", "max_attempts"])?;
+    let node = field.keys("id status attempts max_attempts")?;
     let attempts: u32 = node.or("attempts", 1, CaseValue::whole)?;
     Ok(attempts < node.or("max_attempts", u32::MAX, CaseValue::whole)?)
 }
@@ -207,7 +181,7 @@ fn word<T>(
 }
 
 fn time(input: &CaseMap<'_>, key: &str) -> Result<Option<BusTime>, CaseError> {
-    input.get(key).map(|field| field.whole().map(BusTime)).transpose()
+    input.maybe(key, |field| field.whole().map(BusTime))
 }
 
 fn millis(input: &CaseMap<'_>, key: &str, default: Millis) -> Result<Millis, CaseError> {

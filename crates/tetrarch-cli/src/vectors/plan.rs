@@ -11,39 +11,31 @@ use tetrarch_core::plan::rollup::rollup;
 use tetrarch_core::plan::{NodeStatus, schema};
 
 use crate::vectors::change;
-use crate::vectors::input::nothing_in;
-use crate::vectors::input::{CaseError, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::input::{CaseError, CaseValue, nothing_in};
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
-pub(super) fn checked(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
+pub(super) fn checked(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     if when.value().as_object().is_none_or(|when| !when.is_empty()) {
         return change::changed(given, when);
     }
-    let plan = given.map(&["plan"])?.need("plan")?;
-    let mut outcome = CaseOutcome::default();
-    match schema::parse(plan.value()) {
-        Ok(_) => {
-            outcome.set("ok", true);
-        }
+    let plan = given.keys("plan")?.need("plan")?;
+    let outcome = CaseOutcome::default();
+    Ok(match schema::parse(plan.value()) {
+        Ok(_) => outcome.set("ok", true),
         Err(problems) => {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            outcome.set("ok", false).set("error", ErrorCode::InvalidPlan.as_str());
-            outcome.set_detail(lines.join("\n"));
+            outcome
+                .set("ok", false)
+                .set("error", ErrorCode::InvalidPlan.as_str())
+                .set_detail(lines.join("\n"))
         }
-    }
-    Ok(outcome)
+    })
 }
 
-pub(super) fn rolled_up(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
+pub(super) fn rolled_up(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
     nothing_in(when)?;
     let mut nodes = Nodes::default();
-    for phase in given.map(&["phases"])?.or("phases", Vec::new(), CaseValue::list)? {
+    for phase in given.keys("phases")?.or("phases", Vec::new(), CaseValue::list)? {
         nodes.read(&phase, None)?;
     }
     let derived = rollup(&nodes.leaves, &nodes.all, &FoldedChildren::new());
@@ -52,8 +44,7 @@ pub(super) fn rolled_up(
         .iter()
         .map(|(id, status)| (id.to_string(), json!(status.as_str())))
         .collect();
-    let mut outcome = CaseOutcome::default();
-    outcome.set("nodes", statuses).set("percent", derived.percent);
+    let outcome = CaseOutcome::default().set("nodes", statuses).set("percent", derived.percent);
     // The goal's own status word, where it differs from what its phases come to.
     let also: &[Value] = match derived.goal.status() {
         status @ GoalStatus::Active => &[json!(status.as_str())],
@@ -62,8 +53,7 @@ pub(super) fn rolled_up(
         | GoalStatus::Cancelled
         | GoalStatus::Archived => &[],
     };
-    outcome.set_or("goal", derived.goal.as_str(), also);
-    Ok(outcome)
+    Ok(outcome.set_or("goal", derived.goal.as_str(), also))
 }
 
 #[derive(Default)]
@@ -95,9 +85,8 @@ impl Nodes {
             return Err(id_field.wrong(&allowed));
         }
         self.all.push(id);
-        let words = NodeStatus::ALL.map(NodeStatus::as_str).join(", ");
-        let status =
-            input.or("status", NodeStatus::Todo, |field| field.word(&words, NodeStatus::parse))?;
+        let word = |field: &CaseValue<'_>| field.one(&NodeStatus::ALL, NodeStatus::as_str);
+        let status = input.or("status", NodeStatus::Todo, word)?;
         let children = input.or(below, Vec::new(), CaseValue::list)?;
         if parent.is_some() && children.is_empty() {
             self.leaves.insert(id, status);

@@ -1,46 +1,41 @@
 //! Cases of file reservations (spec 05).
 
-use serde_json::Value;
+use serde_json::json;
 use tetrarch_core::id::{AgentId, ProjectName, ReservationId, SessionId, Ulid};
 use tetrarch_core::reservation::{Breach, Mode, Reservation, Wanted, guard, reserve};
 use tetrarch_core::time::BusTime;
 
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
-pub(super) fn outcome(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
-    let given = given.map(&["held"])?;
-    let when = when.map(&["request", "change", "at_ms"])?;
+pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given = given.keys("held")?;
+    let when = when.keys("request change at_ms")?;
     let mut holders = Holders::default();
-    let mut held = Vec::new();
-    for field in given.or("held", Vec::new(), CaseValue::list)? {
-        held.push(holders.reservation(&field, u64::try_from(held.len()).unwrap_or(u64::MAX) + 1)?);
-    }
+    let mut fencing = 0;
+    let held = given.each("held", |field| {
+        fencing += 1;
+        holders.reservation(field, fencing)
+    })?;
     let now = BusTime(when.or("at_ms", 0, CaseValue::whole)?);
     if let Some(change) = when.get("change") {
         return applied(&mut holders, &held, &change, now);
     }
-    let request = when.need("request")?.map(&["holder", "epoch", "paths", "mode", "ttl_ms"])?;
+    let request = when.need("request")?.keys("holder epoch paths mode ttl_ms")?;
     let agent = holders.agent(request.need("holder")?.text()?);
     let paths = paths(&request)?;
     let epoch = request.or("epoch", 1, CaseValue::whole)?;
     let wanted = Wanted { agent: &agent, epoch, paths: &paths, mode: mode(&request)? };
-    let mut outcome = CaseOutcome::default();
-    match reserve(&held, wanted, now) {
+    let outcome = CaseOutcome::default();
+    Ok(match reserve(&held, wanted, now) {
         Ok(fencing) => {
-            outcome.set("granted", true).set("fencing", fencing);
-            outcome.set("conflicts", Vec::<Value>::new());
+            outcome.set("granted", true).set("fencing", fencing).set("conflicts", json!([]))
         }
         Err(conflicts) => {
-            let names: Vec<&str> =
-                conflicts.into_iter().map(|held| holders.name(&held.agent)).collect();
-            outcome.set("granted", false).set("conflicts", names);
+            let names = conflicts.into_iter().map(|held| holders.name(&held.agent));
+            outcome.set("granted", false).set("conflicts", names.collect::<Vec<_>>())
         }
-    }
-    Ok(outcome)
+    })
 }
 
 /// Whether a change may be applied, and the first file that stands against it.
@@ -49,24 +44,20 @@ fn applied(
     held: &[Reservation],
     change: &CaseValue<'_>,
     now: BusTime,
-) -> Result<CaseOutcome, CaseError> {
-    let change = change.map(&["holder", "epoch", "scope", "files"])?;
+) -> CaseResult {
+    let change = change.keys("holder epoch scope files")?;
     let agent = holders.agent(change.need("holder")?.text()?);
     let epoch = change.or("epoch", 1, CaseValue::whole)?;
-    let texts = |name| -> Result<Vec<String>, CaseError> {
-        Ok(change.need(name)?.texts()?.into_iter().map(ToOwned::to_owned).collect())
-    };
-    let (scope, files) = (texts("scope")?, texts("files")?);
-    let mut outcome = CaseOutcome::default();
-    match guard(held, (&agent, epoch), &scope, &files, now) {
+    let (scope, files) = (change.need("scope")?.texts()?, change.need("files")?.texts()?);
+    let outcome = CaseOutcome::default();
+    Ok(match guard(held, (&agent, epoch), &scope, &files, now) {
         Ok(()) => outcome.set("allowed", true),
         Err(Breach::OutOfScope { path }) => outcome.set("allowed", false).set("out_of_scope", path),
         Err(Breach::Reserved { path, by }) => outcome
             .set("allowed", false)
             .set("reserved", path)
             .set("conflicts", vec![holders.name(&by.agent)]),
-    };
-    Ok(outcome)
+    })
 }
 
 /// Whom the case names; what they are called is its own affair.
@@ -92,7 +83,7 @@ impl Holders {
         field: &CaseValue<'_>,
         fencing: u64,
     ) -> Result<Reservation, CaseError> {
-        let input = field.map(&["holder", "epoch", "paths", "mode", "expires_ms"])?;
+        let input = field.keys("holder epoch paths mode expires_ms")?;
         let project = ProjectName::new("case").map_err(|error| CaseError(error.to_string()))?;
         Ok(Reservation {
             id: ReservationId(Ulid(u128::from(fencing))),
@@ -110,9 +101,9 @@ impl Holders {
 }
 
 fn paths(input: &CaseMap<'_>) -> Result<Vec<String>, CaseError> {
-    Ok(input.need("paths")?.texts()?.into_iter().map(ToOwned::to_owned).collect())
+    input.need("paths")?.texts()
 }
 
 fn mode(input: &CaseMap<'_>) -> Result<Mode, CaseError> {
-    input.or("mode", Mode::Exclusive, |field| field.word("exclusive, shared", Mode::parse))
+    input.or("mode", Mode::Exclusive, |field| field.one(&Mode::ALL, Mode::as_str))
 }

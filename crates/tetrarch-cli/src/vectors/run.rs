@@ -6,22 +6,19 @@ use tetrarch_core::run::{RunEvent, RunState, RunStatus};
 use tetrarch_core::time::BusTime;
 
 use crate::vectors::input::{CaseError, CaseMap, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 /// The event of spec 06's table that ends a drain; what it ended with is its `outcome`.
 const DRAINED: &str = "drained";
 
-pub(super) fn outcome(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
-    let given = given.map(&["state", "cancel_kept", "outcome"])?;
-    let when = when.map(&["event", "outcome"])?;
-    let states = RunState::ALL.map(RunState::as_str).join(", ");
+pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let given = given.keys("state cancel_kept outcome")?;
+    let when = when.keys("event outcome")?;
     let mut status = RunStatus {
         id: RunId(Ulid::nil()),
         agent: AgentId::Go,
-        state: given.or("state", RunState::Queued, |field| field.word(&states, RunState::parse))?,
+        state: given
+            .or("state", RunState::Queued, |field| field.one(&RunState::ALL, RunState::as_str))?,
         cancel_kept: given.or("cancel_kept", false, CaseValue::flag)?,
         since: BusTime(0),
         reminded: None,
@@ -32,10 +29,9 @@ pub(super) fn outcome(
     let event = read_event(&given, &when)?;
     let mut outcome = CaseOutcome::default();
     if let Err(error) = status.apply(event, BusTime(1)) {
-        outcome.set("error", "illegal_transition").set_detail(error.to_string());
+        outcome = outcome.set("error", "illegal_transition").set_detail(error.to_string());
     }
-    outcome.set("state", status.state.as_str()).set("cancel_kept", status.cancel_kept);
-    Ok(outcome)
+    Ok(outcome.set("state", status.state.as_str()).set("cancel_kept", status.cancel_kept))
 }
 
 fn read_event(given: &CaseMap<'_>, when: &CaseMap<'_>) -> Result<RunEvent, CaseError> {

@@ -6,7 +6,7 @@ use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::plan::{NodeError, NodeStatus};
 
 use crate::vectors::input::{CaseError, CaseValue};
-use crate::vectors::outcome::CaseOutcome;
+use crate::vectors::outcome::{CaseOutcome, CaseResult};
 
 struct Move<S> {
     from: S,
@@ -14,47 +14,39 @@ struct Move<S> {
     evidence: bool,
 }
 
+/// Reads a move among these words; the first is where one begins.
 fn read<S: Copy>(
     (given, when): (&CaseValue<'_>, &CaseValue<'_>),
-    default: S,
-    words: &[&str],
-    parse: fn(&str) -> Option<S>,
+    all: &[S],
+    first: S,
+    word: fn(S) -> &'static str,
 ) -> Result<Move<S>, CaseError> {
-    let given = given.map(&["state", "evidence"])?;
-    let when = when.map(&["to"])?;
-    let words = words.join(", ");
+    let (given, when) = (given.keys("state evidence")?, when.keys("to")?);
     Ok(Move {
-        from: given.or("state", default, |field| field.word(&words, parse))?,
-        to: when.need("to")?.word(&words, parse)?,
+        from: given.or("state", first, |field| field.one(all, word))?,
+        to: when.need("to")?.one(all, word)?,
         evidence: given.or("evidence", false, CaseValue::flag)?,
     })
 }
 
 fn moved(to: &str) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
-    outcome.set("state", to);
-    outcome
+    CaseOutcome::default().set("state", to)
 }
 
 fn illegal(from: &str, detail: String) -> CaseOutcome {
-    let mut outcome = CaseOutcome::default();
-    outcome.set_or("error", "illegal_transition", &[json!(true)]);
-    outcome.set("state", from).set_detail(detail);
-    outcome
+    let outcome = CaseOutcome::default().set_or("error", "illegal_transition", &[json!(true)]);
+    outcome.set("state", from).set_detail(detail)
 }
 
 /// Spec 11 has no word of its own for it, spec 05 has two that cover it.
 fn without_evidence(from: &str, detail: String) -> CaseOutcome {
     let also: [Value; 3] = [json!(true), json!("illegal_transition"), json!("E_INVALID_PLAN")];
-    let mut outcome = CaseOutcome::default();
-    outcome.set_or("error", "evidence_required", &also);
-    outcome.set("state", from).set_detail(detail);
-    outcome
+    let outcome = CaseOutcome::default().set_or("error", "evidence_required", &also);
+    outcome.set("state", from).set_detail(detail)
 }
 
-pub(super) fn node(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
-    let words = NodeStatus::ALL.map(NodeStatus::as_str);
-    let asked = read((given, when), NodeStatus::Todo, &words, NodeStatus::parse)?;
+pub(super) fn node(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let asked = read((given, when), &NodeStatus::ALL, NodeStatus::Todo, NodeStatus::as_str)?;
     let from = asked.from.as_str();
     Ok(match asked.from.to(asked.to, asked.evidence) {
         Ok(to) => moved(to.as_str()),
@@ -63,12 +55,9 @@ pub(super) fn node(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOu
     })
 }
 
-pub(super) fn assignment(
-    given: &CaseValue<'_>,
-    when: &CaseValue<'_>,
-) -> Result<CaseOutcome, CaseError> {
-    let words = AssignmentStatus::ALL.map(AssignmentStatus::as_str);
-    let asked = read((given, when), AssignmentStatus::Queued, &words, AssignmentStatus::parse)?;
+pub(super) fn assignment(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    type Status = AssignmentStatus;
+    let asked = read((given, when), &Status::ALL, Status::Queued, Status::as_str)?;
     let from = asked.from.as_str();
     Ok(match asked.from.to(asked.to, asked.evidence) {
         Ok(to) => moved(to.as_str()),
@@ -77,9 +66,8 @@ pub(super) fn assignment(
     })
 }
 
-pub(super) fn goal(given: &CaseValue<'_>, when: &CaseValue<'_>) -> Result<CaseOutcome, CaseError> {
-    let words = GoalStatus::ALL.map(GoalStatus::as_str);
-    let asked = read((given, when), GoalStatus::Active, &words, GoalStatus::parse)?;
+pub(super) fn goal(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult {
+    let asked = read((given, when), &GoalStatus::ALL, GoalStatus::Active, GoalStatus::as_str)?;
     Ok(match asked.from.to(asked.to) {
         Ok(to) => moved(to.as_str()),
         Err(error) => illegal(asked.from.as_str(), error.to_string()),

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::case::Machine;
+use super::case::MACHINES;
 use super::*;
 
-fn golden(machine: Machine) -> PathBuf {
+fn golden(machine: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/vectors");
-    PathBuf::from(folder).join(format!("{}.jsonl", machine.as_str()))
+    PathBuf::from(folder).join(format!("{machine}.jsonl"))
 }
 
 fn checked(files: &[PathBuf]) -> (bool, String) {
@@ -22,7 +22,7 @@ fn checked(files: &[PathBuf]) -> (bool, String) {
 
 #[test]
 fn own_vectors_pass() {
-    let files = Machine::ALL.map(golden);
+    let files = MACHINES.map(|(machine, _)| golden(machine));
     let cases: usize = files.iter().map(|file| lines(&read(file).unwrap()).count()).sum();
     let (passed, report) = checked(&files);
     assert!(passed, "{report}");
@@ -31,7 +31,7 @@ fn own_vectors_pass() {
 
 #[test]
 fn every_expectation_of_every_vector_can_fail() {
-    for machine in Machine::ALL {
+    for (machine, _) in MACHINES {
         let text = fs::read_to_string(golden(machine)).unwrap();
         for line in text.lines() {
             let case: Value = serde_json::from_str(line).unwrap();
@@ -123,7 +123,7 @@ fn one_failing_case_fails_the_run() {
     assert!(passed);
     assert_eq!(report, "0 passed, 0 failed\n");
     let manifest = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    let (passed, report) = checked(&[golden(Machine::Goal), manifest]);
+    let (passed, report) = checked(&[golden("goal"), manifest]);
     assert!(!passed);
     assert!(report.lines().last().unwrap().starts_with("25 passed, "), "{report}");
 }

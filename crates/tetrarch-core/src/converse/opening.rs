@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::agent::Delegation;
+use crate::agent::DelegationOptions;
 use crate::brief::{Brief, ExpectedOutput, NodeInput};
 use crate::order::Start;
 use crate::role::Role;
@@ -39,7 +39,7 @@ with findings that say where and what, for whoever makes it anew.";
 #[must_use]
 pub fn system(start: &Start) -> String {
     let mut text = written(start, [FINISH_TEXT, FINISH_SCHEMA, FINISH_REVIEW]);
-    if let Some(Delegation { mode, .. }) = &start.delegation {
+    if let Some(DelegationOptions { mode, .. }) = &start.delegation {
         // Writing to a text cannot fail.
         let _infallible = write!(text, "\n\n# Mode {mode}\n{}", mode.guidance());
     }

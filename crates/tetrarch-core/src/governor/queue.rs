@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::limits::ANSWERED_WITHIN;
+use crate::mail::MailBody;
 use crate::owner::{Input, Posted, is_only_answered};
 use crate::request::Request;
 use crate::share::{Backlog, Shares, Verdict};
@@ -103,12 +104,17 @@ impl<P> Queue<P> {
         self.shares.took(request, took, now);
     }
 
+    /// Counts about how many bytes the decision on a request wrote.
+    pub(super) fn wrote(&mut self, request: &Request, bytes: usize, now: BusTime) {
+        self.shares.wrote(request, bytes, now);
+    }
+
     /// Whether a message to GO is within its writer's share; what is beyond it is not read.
     pub(super) fn takes_mail(&mut self, posted: &Posted, now: BusTime) -> bool {
-        posted
-            .writer
-            .as_ref()
-            .is_none_or(|(from, via)| self.shares.takes_mail(from, via.as_ref(), now))
+        let passed_on = matches!(&posted.content, Ok((mail, _)) if matches!(mail.body, MailBody::ReviewNeeded { .. }));
+        let writer = posted.writer.as_ref();
+        writer
+            .is_none_or(|(from, via)| self.shares.takes_mail((from, via.as_ref()), passed_on, now))
     }
 
     /// Has the requests refused of those whose mail is left unread, and tells people of news.

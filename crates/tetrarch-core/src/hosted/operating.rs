@@ -94,8 +94,14 @@ impl HostedSession {
         if op == REVIEW {
             let reason = body.get("reason").and_then(Value::as_str).unwrap_or_default().trim();
             if reason.is_empty() || reason.len() > TEXT_BYTES_MAX {
-                let detail = format!("reason: {} bytes; allowed: 1 to {TEXT_BYTES_MAX}", reason.len());
-                return self.answer(REPLY, id, &refused(ErrorCode::InvalidRequest, detail), effects);
+                let detail =
+                    format!("reason: {} bytes; allowed: 1 to {TEXT_BYTES_MAX}", reason.len());
+                return self.answer(
+                    REPLY,
+                    id,
+                    &refused(ErrorCode::InvalidRequest, detail),
+                    effects,
+                );
             }
             let body = MailBody::ReviewNeeded { reason: reason.to_owned() };
             self.post(AgentId::Go, id, body, effects);

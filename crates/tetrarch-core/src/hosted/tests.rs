@@ -10,7 +10,7 @@ mod vitals;
 mod worktree;
 
 use super::*;
-use crate::agent::{Delegation, Mode};
+use crate::agent::{DelegationOptions, Mode};
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
 use crate::budget::Limits;
 use crate::converse::opening;
@@ -109,7 +109,7 @@ fn model_that_may_delegate_is_told_its_mode_alone() {
     };
     assert_eq!(told(&hosted), [], "it has no agents");
     for mode in Mode::ALL {
-        hosted.launch.delegation = Some(Delegation { mode, profiles: Vec::new() });
+        hosted.launch.delegation = Some(DelegationOptions { mode, profiles: Vec::new() });
         assert_eq!(told(&hosted), [mode]);
     }
 }

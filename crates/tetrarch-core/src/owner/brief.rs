@@ -7,7 +7,7 @@ use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::Limits;
 use crate::id::{AgentId, EpicId};
-use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX};
+use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX};
 use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
@@ -48,6 +48,13 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
             "{}: {} bytes; the limit is {INSTRUCTION_BYTES_MAX}",
             field("task"),
             goal.len()
+        ));
+    }
+    let label = wish.suggested_actor_id.len();
+    if label > MESSAGE_ID_BYTES_MAX {
+        return Err(format!(
+            "{}: {label} bytes; the limit is {MESSAGE_ID_BYTES_MAX}",
+            field("suggested_actor_id")
         ));
     }
     if wish.role.has_domain() && wish.domain.is_none() {

@@ -34,9 +34,11 @@ const DECISIONS_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
 
 impl Group {
     /// Folds a step into the records and notes it for the entry. `intake_seq`: the sequence of
-    /// the request behind it, when there is one.
-    pub fn add(&mut self, records: &mut Records, step: Step, intake_seq: Option<u64>) {
+    /// the request behind it, when there is one. Gives about how many bytes it writes, with the events of its
+    /// plans.
+    pub fn add(&mut self, records: &mut Records, step: Step, intake_seq: Option<u64>) -> usize {
         self.inputs += 1;
+        let told = weight::step(records, &step);
         if let Some(after) = step.intake {
             records.intake_seq = after;
             self.intake_seq = 0;
@@ -72,6 +74,7 @@ impl Group {
                 }
             }
         }
+        told
     }
 
     /// Whether the next input belongs to the next entry.

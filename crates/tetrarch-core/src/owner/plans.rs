@@ -14,6 +14,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId};
 use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::plan::{
     Blocker, CREDENTIAL_MISSING, DEPENDS, Node, NodeChange, NodeState, NodeStatus, PlanReason,
     folding, graph, rollup,
@@ -118,6 +119,11 @@ pub(super) fn block_ready(
             let detail = format!("{} does not orchestrate {}", sender.id, goal.project);
             return Err(Refusal::new(ErrorCode::Unauthorized, detail));
         }
+    }
+    let size = blocker.kind.len() + blocker.detail.len() + blocker.needs.len();
+    if size > TEXT_BYTES_MAX {
+        let detail = format!("blocker: {size} bytes; the limit is {TEXT_BYTES_MAX}");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     if blocker.kind == CREDENTIAL_MISSING && blocker.needs.is_empty() {
         let detail =

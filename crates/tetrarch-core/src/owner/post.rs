@@ -55,6 +55,13 @@ pub fn refusal(records: &Records, posted: &Posted) -> Option<String> {
             }
         }
     }
+    if matches!(mail.body, MailBody::ReviewNeeded { .. })
+        && !is_about_own_goal(records, sender, mail.epic)
+    {
+        return Some(
+            "plan.review_needed names no goal of the writer's project; set `epic`".to_owned(),
+        );
+    }
     match &mail.body {
         MailBody::ReviewNeeded { .. }
         | MailBody::Info { .. }
@@ -87,6 +94,14 @@ pub fn refusal(records: &Records, posted: &Posted) -> Option<String> {
             Some(format!("{} is not for GO: {OTHERWISE}", other.topic()))
         }
     }
+}
+
+/// Whether an agent outside names a goal of its own project; anybody else may also name none.
+fn is_about_own_goal(records: &Records, sender: &Sender, epic: Option<EpicId>) -> bool {
+    let agent = sender.from.agent().and_then(|id| records.agents.get(id));
+    let Some(agent) = agent.filter(|agent| agent.hosting == Hosting::External) else { return true };
+    let goal = epic.and_then(|epic| records.goals.get(&epic));
+    goal.is_some_and(|goal| agent.project.as_ref() == Some(&goal.project))
 }
 
 /// Decides on a message to GO. The position moves with what it causes.

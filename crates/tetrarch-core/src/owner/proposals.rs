@@ -1,7 +1,6 @@
 //! What asking the planner came to, as a step of the owner, and asking again after an owner is gone.
 
 use crate::id::DispatchId;
-use crate::limits::STEP_BYTES_MAX;
 use crate::planner::Proposal;
 use crate::records::Records;
 use crate::step::{Draft, Step};
@@ -22,12 +21,12 @@ pub(super) fn proposed(
         draft.finish()
     };
     let step = decide(proposal);
-    let weight = weight::step(records, &step);
-    if weight <= STEP_BYTES_MAX || proposal.answer.is_none() {
+    let Some(part) = weight::overweight(records, &step).filter(|_| proposal.answer.is_some())
+    else {
         return step;
-    }
+    };
     let mut problems = proposal.problems.clone();
-    problems.push(format!("about {weight} bytes would be written; the limit is {STEP_BYTES_MAX}"));
+    problems.push(part.to_string());
     decide(&Proposal { answer: None, problems, ..proposal.clone() })
 }
 

@@ -5,7 +5,7 @@ use crate::audit::{self, CredentialAct};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, sha256_hex};
 use crate::ledger::{Decision, EventKind, Record};
-use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX, UNREAD_MAX};
+use crate::limits::{DECISIONS_MAX, UNREAD_MAX};
 use crate::mail::Mail;
 use crate::records::Records;
 use crate::request::{DIGEST_HALF, MalformedKind, Request, RequestBody, Sender};
@@ -13,13 +13,16 @@ use crate::share::{Backlog, Excess};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
-use super::{Policy, operations, refuse, reports, schedules, spawn, weight};
+use super::weight::{self, Overweight};
+use super::{Policy, operations, refuse, reports, schedules, spawn};
 
 /// Decides on a request or a report.
 pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
     let step = decide_small(records, policy, now, request);
-    let weight = weight::step(records, &step);
-    if weight <= STEP_BYTES_MAX { step } else { too_large(records, policy, now, request, weight) }
+    match weight::overweight(records, &step) {
+        None => step,
+        Some(part) => too_large(records, policy, now, request, part),
+    }
 }
 
 /// Refuses a request beyond its sender's share. It is not decided on: the same may be asked again.
@@ -33,7 +36,7 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
             "{from} exceeds its rate of {rate} requests a second (limits.requests_per_second), of which a request that is slow to decide takes several; send the same request again later"
         ),
         Excess::Large(rate) => format!(
-            "{from} exceeds {rate} KiB a second of requests larger than 4 KiB; send the same request again later"
+            "{from} exceeds {rate} KiB a second of requests larger than 4 KiB, or of what requests have written beyond 16 KiB; send the same request again later"
         ),
         Excess::Unread(Backlog { reader, count, .. }) => format!(
             "{reader} has {count} unread messages of {from}; the limit is {UNREAD_MAX}; send the same request again when they are read"
@@ -169,14 +172,12 @@ fn too_large(
     policy: &Policy,
     now: BusTime,
     request: &Request,
-    weight: usize,
+    part: Overweight,
 ) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
     draft.request = request.given_id();
     draft.trace.clone_from(&request.trace);
-    let detail = format!(
-        "about {weight} bytes would be written; the limit is {STEP_BYTES_MAX}; request less at once, and store long texts as artifacts"
-    );
+    let detail = format!("{part}; request less at once, and store long texts as artifacts");
     if let RequestBody::Report(report) = &request.body {
         draft.event(EventKind::Alert, "02 Bounds", detail.clone()).agent =
             request.sender.from.agent().cloned();

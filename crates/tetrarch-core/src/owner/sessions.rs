@@ -1,7 +1,7 @@
 //! Sessions of agents: their first heartbeat, their launch, and their end with everything that
 //! hangs on it (spec 03, 04). The next session of the same name is `recovery`'s.
 
-use crate::agent::{Agent, COMMAND_PROFILE, Delegation, HeldGrant, Hosting, LostRun};
+use crate::agent::{Agent, COMMAND_PROFILE, DelegationOptions, HeldGrant, Hosting, LostRun};
 use crate::assignment::AssignmentStatus;
 use crate::brief::{SPAWN_TOOL, Usage};
 use crate::error::{ErrorCode, Refusal};
@@ -157,7 +157,7 @@ pub(super) fn launch(draft: &mut Draft<'_>, id: &AgentId, ends: Option<RunId>) {
 
 /// What an agent is told of delegating that may ask for agents and has the tool for it. Commands of plans are no
 /// profiles to choose from.
-fn delegation(draft: &Draft<'_>, agent: &Agent) -> Option<Delegation> {
+fn delegation(draft: &Draft<'_>, agent: &Agent) -> Option<DelegationOptions> {
     let asks = agent.work.is_some() && agent.tools.has(SPAWN_TOOL);
     if !asks || parenthood(Role::of(&agent.id), Role::Worker) == Parenthood::Never {
         return None;
@@ -168,7 +168,10 @@ fn delegation(draft: &Draft<'_>, agent: &Agent) -> Option<Delegation> {
         *of == project.name && !name.as_str().starts_with(COMMAND_PROFILE)
     });
     let profiles = profiles.map(|((_, name), profile)| (name.to_string(), profile.purpose()));
-    Some(Delegation { mode: project.mode, profiles: profiles.take(PROFILES_TOLD_MAX).collect() })
+    Some(DelegationOptions {
+        mode: project.mode,
+        profiles: profiles.take(PROFILES_TOLD_MAX).collect(),
+    })
 }
 
 fn duty(draft: &Draft<'_>, agent: &Agent) -> Option<Duty> {

@@ -1,5 +1,5 @@
 //! About how many bytes things take in an entry: never less than they do, so that what is let in
-//! always fits into one commit (spec 02, Bounds). Texts count as they are, the rest by its kind.
+//! always fits into one commit (spec 02, Bounds). Texts count as JSON writes them, the rest by its kind.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,11 @@ use crate::goal::{Goal, Risk};
 use crate::graph::Position;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Decision, Event, Record, RecordKey};
-use crate::limits::FULL_EVENT_NODES_MAX;
+use crate::limits::{
+    CONTROL_BYTES_MAX, FULL_EVENT_NODES_MAX, MAIL_BYTES_MAX, RECORD_BYTES_MAX, STEP_BYTES_MAX,
+};
 use crate::mail::receipt::About;
-use crate::mail::{Mail, MailBody, SpawnAnswer};
+use crate::mail::{Lane, Mail, MailBody, SpawnAnswer};
 use crate::plan::{Node, NodeState, view};
 use crate::planner::Planning;
 use crate::records::Records;
@@ -45,6 +47,28 @@ pub(super) fn step(records: &Records, step: &Step) -> usize {
     by_itself(step) + views(records, step, &shown)
 }
 
+/// A part of a step that no commit, record or message may be as large as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what} would have about {bytes} bytes; the limit is {limit}")]
+pub(super) struct Overweight {
+    what: &'static str,
+    bytes: usize,
+    limit: usize,
+}
+
+/// What of a step is too large to be written: its largest record or message, or all of it together.
+pub(super) fn overweight(records: &Records, of: &Step) -> Option<Overweight> {
+    let records_of = of.records.values().map(|it| ("a record", record(it), RECORD_BYTES_MAX));
+    let mails = of.mail.iter().map(|it| match it.body.lane() {
+        Lane::Ctl => ("a control message", mail(it), CONTROL_BYTES_MAX),
+        Lane::Mail => ("a message", mail(it), MAIL_BYTES_MAX),
+    });
+    let whole = ("the decision", step(records, of), STEP_BYTES_MAX);
+    let mut parts = records_of.chain(mails).chain([whole]);
+    let (what, bytes, limit) = parts.find(|(_, bytes, limit)| bytes > limit)?;
+    Some(Overweight { what, bytes, limit })
+}
+
 /// What a step adds to an entry and to the events of its plans.
 pub(super) fn written(records: &Records, step: &Step) -> usize {
     by_itself(step) + views(records, step, &changed(step))
@@ -55,14 +79,14 @@ fn by_itself(step: &Step) -> usize {
     let events: usize = step.events.iter().map(event).sum();
     let sent: usize = step.mail.iter().map(mail).sum();
     let plans: usize = step.plans.values().map(|touch| plan(step, touch)).sum();
-    let asked: usize = step.reviews.iter().map(|(_, ask)| 2 * ITEM + ask.text.len()).sum();
+    let asked: usize = step.reviews.iter().map(|(_, ask)| 2 * ITEM + escaped(&ask.text)).sum();
     written + events + sent + plans + asked + step.seals.len() * ITEM + step.dropped.len() * KEY
 }
 
 /// What a step itself adds to a plan's event beside nodes that stand there: its changes, and the definitions
 /// that are new in it.
 fn plan(step: &Step, touch: &PlanTouch) -> usize {
-    let changes: usize = touch.changes.iter().map(|change| VIEW + change.why.len()).sum();
+    let changes: usize = touch.changes.iter().map(|change| VIEW + escaped(&change.why)).sum();
     let new = step
         .records
         .values()
@@ -89,21 +113,21 @@ fn views(records: &Records, step: &Step, shown: &BTreeSet<(EpicId, NodeId)>) -> 
         };
         let left = if node.is_some_and(|node| node.spawned) { 4 * KEY } else { 0 };
         let found = state.map_or(0, |state| list(&state.findings));
-        node.map_or(0, |node| VIEW + node.name.len()) + found + left
+        node.map_or(0, |node| VIEW + escaped(&node.name)) + found + left
     };
     shown.iter().map(view).sum()
 }
 
 fn event(event: &Event) -> usize {
-    ITEM + event.reason.len()
+    ITEM + escaped(&event.reason)
 }
 
 /// An agent.
 pub(super) fn agent(agent: &Agent) -> usize {
-    let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
-    let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
-    let texts = agent.label.len() + agent.reason.len() + agent.circuit.cause.len();
-    let verbs: usize = agent.verbs.receipts.iter().map(|it| ITEM + it.why.len()).sum();
+    let tools: usize = agent.tools.names().map(|name| ENTRY + escaped(name)).sum();
+    let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + escaped(&ending.reason));
+    let texts = escaped(&agent.label) + escaped(&agent.reason) + escaped(&agent.circuit.cause);
+    let verbs: usize = agent.verbs.receipts.iter().map(|it| ITEM + escaped(&it.why)).sum();
     let held = agent.unsettled.grants.len() + agent.unsettled.lost().count();
     RECORD + (agent.slots.len() + held) * ITEM + tools + texts + ending + verbs
 }
@@ -112,11 +136,14 @@ pub(super) fn agent(agent: &Agent) -> usize {
 pub(super) fn record(record: &Record) -> usize {
     match record {
         Record::Agent(it) => agent(it),
-        Record::Host(host) => ITEM + pairs(&host.labels) + host.address.len(),
+        Record::Host(host) => ITEM + pairs(&host.labels) + escaped(&host.address),
         Record::Project(_) | Record::Plan(_) => RECORD,
         Record::Profile(_, profile) => {
-            let tools: usize = profile.tools.names().map(|name| ENTRY + name.len()).sum();
-            let texts = profile.prompt.len() + profile.workspace.len() + profile.model.len() + profile.description.len();
+            let tools: usize = profile.tools.names().map(|name| ENTRY + escaped(name)).sum();
+            let texts = escaped(&profile.prompt)
+                + escaped(&profile.workspace)
+                + escaped(&profile.model)
+                + escaped(&profile.description);
             let texts = texts + served(&profile.served);
             ITEM + texts
                 + tools
@@ -130,7 +157,9 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Goal(it) => goal(it),
         Record::GoalState(state) => {
             let kept = state.result.as_ref().map_or(0, |result| {
-                result.summary.len() + result.deliverable.len() + artifacts(&result.artifacts)
+                escaped(&result.summary)
+                    + escaped(&result.deliverable)
+                    + artifacts(&result.artifacts)
             });
             // The plan's event tells it too.
             ITEM + 2 * kept
@@ -138,16 +167,16 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Node(_, it) => node(it),
         Record::NodeState(_, state) => node_state(state),
         Record::Assignment(assignment) => {
-            RECORD + assignment.reason.len() + assignment.launch.as_deref().map_or(0, dispatch)
+            RECORD + escaped(&assignment.reason) + assignment.launch.as_deref().map_or(0, dispatch)
         }
         Record::Dispatch(it) => dispatch(it),
         Record::Planning(it) => planning(it),
         Record::Question(question) => {
-            RECORD + question.text.len() + question.answer.len() + list(&question.options)
+            RECORD + escaped(&question.text) + escaped(&question.answer) + list(&question.options)
         }
         Record::Draft(draft) => {
             let proposed: usize = draft.edit.puts.iter().map(node).sum();
-            let texts = draft.reason.len() + draft.notes.len();
+            let texts = escaped(&draft.reason) + escaped(&draft.notes);
             RECORD + texts + proposed + draft.edit.removes.len() * ENTRY
         }
         Record::Crystallization(it) => RECORD + handoff(&it.handoff),
@@ -157,12 +186,12 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Turn(turn) => {
             RECORD
-                + turn.text.len()
-                + turn.answer.len()
-                + turn.result.len()
+                + escaped(&turn.text)
+                + escaped(&turn.answer)
+                + escaped(&turn.result)
                 + standing(turn.position.as_ref())
         }
-        Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
+        Record::Reservation(it) => RECORD + escaped(&it.reason) + list(&it.paths),
         Record::Change(it) => change(it),
         Record::Decision(it) => decision(it),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
@@ -176,12 +205,12 @@ fn standing(position: Option<&Position>) -> usize {
 }
 
 fn dispatch(it: &Dispatch) -> usize {
-    RECORD + it.text.len() + it.notes.len()
+    RECORD + escaped(&it.text) + escaped(&it.notes)
 }
 
 /// A decision, with those that are kept in its record.
 pub(super) fn decision(it: &Decision) -> usize {
-    let act = it.act.as_ref().map_or(0, |act| ITEM + act.about.len());
+    let act = it.act.as_ref().map_or(0, |act| ITEM + escaped(&act.about));
     let also: usize = it.also.iter().map(decision).sum();
     ITEM + it.answer.as_deref().map_or(0, mail) + act + also
 }
@@ -192,7 +221,7 @@ fn handoff(said: &Handoff) -> usize {
     let told = [&said.decisions, &said.next_actions, &said.open_questions, &said.known_blockers];
     let shown = [files, commands, tests, commits, prs, issues, external];
     let lists: usize = told.into_iter().chain(shown).map(|texts| list(texts)).sum();
-    said.summary.len() + said.current_state.len() + lists
+    escaped(&said.summary) + escaped(&said.current_state) + lists
 }
 
 /// A goal's definition.
@@ -207,15 +236,18 @@ pub(super) fn goal(goal: &Goal) -> usize {
         &goal.tags,
     ];
     let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
-    let size = |risk: &Risk| ITEM + risk.risk.len() + risk.impact.len() + risk.mitigation.len();
+    let size = |risk: &Risk| {
+        ITEM + escaped(&risk.risk) + escaped(&risk.impact) + escaped(&risk.mitigation)
+    };
     let risks: usize = goal.risks.iter().map(size).sum();
-    let texts = goal.title.len() + goal.problem_statement.len() + goal.repo_context.len();
+    let texts =
+        escaped(&goal.title) + escaped(&goal.problem_statement) + escaped(&goal.repo_context);
     RECORD + texts + lists + risks + pairs(&goal.origin)
 }
 
 fn planning(it: &Planning) -> usize {
     let texts = it.model.len() + it.inputs.len() + it.answer.len() + it.reason.len();
-    let texts = texts + it.trace.as_ref().map_or(0, String::len);
+    let texts = texts + it.trace.as_ref().map_or(0, |text| escaped(text));
     2 * RECORD + texts + list(&it.problems) + it.goal.as_deref().map_or(0, goal)
 }
 
@@ -223,21 +255,22 @@ fn planning(it: &Planning) -> usize {
 pub(super) fn brief(brief: &Brief) -> usize {
     let schema = match &brief.expected_output {
         ExpectedOutput::Text => 0,
-        ExpectedOutput::Schema(schema) => schema.len(),
+        ExpectedOutput::Schema(schema) => escaped(schema),
     };
     let lists = [&brief.key_facts, &brief.success_criteria, &brief.scope_paths];
     let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
-    let tools: usize = brief.tools.names().map(|name| ENTRY + name.len()).sum();
+    let tools: usize = brief.tools.names().map(|name| ENTRY + escaped(name)).sum();
     let inputs: usize = brief
         .inputs
         .iter()
         .map(|input| {
-            VIEW + input.name.len() + input.deliverable.len() + artifacts(&input.artifacts)
+            VIEW + escaped(&input.name) + escaped(&input.deliverable) + artifacts(&input.artifacts)
         })
         .sum();
     let runner = &brief.runner;
-    let texts = brief.goal.len() + brief.definition_of_done.len() + brief.workspace.len();
-    let runner_texts = runner.prompt.len() + runner.model.len() + served(&runner.served);
+    let texts =
+        escaped(&brief.goal) + escaped(&brief.definition_of_done) + escaped(&brief.workspace);
+    let runner_texts = escaped(&runner.prompt) + escaped(&runner.model) + served(&runner.served);
     let runner_lists =
         list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env) + list(&runner.writable);
     ITEM + schema + lists + tools + inputs + texts + runner_texts + runner_lists
@@ -245,32 +278,36 @@ pub(super) fn brief(brief: &Brief) -> usize {
 
 /// How a model is reached.
 fn served(served: &Served) -> usize {
-    served.provider.len() + served.base_url.len() + served.key_from.len()
+    escaped(&served.provider) + escaped(&served.base_url) + escaped(&served.key_from)
 }
 
 /// A result.
 pub(super) fn result(result: &RunResult) -> usize {
-    let texts = result.deliverable.len() + result.partial.len() + result.error.len();
+    let texts = escaped(&result.deliverable) + escaped(&result.partial) + escaped(&result.error);
     let Evidence { files, commands, tests, commits } = &result.evidence;
     let evidence: usize = [files, commands, tests, commits].into_iter().map(|l| list(l)).sum();
     let judged = result.verdict.as_ref().map_or(0, verdict);
-    ITEM + texts + result.crystallization.len() + evidence + judged + artifacts(&result.artifacts)
+    ITEM + texts
+        + escaped(&result.crystallization)
+        + evidence
+        + judged
+        + artifacts(&result.artifacts)
 }
 
 /// A verdict.
 pub(super) fn verdict(verdict: &Verdict) -> usize {
     let found = verdict.findings.iter();
-    found.map(|f| 3 * ENTRY + f.place.len() + f.what.len() + f.severity.len()).sum()
+    found.map(|f| 3 * ENTRY + escaped(&f.place) + escaped(&f.what) + escaped(&f.severity)).sum()
 }
 
 /// A definition.
 pub(super) fn node(node: &Node) -> usize {
     let lists = [&node.acceptance, &node.key_facts, &node.scope_paths];
     let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
-    let tools: usize = node.tools.names().map(|name| ENTRY + name.len()).sum();
-    let texts = node.name.len() + node.objective.len() + node.definition_of_done.len();
-    let texts = texts + node.expected_outcome.len() + node.estimated_effort.len();
-    let schema = node.output_schema.as_ref().map_or(0, String::len);
+    let tools: usize = node.tools.names().map(|name| ENTRY + escaped(name)).sum();
+    let texts = escaped(&node.name) + escaped(&node.objective) + escaped(&node.definition_of_done);
+    let texts = texts + escaped(&node.expected_outcome) + escaped(&node.estimated_effort);
+    let schema = node.output_schema.as_ref().map_or(0, |text| escaped(text));
     let wish = pairs(&node.placement.labels);
     VIEW + texts + lists + tools + schema + wish + node.depends_on.len() * ENTRY
 }
@@ -279,10 +316,13 @@ fn node_state(state: &NodeState) -> usize {
     let kept = state.result.as_ref().map_or(0, |kept| {
         let Evidence { files, commands, tests, commits } = &kept.evidence;
         let evidence: usize = [files, commands, tests, commits].into_iter().map(|l| list(l)).sum();
-        kept.deliverable.len() + kept.crystallization.len() + evidence + artifacts(&kept.artifacts)
+        escaped(&kept.deliverable)
+            + escaped(&kept.crystallization)
+            + evidence
+            + artifacts(&kept.artifacts)
     });
     let blocker = state.blocker.as_ref();
-    let blocked = blocker.map_or(0, |b| b.kind.len() + b.detail.len() + b.needs.len());
+    let blocked = blocker.map_or(0, |b| escaped(&b.kind) + escaped(&b.detail) + escaped(&b.needs));
     VIEW + kept + blocked + list(&state.findings)
 }
 
@@ -301,14 +341,14 @@ fn mail(mail: &Mail) -> usize {
             result(&ready.result) + ready.verdict.as_ref().map_or(0, verdict)
         }
         MailBody::Violation { denied, .. } => {
-            denied.iter().map(|denied| ITEM + denied.detail.len()).sum()
+            denied.iter().map(|denied| ITEM + escaped(&denied.detail)).sum()
         }
         MailBody::Question { question, options, origin, .. } => {
-            question.len() + list(options) + pairs(origin)
+            escaped(question) + list(options) + pairs(origin)
         }
-        MailBody::StatusRequest(asked) => asked.text.len(),
+        MailBody::StatusRequest(asked) => escaped(&asked.text),
         MailBody::TurnDue(due) => {
-            let texts = due.graph.len() + due.text.len() + due.result.len();
+            let texts = escaped(&due.graph) + escaped(&due.text) + escaped(&due.result);
             texts + standing(due.position.as_ref())
         }
         MailBody::AgentLost { cause: text, .. }
@@ -316,18 +356,20 @@ fn mail(mail: &Mail) -> usize {
         | MailBody::Answer { text, .. }
         | MailBody::Alert { text, .. }
         | MailBody::Info { text }
-        | MailBody::ReviewNeeded { reason: text }
-        | MailBody::Unknown { json: text, .. } => text.len(),
+        | MailBody::ReviewNeeded { reason: text } => escaped(text),
+        MailBody::Unknown { json, .. } => json.len(),
         MailBody::Kill(order)
         | MailBody::Stop(order)
         | MailBody::Rotate(order)
-        | MailBody::Superseded(order) => order.reason.len(),
-        MailBody::Verb(order) => order.command.wanted.text().len(),
-        MailBody::BudgetRaised(raised) => raised.reason.len(),
-        MailBody::Dead(dead) => of_letter(&dead.of) + dead.reason.len(),
+        | MailBody::Superseded(order) => escaped(&order.reason),
+        MailBody::Verb(order) => escaped(order.command.wanted.text()),
+        MailBody::BudgetRaised(raised) => escaped(&raised.reason),
+        MailBody::Dead(dead) => of_letter(&dead.of) + escaped(&dead.reason),
         MailBody::Receipt(receipt) => of_letter(&receipt.of),
-        MailBody::Reply(reply) => reply.detail.len() + reply.data.as_ref().map_or(0, String::len),
-        MailBody::Apply(order) => RECORD + order.message.len() + action(&order.action),
+        MailBody::Reply(reply) => {
+            escaped(&reply.detail) + reply.data.as_ref().map_or(0, String::len)
+        }
+        MailBody::Apply(order) => RECORD + escaped(&order.message) + action(&order.action),
         // The owner sends none of these.
         MailBody::Sponsor(_) => RECORD,
         MailBody::TakeOn { .. } | MailBody::SponsorSilent { .. } => 0,
@@ -336,32 +378,42 @@ fn mail(mail: &Mail) -> usize {
 }
 
 fn of_letter(of: &About) -> usize {
-    ITEM + of.message.len() + of.topic.len()
+    ITEM + escaped(&of.message) + escaped(&of.topic)
 }
 
 fn action(action: &Action) -> usize {
-    RECORD + action.repository.len() + action.target.len() + list(&action.files)
+    RECORD + escaped(&action.repository) + escaped(&action.target) + list(&action.files)
 }
 
 fn change(change: &Change) -> usize {
-    let texts = change.reason.len() + list(&change.scope) + list(&change.conflicts);
+    let texts = escaped(&change.reason) + list(&change.scope) + list(&change.conflicts);
     2 * RECORD + texts + action(&change.made.action)
 }
 
 fn spawn_answer(answer: &SpawnAnswer) -> usize {
-    let denied: usize = answer.denied.iter().map(|denied| ITEM + denied.detail.len()).sum();
-    let words = answer.reason.len() + answer.suggestion.len() + list(&answer.corrections);
+    let denied: usize = answer.denied.iter().map(|denied| ITEM + escaped(&denied.detail)).sum();
+    let words = escaped(&answer.reason) + escaped(&answer.suggestion) + list(&answer.corrections);
     answer.spawned.len() * ITEM + denied + words
 }
 
 fn artifacts(all: &[Artifact]) -> usize {
-    all.iter().map(|it| VIEW + it.name.len() + it.media_type.len()).sum()
+    all.iter().map(|it| VIEW + escaped(&it.name) + escaped(&it.media_type)).sum()
 }
 
 fn list(texts: &[String]) -> usize {
-    texts.iter().map(|text| ENTRY + text.len()).sum()
+    texts.iter().map(|text| ENTRY + escaped(text)).sum()
 }
 
 fn pairs(texts: &[(String, String)]) -> usize {
-    texts.iter().map(|(a, b)| 2 * ENTRY + a.len() + b.len()).sum()
+    texts.iter().map(|(a, b)| 2 * ENTRY + escaped(a) + escaped(b)).sum()
+}
+
+/// A text's bytes within JSON, where some characters are written as escapes.
+fn escaped(text: &str) -> usize {
+    let written = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..0x20 => 6,
+        0x20.. => 1,
+    });
+    written.sum()
 }

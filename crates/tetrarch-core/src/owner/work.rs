@@ -10,8 +10,8 @@ use crate::id::{AgentId, EpicId, NodeId, Principal};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, TEXT_BYTES_MAX};
 use crate::mail::OpReply;
-use crate::plan::{DEPENDS, ESCALATED, NodeChange, NodeState, NodeStatus, PlanReason, graph};
 use crate::plan::advice::of_leaves;
+use crate::plan::{DEPENDS, ESCALATED, NodeChange, NodeState, NodeStatus, PlanReason, graph};
 use crate::priority::{Priority, Voice};
 use crate::request::Request;
 use crate::request::work::{WorkOp, WorkVerb};
@@ -213,7 +213,13 @@ pub(super) fn put_best_first(draft: &mut Draft<'_>, epic: EpicId) {
     let Some(state) = draft.node_state(epic, first).cloned() else { return };
     let said = Some(Priority::HIGH);
     let priorities = state.priorities.with(Voice::Overseer, said);
-    put_priority(draft, epic, NodeState { priorities, ..state }, said, "it is recommended before the rest");
+    put_priority(
+        draft,
+        epic,
+        NodeState { priorities, ..state },
+        said,
+        "it is recommended before the rest",
+    );
 }
 
 fn put_priority(

@@ -349,9 +349,9 @@ fn read_goal(goal: &Fields<'_>) -> GoalChange {
         repo_context: text("repoContextSnapshot", REPO_CONTEXT_BYTES_MAX),
         tags: texts("tags"),
         origin: goal.get("origin").and_then(|origin| origin.map(ORIGIN_KEYS)).map(|origin| {
-            let known = ORIGIN_KEYS.iter().filter_map(|key| {
-                Some(((*key).to_owned(), origin.text(key, TEXT_BYTES_MAX)?))
-            });
+            let known = ORIGIN_KEYS
+                .iter()
+                .filter_map(|key| Some(((*key).to_owned(), origin.text(key, TEXT_BYTES_MAX)?)));
             known.collect()
         }),
     }

@@ -34,7 +34,8 @@ pub fn weigh(node: &Node, state: &NodeState) -> Weighed {
     let apart = places.len() > 1 && criteria > CRITERIA_OF_PART;
     let many = format!("{} has {criteria} criteria, more than {CRITERIA_MAX}", node.id);
     let failed = format!("{} failed {} times as a whole", node.id, state.attempts);
-    let parts = format!("its parts lie apart: {}", places.into_iter().collect::<Vec<_>>().join(", "));
+    let parts =
+        format!("its parts lie apart: {}", places.into_iter().collect::<Vec<_>>().join(", "));
     let pros = [(criteria > CRITERIA_MAX, many), (exhausted, failed), (apart, parts)];
     let cons = [
         (node.id.tier() != Tier::Task, "no level is left below it"),

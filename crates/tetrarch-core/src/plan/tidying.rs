@@ -146,9 +146,11 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use super::super::ATTEMPTS_EXHAUSTED;
     use super::*;
     use crate::assignment::Purpose;
     use crate::intensity::Failures;
+    use crate::limits::{CRITERIA_MAX, TRIVIAL_OBJECTIVE_BYTES};
     use crate::plan::{Blocker, graph, schema};
     use crate::priority::Priorities;
     use crate::time::BusTime;
@@ -242,7 +244,12 @@ mod tests {
         for (tasks, on, splits, said) in [
             (task("T1.1", 1, json!({})), "T1.1", false, "it is small"),
             (task("T1.1", CRITERIA_OF_PART, apart.clone()), "T1.1", false, ""),
-            (task("T1.1", CRITERIA_OF_PART + 1, apart), "T1.1", true, "its parts lie apart: docs, src"),
+            (
+                task("T1.1", CRITERIA_OF_PART + 1, apart),
+                "T1.1",
+                true,
+                "its parts lie apart: docs, src",
+            ),
             (task("T1.1", 1, subtask), "S1.1.1", false, "no level is left"),
         ] {
             let mut record = Record::of(&json!([tasks]));

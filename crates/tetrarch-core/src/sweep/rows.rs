@@ -89,6 +89,13 @@ impl<K: Ord + Clone> Rows<K> {
         }
     }
 
+    /// Whether this session was placed on this host: what a host tells of others counts for nothing.
+    #[must_use]
+    pub fn holds(&self, host: &HostName, who: &K, epoch: u64) -> bool {
+        let row = self.hosts.get(host).and_then(|hosted| hosted.rows.get(who));
+        row.is_some_and(|row| row.epoch == epoch)
+    }
+
     /// A host renewed its lease and named these sessions, with their epochs. Gives those that it
     /// has lost, each once. A host that was not heard of for more than a window is not judged by
     /// what it said before.
@@ -183,6 +190,19 @@ mod tests {
         assert_eq!(lost(Active, 3 * W - THIRD, |_| None), []);
         assert_eq!(lost(Active, 3 * W, |_| None), [(3 * W, Absence::Dropped)]);
         assert_eq!(lost(Active, 3 * W, |_| Some(1)), [(3 * W, Absence::Dropped)], "another epoch");
+    }
+
+    #[test]
+    fn row_counts_for_the_host_and_epoch_of_its_session_alone() {
+        let mut rows = Rows::new(Windows::new(Millis(W)).unwrap());
+        rows.track(7u32, &host(), 2, Active, Moment(0));
+        let other = HostName::new("h2").unwrap();
+        assert!(rows.holds(&host(), &7, 2));
+        assert!(!rows.holds(&other, &7, 2), "placed elsewhere");
+        assert!(!rows.holds(&host(), &7, 3), "another epoch");
+        assert!(!rows.holds(&host(), &8, 2), "nobody's");
+        rows.forget(&7);
+        assert!(!rows.holds(&host(), &7, 2), "ended");
     }
 
     #[test]

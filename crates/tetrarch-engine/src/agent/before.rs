@@ -8,7 +8,7 @@ use tetrarch_core::id::RunId;
 use tetrarch_core::ledger::{Record, RecordKey};
 
 use super::AgentState;
-use crate::error::EngineError;
+use crate::error::EngineResult;
 
 /// What the runs that a run goes on from left behind.
 pub(super) struct PriorRuns {
@@ -24,7 +24,7 @@ impl AgentState {
     /// The newest state that the run it goes on from, or one before that, left behind: a session may
     /// end before its program says anything, and the next one be ordered before STATE knows its run.
     /// With it what all of them used of the grant, which is that of the brief.
-    pub(super) async fn left_before(&self) -> Result<PriorRuns, EngineError> {
+    pub(super) async fn left_before(&self) -> EngineResult<PriorRuns> {
         let bus = &self.session.shared.bus;
         let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
         let (mut conversation, mut returned) = (Gathered::default(), 0);

@@ -25,7 +25,7 @@ use tetrarch_core::time::BusTime;
 use super::memory::{StoredMemory, memories};
 use super::restore::{self, Rebuilt};
 use super::{acquire, clock_of, keep};
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 
 /// Time to live of the lease while it is done.
 const TTL_SECS: u32 = 30;
@@ -64,7 +64,7 @@ pub struct Accepted {
 ///
 /// # Errors
 /// Its last sequence is another, an owner is at work, or what the bus or the disk answered.
-pub async fn accept_ledger(bus: Bus, acceptance: Acceptance) -> Result<Accepted, EngineError> {
+pub async fn accept_ledger(bus: Bus, acceptance: Acceptance) -> EngineResult<Accepted> {
     let mut lease = lease(&bus, &acceptance).await?;
     let clock = clock_of(&bus, &lease).await?;
     let seed = format!("{} {}", acceptance.instance, lease.epoch());
@@ -87,7 +87,7 @@ pub async fn accept_ledger(bus: Bus, acceptance: Acceptance) -> Result<Accepted,
     done
 }
 
-async fn lease(bus: &Bus, acceptance: &Acceptance) -> Result<Lease, EngineError> {
+async fn lease(bus: &Bus, acceptance: &Acceptance) -> EngineResult<Lease> {
     let mut retry = Retry::until(FREE_WITHIN);
     let me = (acceptance.instance.as_str(), acceptance.address.as_str());
     loop {
@@ -115,7 +115,7 @@ struct LedgerSurvey {
 }
 
 impl LedgerSurvey {
-    async fn look(bus: &Bus, acceptance: &Acceptance) -> Result<Self, EngineError> {
+    async fn look(bus: &Bus, acceptance: &Acceptance) -> EngineResult<Self> {
         let created = bus.stream_created(LEDGER).await?;
         let loaded = state::load(bus).await;
         let extent = bus.stream_extent(LEDGER).await?;
@@ -207,7 +207,7 @@ impl LedgerSurvey {
         acceptance: &Acceptance,
         frame: &Frame,
         commit: impl Fn(usize) -> CommitId,
-    ) -> Result<Accepted, EngineError> {
+    ) -> EngineResult<Accepted> {
         let expected = if self.empty { 0 } else { self.last };
         let mut committer = Committer::new(bus.clone(), expected, frame.epoch);
         let (ledger, state) = self.images();

@@ -15,7 +15,7 @@ use tetrarch_core::records::Records;
 use tetrarch_core::trouble::Trouble;
 
 use super::owner::OwnerMsg;
-use crate::error::{EngineError, note_dead};
+use crate::error::{EngineResult, note_dead};
 use crate::pump::{MailboxSlots, Pump};
 
 /// Batches of requests that wait in the mailbox.
@@ -26,7 +26,7 @@ pub(super) async fn intake(
     bus: &Bus,
     decided: u64,
     to: &ActorRef<OwnerMsg>,
-) -> Result<(Pump, Option<Trouble>), EngineError> {
+) -> EngineResult<(Pump, Option<Trouble>)> {
     let mut intake = Intake::open(bus, decided.saturating_add(1)).await?;
     let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
     let (bus, to) = (bus.clone(), to.clone());

@@ -24,7 +24,7 @@ use artifacts::SweptArtifacts;
 use super::owner::OwnerMsg;
 use super::restore;
 use crate::clock::Clock;
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::pump::Pump;
 
 /// How often it is looked at when little happens.
@@ -143,7 +143,7 @@ impl SnapshotKeeper {
     }
 
     /// Does what is due: removes what the latest snapshot replaces, trims behind it, takes the next.
-    async fn look(&mut self) -> Result<(), EngineError> {
+    async fn look(&mut self) -> EngineResult {
         if self.with.holds {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl SnapshotKeeper {
     }
 
     /// Removes artifacts that nothing names, a few times in the time that they are kept.
-    async fn sweep(&mut self) -> Result<(), EngineError> {
+    async fn sweep(&mut self) -> EngineResult {
         let (now, kept) = (self.with.clock.now(), self.with.retention.unnamed);
         if self.swept.is_some_and(|at| now - at < Millis(kept.0 / SWEEPS)) {
             return Ok(());
@@ -179,7 +179,7 @@ impl SnapshotKeeper {
         Ok(())
     }
 
-    async fn tidy(&mut self, kept: &Snapshot) -> Result<(), EngineError> {
+    async fn tidy(&mut self, kept: &Snapshot) -> EngineResult {
         if self.tidied < kept.through {
             let gone = kept.before.iter().filter(|part| !kept.parts.contains(part));
             let gone: Vec<String> = gone.cloned().collect();
@@ -189,7 +189,7 @@ impl SnapshotKeeper {
         Ok(())
     }
 
-    async fn trim(&self, kept: &Snapshot) -> Result<(), EngineError> {
+    async fn trim(&self, kept: &Snapshot) -> EngineResult {
         let bus = &self.with.bus;
         let extent = bus.stream_extent(LEDGER).await?;
         let aged = self.aged(&extent).await?;
@@ -205,7 +205,7 @@ impl SnapshotKeeper {
     }
 
     /// The last entry that is older than the retention, 0 when none is.
-    async fn aged(&self, extent: &Extent) -> Result<u64, EngineError> {
+    async fn aged(&self, extent: &Extent) -> EngineResult<u64> {
         let horizon = self.with.clock.now().0.saturating_sub(self.with.retention.ledger.0);
         let horizon = BusTime(horizon);
         let first = self.with.bus.get_seq(LEDGER, extent.first).await?;
@@ -216,7 +216,7 @@ impl SnapshotKeeper {
         Ok(since - 1)
     }
 
-    async fn take(&mut self, due: Due) -> Result<(), EngineError> {
+    async fn take(&mut self, due: Due) -> EngineResult {
         let began = Instant::now();
         let (base, troubles) = restore::base(&self.with.bus).await?;
         for trouble in troubles {

@@ -16,7 +16,7 @@ use tetrarch_core::restart::Memory;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 
 /// The file in the data directory.
 const FILE: &str = "ledger.memory";
@@ -61,7 +61,7 @@ impl StoredMemory {
     ///
     /// # Errors
     /// It is there and cannot be read: what it knew, nobody knows any more.
-    pub(crate) async fn read(data_dir: &Path) -> Result<Option<Self>, EngineError> {
+    pub(crate) async fn read(data_dir: &Path) -> EngineResult<Option<Self>> {
         let path = data_dir.join(FILE);
         let unreadable = |reason: String| EngineError::Memory { path: path.clone(), reason };
         match tokio::fs::read(&path).await {
@@ -75,7 +75,7 @@ impl StoredMemory {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) async fn write(self, data_dir: &Path) -> Result<(), EngineError> {
+    pub(crate) async fn write(self, data_dir: &Path) -> EngineResult {
         let path = data_dir.join(FILE);
         let at = path.clone();
         let written = spawn_blocking(move || replace(&at, &self.text())).await;
@@ -127,7 +127,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// It is there and cannot be read.
-pub async fn remembered(data_dir: &Path) -> Result<Option<Memory>, EngineError> {
+pub async fn remembered(data_dir: &Path) -> EngineResult<Option<Memory>> {
     Ok(StoredMemory::read(data_dir).await?.map(|kept| kept.ledger))
 }
 
@@ -140,7 +140,7 @@ pub async fn memories(
     bus: &Bus,
     meta: Option<&OwnerMeta>,
     kept: Option<&Memory>,
-) -> Result<Vec<(MemorySource, Memory)>, EngineError> {
+) -> EngineResult<Vec<(MemorySource, Memory)>> {
     let told =
         meta.map(|meta| Memory { created: meta.ledger_created.clone(), high: meta.ledger_high });
     let mut memories: Vec<(MemorySource, Memory)> =

@@ -40,7 +40,7 @@ use super::sweeper_handle::SweeperHandle;
 use super::sweeping;
 use super::{GlobalConfig, TermEnd};
 use crate::clock::Clock;
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::metrics::Leading;
 use crate::pump::{MailboxPermit, Pump, WithPermit};
 
@@ -87,7 +87,7 @@ pub(super) struct OwnerArgs {
     pub(super) restored: Restored,
     pub(super) memory: watch::Sender<StoredMemory>,
     pub(super) ready: watch::Sender<bool>,
-    pub(super) ending: mpsc::Sender<Result<TermEnd, EngineError>>,
+    pub(super) ending: mpsc::Sender<EngineResult<TermEnd>>,
 }
 
 /// The actor.
@@ -111,7 +111,7 @@ pub(super) struct OwnerState {
     outbox: mpsc::Sender<Committed>,
     memory: watch::Sender<StoredMemory>,
     ready: watch::Sender<bool>,
-    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
+    ending: mpsc::Sender<EngineResult<TermEnd>>,
     pumps: Vec<Pump>,
     /// The timer to the time that the governor named.
     wake: Option<Pump>,

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::owner::OwnerMsg;
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::pump::Pump;
 
 pub use model::{BadPlanner, PlannerConfig};
@@ -50,7 +50,7 @@ pub(super) fn start(
     config: Option<&PlannerConfig>,
     records: &Records,
     owner: ActorRef<OwnerMsg>,
-) -> Result<(PlannerHandle, Pump), EngineError> {
+) -> EngineResult<(PlannerHandle, Pump)> {
     let bounds = config.map_or_else(Bounds::default, |config| config.bounds);
     let model = config.map(PlannerModel::new).transpose()?.map(Arc::new);
     // What a former owner left open is asked again once that is committed: it is paid again.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::TermEnd;
 use super::owner::OwnerMsg;
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::patience::until_answered;
 use crate::pump::Pump;
 
@@ -22,7 +22,7 @@ pub(super) fn start(
     bus: &Bus,
     records: &Records,
     to: &ActorRef<OwnerMsg>,
-    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
+    ending: mpsc::Sender<EngineResult<TermEnd>>,
 ) -> Pump {
     let read = records.agents.get(&AgentId::Go).map_or(0, |go| go.mail_read);
     let (bus, to) = (bus.clone(), to.clone());
@@ -40,7 +40,7 @@ pub(super) fn start(
     })
 }
 
-async fn open(bus: &Bus, wakeup: &Wakeup, read: u64) -> Result<Inbox, EngineError> {
+async fn open(bus: &Bus, wakeup: &Wakeup, read: u64) -> EngineResult<Inbox> {
     let last = bus.stream_last_seq(tetrarch_bus::subject::pattern::MAIL).await?;
     let positions = Positions { mail: read, ctl: last };
     Ok(Inbox::open(wakeup, &Principal::Agent(AgentId::Go), positions).await?)

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::TermEnd;
 use super::keeping::OutboxProgress;
 use super::memory::StoredMemory;
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::pump::Pump;
 
 /// Committed entries that wait for a half of the outbox; what comes before it waits when they are
@@ -32,7 +32,7 @@ pub(super) fn announce(
     unpublished: Vec<Committed>,
     mut entries: mpsc::Receiver<Committed>,
     announced: mpsc::Sender<Committed>,
-    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
+    ending: mpsc::Sender<EngineResult<TermEnd>>,
 ) -> Pump {
     Pump::run(async move {
         let mut batch = unpublished;
@@ -60,7 +60,7 @@ pub(super) fn record(
     mut recorder: Recorder,
     mut announced: mpsc::Receiver<Committed>,
     (recorded, memory): (watch::Sender<OutboxProgress>, watch::Sender<StoredMemory>),
-    ending: mpsc::Sender<Result<TermEnd, EngineError>>,
+    ending: mpsc::Sender<EngineResult<TermEnd>>,
 ) -> Pump {
     Pump::run(async move {
         let mut batch = Vec::new();

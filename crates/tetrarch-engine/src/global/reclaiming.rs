@@ -16,7 +16,7 @@ use tetrarch_core::owner::{Fill, JournalCount, MailCount, Reclaim};
 use tetrarch_core::share::Backlog;
 
 use super::owner::OwnerMsg;
-use crate::error::EngineError;
+use crate::error::EngineResult;
 use crate::pump::Pump;
 
 /// How often it is looked at.
@@ -58,7 +58,7 @@ struct PastLooks {
 }
 
 /// How full they are.
-async fn fill(bus: &Bus, seen: &mut PastLooks) -> Result<Fill, EngineError> {
+async fn fill(bus: &Bus, seen: &mut PastLooks) -> EngineResult<Fill> {
     let requests = bus.stream_extent(REQUESTS).await?;
     let mail = bus.stream_extent(MAIL).await?;
     let decided = load_meta(bus).await?.map_or(0, |meta| meta.intake_seq);

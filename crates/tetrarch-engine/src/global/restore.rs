@@ -25,7 +25,7 @@ use tetrarch_core::snapshot::{Extent, Snapshot};
 use tetrarch_core::trouble::{NoCommit, Trouble};
 
 use super::memory::{StoredMemory, memories};
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 
 pub(super) use rebuild::{Rebuilt, rebuild};
 
@@ -57,7 +57,7 @@ pub(crate) struct Restored {
 }
 
 /// The highest owner epoch that STATE and the ledger tell of.
-pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
+pub(crate) async fn highest_epoch(bus: &Bus) -> EngineResult<u64> {
     let known = match state::load_meta(bus).await {
         Ok(meta) => meta.map_or(0, |meta| meta.owner_epoch),
         // It is made anew as soon as there is an owner.
@@ -79,7 +79,7 @@ pub(crate) async fn restore(
     kept: Option<&StoredMemory>,
     (epoch, has_begun): (u64, bool),
     alone: bool,
-) -> Result<Restored, EngineError> {
+) -> EngineResult<Restored> {
     let server = bus.server_start();
     let since = alone.then_some(server.as_str());
     let folded = fold(bus, kept, since).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn restore(
 ///
 /// # Errors
 /// As for [`restore`].
-pub(crate) async fn base(bus: &Bus) -> Result<(Base, Vec<Trouble>), EngineError> {
+pub(crate) async fn base(bus: &Bus) -> EngineResult<(Base, Vec<Trouble>)> {
     let Folded { restart, mut troubles, .. } = fold(bus, None, None).await?;
     // The owner itself meets what is no commit.
     troubles.retain(|trouble| matches!(trouble, Trouble::StateMended { .. }));
@@ -147,11 +147,7 @@ struct RestoreBase {
 }
 
 /// `since`: the server's start, when all of STATE has to be of it.
-async fn fold(
-    bus: &Bus,
-    kept: Option<&StoredMemory>,
-    since: Option<&str>,
-) -> Result<Folded, EngineError> {
+async fn fold(bus: &Bus, kept: Option<&StoredMemory>, since: Option<&str>) -> EngineResult<Folded> {
     let loaded = state::load(bus).await;
     // Nothing of STATE can come from an entry after the last one.
     let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept, since).await?;
@@ -210,7 +206,7 @@ async fn remembered(
     meta: Option<&OwnerMeta>,
     kept: Option<&StoredMemory>,
     alone: Option<&str>,
-) -> Result<(String, Extent), EngineError> {
+) -> EngineResult<(String, Extent)> {
     let memories = memories(bus, meta, kept.map(|kept| &kept.ledger)).await?;
     let mut lagging = Retry::until(LAGS_AT_MOST);
     loop {
@@ -277,12 +273,7 @@ fn note(troubles: &mut BTreeMap<NoCommit, Trouble>, seq: u64, error: &InvalidEnt
 
 /// What is wrong with a record of a commit is kept for people; what only a newer version reads is not
 /// wrong.
-async fn note_held(
-    bus: &Bus,
-    seq: u64,
-    held: &Held,
-    payload: &bytes::Bytes,
-) -> Result<(), EngineError> {
+async fn note_held(bus: &Bus, seq: u64, held: &Held, payload: &bytes::Bytes) -> EngineResult {
     match &held.why {
         Unread::Newer { .. } => Ok(()),
         Unread::Undecodable { .. } => set_aside(bus, seq, held.to_string(), payload.clone()).await,
@@ -290,12 +281,7 @@ async fn note_held(
 }
 
 /// What is no valid commit is skipped by everyone, and kept for people with the reason (spec 02).
-async fn set_aside(
-    bus: &Bus,
-    seq: u64,
-    reason: String,
-    payload: bytes::Bytes,
-) -> Result<(), EngineError> {
+async fn set_aside(bus: &Bus, seq: u64, reason: String, payload: bytes::Bytes) -> EngineResult {
     tracing::error!(seq, reason, "an entry of the ledger was set aside");
     let subject = Subject::Ledger.to_string();
     let letter = DeadLetter { origin: Origin::Ledger, seq, subject, reason, payload };
@@ -326,7 +312,7 @@ async fn repair(
     last: u64,
     kept: Option<&StoredMemory>,
     occasion: RebuildReason,
-) -> Result<RestoreBase, EngineError> {
+) -> EngineResult<RestoreBase> {
     let tips = PlanTips::read(bus).await?;
     let rebuilt = rebuild(bus, latest(&loaded).cloned(), last, Some(&tips)).await?;
     let remembered = kept.map_or(0, |kept| kept.outbox_through).min(last);

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use super::GlobalConfig;
 use super::heartbeats::HeartbeatTable;
 use super::owner::OwnerMsg;
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::pump::{MailboxSlots, Pump};
 
 /// Canaries in one window: more than half a window without one is deafness.
@@ -60,7 +60,7 @@ pub(super) async fn start(
     (config, heartbeats): (&GlobalConfig, HeartbeatTable),
     records: &Records,
     owner: ActorRef<OwnerMsg>,
-) -> Result<(mpsc::Sender<SweeperMsg>, Pump), EngineError> {
+) -> EngineResult<(mpsc::Sender<SweeperMsg>, Pump)> {
     let GlobalConfig { window, register_deadline, mass, .. } = *config;
     let windows = Windows::new(millis(window))?.with_register_deadline(millis(register_deadline));
     let (tell, told) = mpsc::channel(TOLD);
@@ -153,7 +153,7 @@ impl Sweeping {
     fn renewed(&mut self, Renewal { host, load, rows }: &Renewal) {
         let named = rows.iter().map(|row| (&row.agent, row.epoch));
         let Some(actions) = self.detector.renewed(host, *load, named, self.now()) else { return };
-        for row in rows {
+        for row in rows.iter().filter(|row| self.detector.holds(host, &row.agent, row.epoch)) {
             self.heartbeats.progress(&row.agent, row.epoch, row.progress);
         }
         self.perform(actions, None);
@@ -243,7 +243,7 @@ impl Sweeping {
 }
 
 /// Takes a lease whoever renews it, unless it is another life's than the one found `first`.
-async fn revoked(bus: &Bus, host: &HostName, first: &mut Option<u64>) -> Result<(), EngineError> {
+async fn revoked(bus: &Bus, host: &HostName, first: &mut Option<u64>) -> EngineResult {
     let key = LeaseKey::Host(host.clone());
     loop {
         let seen = Lease::look(bus, &key).await?;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::rows::VitalsRotation;
 use super::{HostConfig, lease_body};
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 
 /// Renewals of a lease in one window (spec 04).
 const RENEWALS_PER_WINDOW: u32 = 3;
@@ -69,7 +69,7 @@ impl LeaseRenewer {
     }
 
     /// Stops renewing and gives the lease back to the bus, so that nobody waits for its silence.
-    pub(super) async fn release(self) -> Result<(), EngineError> {
+    pub(super) async fn release(self) -> EngineResult {
         // A task that has ended needs no word.
         let _ended = self.stop.send(());
         match self.task.await {

@@ -14,7 +14,7 @@ use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{AgentActor, AgentArgs, AgentMsg};
-use crate::error::EngineError;
+use crate::error::{EngineError, EngineResult};
 use crate::interaction::{InteractionActor, InteractionMsg};
 use crate::project::{ProjectActor, ProjectArgs, ProjectMsg};
 use crate::pulse::Pulse;
@@ -80,7 +80,7 @@ impl Roster {
     }
 
     /// A message to the host orchestrator itself.
-    pub(super) async fn read(&mut self, admitted: Admitted) -> Result<(), EngineError> {
+    pub(super) async fn read(&mut self, admitted: Admitted) -> EngineResult {
         let Admitted { mail, from, ledger_seq, .. } = admitted;
         let Mail { body, trace, .. } = mail.clone();
         match body {
@@ -132,7 +132,7 @@ impl Roster {
         launch: Launch,
         ledger_seq: u64,
         trace: Option<String>,
-    ) -> Result<(), EngineError> {
+    ) -> EngineResult {
         let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
         let known = self.sessions.get(&launch.agent);
         if !ours || known.is_some_and(|entry| entry.epoch >= launch.epoch) {
@@ -183,7 +183,7 @@ impl Roster {
         order: &SessionOrder,
         from: Principal,
         mail: Mail,
-    ) -> Result<(), EngineError> {
+    ) -> EngineResult {
         let SessionOrder { agent, session: Some(session), epoch, reason, .. } = order.clone()
         else {
             self.pass_on(order, from, mail);
@@ -229,7 +229,7 @@ impl Roster {
     }
 
     /// Something the runner saw.
-    pub(super) async fn observe(&mut self, seen: Observed) -> Result<(), EngineError> {
+    pub(super) async fn observe(&mut self, seen: Observed) -> EngineResult {
         if let RunnerEvent::Settled { change, outcome } = seen.event {
             let own = self.own.clone();
             return self.report(&own, &Report::Settled { change, outcome }).await;
@@ -253,7 +253,7 @@ impl Roster {
     }
 
     /// Forgets a session; one whose actor failed is reported, its program killed.
-    pub(super) async fn close(&mut self, ended: Option<ChildExit>) -> Result<(), EngineError> {
+    pub(super) async fn close(&mut self, ended: Option<ChildExit>) -> EngineResult {
         let Some(ended) = ended else {
             return Err(EngineError::ActorDied("root".to_owned(), "it ended".to_owned()));
         };
@@ -284,7 +284,7 @@ impl Roster {
         self.report(&lost, &Report::Crashed { cause: failure }).await
     }
 
-    async fn report(&mut self, who: &Session, report: &Report) -> Result<(), EngineError> {
+    async fn report(&mut self, who: &Session, report: &Report) -> EngineResult {
         self.reports += 1;
         let now = who.shared.clock.now();
         let seed = format!("{} {}", self.own.session, who.session);
@@ -330,10 +330,7 @@ impl Roster {
     ///
     /// # Errors
     /// The runner ended before it said so of every program.
-    pub(super) async fn end(
-        &mut self,
-        observed: &mut mpsc::Receiver<Observed>,
-    ) -> Result<(), EngineError> {
+    pub(super) async fn end(&mut self, observed: &mut mpsc::Receiver<Observed>) -> EngineResult {
         self.tree.stop().await;
         self.sessions.clear();
         let mut left: HashSet<RunId> = self.runs.drain().map(|(run, _)| run).collect();
@@ -350,7 +347,7 @@ impl Roster {
 async fn until_ended(
     mut left: HashSet<RunId>,
     observed: &mut mpsc::Receiver<Observed>,
-) -> Result<(), EngineError> {
+) -> EngineResult {
     while !left.is_empty() {
         let seen = observed.recv().await.ok_or_else(runner_ended)?;
         if is_end(&seen.event) {

@@ -81,7 +81,7 @@ enum AcpCall {
 }
 
 /// What is said to a program, and what has to be known of what it said.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Acp {
     wanted: AcpSession,
     /// Where it works.
@@ -108,22 +108,7 @@ pub(crate) struct Acp {
 impl Acp {
     /// Its session is to be like this.
     fn new(wanted: AcpSession) -> Self {
-        Self {
-            wanted,
-            directory: String::new(),
-            ready: (String::new(), String::new()),
-            logins: Vec::new(),
-            session: String::new(),
-            calls: RpcCalls::new(),
-            held: Vec::new(),
-            prompt: None,
-            interrupt: None,
-            asked: BTreeMap::new(),
-            tools: BTreeMap::new(),
-            said: String::new(),
-            chunk: String::new(),
-            used: Usage::default(),
-        }
+        Self { wanted, ..Self::default() }
     }
 
     /// Says something.

@@ -66,7 +66,7 @@ enum CodexCall {
 }
 
 /// What is said to `codex`, and what has to be known of what it said.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Codex {
     /// How its thread is to be.
     wanted: CodexThread,
@@ -94,21 +94,7 @@ pub(crate) struct Codex {
 impl Codex {
     /// Its thread is to be like this.
     fn new(wanted: CodexThread) -> Self {
-        Self {
-            wanted,
-            version: String::new(),
-            thread: String::new(),
-            turn: None,
-            calls: RpcCalls::new(),
-            held: Vec::new(),
-            sent: SentMessages::default(),
-            interrupt: None,
-            items: BTreeMap::new(),
-            said: String::new(),
-            turns: BTreeSet::new(),
-            before: None,
-            used: Usage::default(),
-        }
+        Self { wanted, ..Self::default() }
     }
 
     /// Says something.

@@ -57,12 +57,13 @@ pub(super) struct RpcCalls<C> {
     open: BTreeMap<u64, C>,
 }
 
-impl<C> RpcCalls<C> {
-    /// None yet.
-    pub(super) fn new() -> Self {
+impl<C> Default for RpcCalls<C> {
+    fn default() -> Self {
         Self { count: 0, open: BTreeMap::new() }
     }
+}
 
+impl<C> RpcCalls<C> {
     /// Calls a method.
     pub(super) fn call(&mut self, call: C, method: &str, params: &Value) -> AgentExchange {
         self.count += 1;
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn call_is_answered_once() {
-        let mut calls = RpcCalls::new();
+        let mut calls = RpcCalls::default();
         let said = calls.call("first", "m", &json!({}));
         assert_eq!(
             said,

@@ -100,7 +100,7 @@ fn listen(tell: &SyncSender<GuardOrder>) {
 fn say(answer: GuardReply) {
     let mut out = io::stdout().lock();
     // A host that is gone does not listen.
-    let _unheard = writeln!(out, "{}", answer.word()).and_then(|()| out.flush());
+    let _unheard = writeln!(out, "{}", answer.as_str()).and_then(|()| out.flush());
 }
 
 /// Whether the processes run.

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use tetrarch_core::words;
+
 use super::clock::BootTime;
 
 /// What a host says to its guard.
@@ -39,38 +41,27 @@ impl fmt::Display for GuardOrder {
     }
 }
 
-/// What a guard says to its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GuardReply {
-    /// It stands guard from here.
-    Ready,
-    /// The deadline passed: all is frozen.
-    Frozen,
-    /// The lease holds again: all runs on.
-    Thawed,
-    /// All was frozen for too long and is dead.
-    Expired,
-    /// All is dead, as ordered.
-    Killed,
+words! {
+    /// What a guard says to its host.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum GuardReply {
+        /// It stands guard from here.
+        Ready = "ready",
+        /// The deadline passed: all is frozen.
+        Frozen = "frozen",
+        /// The lease holds again: all runs on.
+        Thawed = "thawed",
+        /// All was frozen for too long and is dead.
+        Expired = "expired",
+        /// All is dead, as ordered.
+        Killed = "killed",
+    }
 }
 
 impl GuardReply {
-    const ALL: [Self; 5] = [Self::Ready, Self::Frozen, Self::Thawed, Self::Expired, Self::Killed];
-
     /// A line; none when it says nothing known.
     pub(super) fn read(line: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|answer| answer.word() == line)
-    }
-
-    /// Its line.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Frozen => "frozen",
-            Self::Thawed => "thawed",
-            Self::Expired => "expired",
-            Self::Killed => "killed",
-        }
+        Self::ALL.into_iter().find(|answer| answer.as_str() == line)
     }
 }
 
@@ -87,7 +78,7 @@ mod tests {
             assert_eq!(GuardOrder::read(line), None, "{line}");
         }
         for answer in GuardReply::ALL {
-            assert_eq!(GuardReply::read(answer.word()), Some(answer));
+            assert_eq!(GuardReply::read(answer.as_str()), Some(answer));
         }
         assert_eq!(GuardReply::read("readyy"), None);
     }

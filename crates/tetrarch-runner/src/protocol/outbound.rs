@@ -76,11 +76,60 @@ pub(crate) struct NamedFile {
     pub(crate) media_type: Option<String>,
 }
 
+/// A line with its fields, by its `type`.
 #[derive(Deserialize)]
-struct ProgressFields {
-    text: String,
-    done: Option<u64>,
-    total: Option<u64>,
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+enum TypedLine {
+    Progress {
+        text: String,
+        done: Option<u64>,
+        total: Option<u64>,
+    },
+    Usage(UsageFields),
+    Call(CallFields),
+    Spent(CallFields),
+    Checkpoint {
+        state: Value,
+        #[serde(default)]
+        confirm: bool,
+    },
+    Ask {
+        question: String,
+        options: Option<Vec<String>>,
+    },
+    Blocked {
+        reason: String,
+    },
+    Unblocked,
+    Spawn(Map<String, Value>),
+    Update {
+        #[serde(alias = "overseer_update")]
+        overseer_update: Map<String, Value>,
+    },
+    Op {
+        op: String,
+        body: Option<Map<String, Value>>,
+        #[serde(alias = "request_id")]
+        request_id: Option<String>,
+    },
+    Mail {
+        to: String,
+        text: String,
+        #[serde(alias = "request_id")]
+        request_id: Option<String>,
+    },
+    Takes {
+        verbs: Vec<String>,
+    },
+    Taken {
+        id: String,
+    },
+    StepStarted,
+    StepEnded,
+    Artifact(NamedFile),
+    Result(Box<ResultFields>),
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Deserialize)]
@@ -103,59 +152,6 @@ struct CallFields {
     #[serde(alias = "cost_usd")]
     cost_usd: Option<f64>,
     turns: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CheckpointFields {
-    state: Value,
-    #[serde(default)]
-    confirm: bool,
-}
-
-#[derive(Deserialize)]
-struct AskFields {
-    question: String,
-    options: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct TakesFields {
-    verbs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct TakenFields {
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OpFields {
-    op: String,
-    body: Option<Map<String, Value>>,
-    #[serde(alias = "request_id")]
-    request_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MailFields {
-    to: String,
-    text: String,
-    #[serde(alias = "request_id")]
-    request_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct BlockedFields {
-    reason: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct UpdateFields {
-    #[serde(alias = "overseer_update")]
-    overseer_update: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -197,78 +193,69 @@ pub(crate) fn read(line: &[u8]) -> ProgramLine {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return ProgramLine::Text;
     }
-    let Ok(Value::Object(mut fields)) = serde_json::from_slice(line) else {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(line) else {
         return ProgramLine::Text;
     };
-    let Some(Value::String(kind)) = fields.remove("type") else {
+    let Some(Value::String(kind)) = fields.get("type").cloned() else {
         return ProgramLine::Text;
     };
     let result = kind == "result" && fields.contains_key("outcome");
-    match event(&kind, fields) {
+    match parse(fields).and_then(event) {
         Ok(Some(told)) => ProgramLine::Event(told),
         Ok(None) => ProgramLine::Text,
         Err(error) => ProgramLine::Malformed { error: format!("`{kind}`: {error}"), result },
     }
 }
 
-fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<ProgramEvent>, String> {
-    let plain = match kind {
-        "progress" => {
-            let ProgressFields { text, done, total } = parse(fields)?;
+fn event(told: TypedLine) -> Result<Option<ProgramEvent>, String> {
+    Ok(Some(ProgramEvent::Plain(match told {
+        TypedLine::Progress { text, done, total } => {
             RunnerEvent::Progress { text: cut(text, TEXT_BYTES_MAX), done, total }
         }
-        "usage" => return usage(&parse(fields)?).map(|usage| Some(ProgramEvent::Usage(usage))),
-        "call" => {
-            let (call, worst) = call(parse(fields)?)?;
+        TypedLine::Call(fields) => {
+            let (call, worst) = call(fields)?;
             RunnerEvent::SetAside { call, worst }
         }
-        "spent" => {
-            let (call, used) = call(parse(fields)?)?;
+        TypedLine::Spent(fields) => {
+            let (call, used) = call(fields)?;
             RunnerEvent::Spent { call, used }
         }
-        "checkpoint" => {
-            let CheckpointFields { state, confirm } = parse(fields)?;
+        TypedLine::Checkpoint { state, confirm } => {
             RunnerEvent::Checkpoint { state: state.to_string(), confirm }
         }
-        "ask" => {
-            let AskFields { question, options } = parse(fields)?;
+        TypedLine::Ask { question, options } => {
             let question = cut(question, INSTRUCTION_BYTES_MAX);
             RunnerEvent::Ask { question, options: texts(options) }
         }
-        "blocked" => {
-            let BlockedFields { reason } = parse(fields)?;
+        TypedLine::Blocked { reason } => {
             RunnerEvent::Blocked { reason: cut(reason, TEXT_BYTES_MAX) }
         }
-        "unblocked" => RunnerEvent::Unblocked,
-        "spawn" => RunnerEvent::Spawn { request: spawn(fields)? },
-        "update" => {
-            let UpdateFields { overseer_update } = parse(fields)?;
+        TypedLine::Unblocked => RunnerEvent::Unblocked,
+        TypedLine::Spawn(fields) => RunnerEvent::Spawn { request: spawn(fields)? },
+        TypedLine::Update { overseer_update } => {
             let update = Value::Object(overseer_update);
             update::from_value(&update).map_err(|error| error.to_string())?;
             RunnerEvent::Update { update: update.to_string() }
         }
-        "op" => {
-            let OpFields { op, body, request_id } = parse(fields)?;
+        TypedLine::Op { op, body, request_id } => {
             let body = Value::Object(body.unwrap_or_default()).to_string();
             RunnerEvent::Operate { id: given_id(request_id)?, op: cut(op, OP_BYTES_MAX), body }
         }
-        "mail" => {
-            let MailFields { to, text, request_id } = parse(fields)?;
+        TypedLine::Mail { to, text, request_id } => {
             RunnerEvent::Write { id: given_id(request_id)?, to: cut(to, TEXT_BYTES_MAX), text }
         }
-        "takes" => return takes(parse(fields)?).map(Some),
-        "taken" => {
-            let TakenFields { id } = parse(fields)?;
+        TypedLine::Usage(fields) => return Ok(Some(ProgramEvent::Usage(usage(&fields)?))),
+        TypedLine::Takes { verbs } => return takes(&verbs).map(Some),
+        TypedLine::Taken { id } => {
             let id = id.parse().map_err(|_| "`id` is not the id of a verb".to_owned())?;
             return Ok(Some(ProgramEvent::Taken(id)));
         }
-        "step_started" => return Ok(Some(ProgramEvent::Turn { begins: true })),
-        "step_ended" => return Ok(Some(ProgramEvent::Turn { begins: false })),
-        "artifact" => return parse(fields).map(|file| Some(ProgramEvent::Artifact(file))),
-        "result" => return result(parse(fields)?).map(Some),
-        _ => return Ok(None),
-    };
-    Ok(Some(ProgramEvent::Plain(plain)))
+        TypedLine::StepStarted => return Ok(Some(ProgramEvent::Turn { begins: true })),
+        TypedLine::StepEnded => return Ok(Some(ProgramEvent::Turn { begins: false })),
+        TypedLine::Artifact(file) => return Ok(Some(ProgramEvent::Artifact(file))),
+        TypedLine::Result(fields) => return result(*fields).map(Some),
+        TypedLine::Other => return Ok(None),
+    })))
 }
 
 /// Reads the fields of a `result`.
@@ -288,8 +275,8 @@ fn given_id(text: Option<String>) -> Result<Option<RequestId>, String> {
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
-fn takes(fields: TakesFields) -> Result<ProgramEvent, String> {
-    let verbs = fields.verbs.iter().map(|word| match Verb::parse(word) {
+fn takes(verbs: &[String]) -> Result<ProgramEvent, String> {
+    let verbs = verbs.iter().map(|word| match Verb::parse(word) {
         Some(Verb::Resume) | None => {
             let word = start_of(word, 64);
             Err(format!("`{word}` is unknown; allowed: steer, interrupt, pause"))

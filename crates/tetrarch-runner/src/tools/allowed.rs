@@ -61,7 +61,7 @@ impl Allowed {
                     .build()
                     .map_err(|cause| BadEntry { entry: entry.to_owned(), cause })?;
                 allowed.programs.push((program.to_owned(), glob.compile_matcher()));
-            } else if let Some(tool) = Tool::ALL.into_iter().find(|tool| tool.entry() == entry) {
+            } else if let Some(tool) = Tool::ALL.into_iter().find(|tool| tool.as_str() == entry) {
                 allowed.tools.push(tool);
             }
         }
@@ -132,7 +132,7 @@ mod tests {
             assert!(allowed.program(&["ls".to_owned()]).is_err());
         }
         for tool in Tool::ALL {
-            let allowed = allowed(&[tool.entry()]);
+            let allowed = allowed(&[tool.as_str()]);
             let all: Vec<Tool> = Tool::ALL.into_iter().filter(|one| allowed.allows(*one)).collect();
             assert_eq!(all, [tool]);
         }

@@ -1,32 +1,23 @@
 //! The worktrees that a host keeps, for people: what they hold, and their removal by whoever names one.
 
 use std::path::{Path, PathBuf};
+use tetrarch_core::words;
 
 use super::git::{Git, GitError};
 use super::keeping::discard;
 use super::{WorktreeLocation, kept as within, places};
 use crate::containment::Containment;
 
-/// What a worktree holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorktreeState {
-    /// Work that its branch does not have.
-    Unapplied,
-    /// Nothing that its branch does not have.
-    Applied,
-    /// It was never finished, or its repository is gone.
-    Broken,
-}
-
-impl WorktreeState {
-    /// The lower-case word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unapplied => "unapplied",
-            Self::Applied => "applied",
-            Self::Broken => "broken",
-        }
+words! {
+    /// What a worktree holds.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum WorktreeState {
+        /// Work that its branch does not have.
+        Unapplied = "unapplied",
+        /// Nothing that its branch does not have.
+        Applied = "applied",
+        /// It was never finished, or its repository is gone.
+        Broken = "broken",
     }
 }
 

@@ -133,9 +133,21 @@ async fn repository_that_a_filter_names_is_not_copied_from() {
     assert!(!taken.exists(), "{taken:?}");
 }
 
+/// A launcher like the host's: waits for its word, uncovers the variables and becomes the program. Without one git
+/// could have started its filter before it is in its group.
+const LAUNCHER: &str = "import os, sys
+os.setsid()
+os.read(0, 1)
+own = {name[1:]: value for name, value in os.environ.items() if name.startswith('+')}
+os.execve(sys.argv[1], sys.argv[2:], own)
+";
+
 #[tokio::test]
 async fn process_that_a_filter_leaves_ends_with_the_call_of_git() {
-    let mut stage = Stage::new();
+    let mut stage = Stage::with(|config| {
+        let launcher = ["python3", "-c", LAUNCHER];
+        config.containment.launcher.argv = launcher.map(Into::into).to_vec();
+    });
     let pid = std::env::temp_dir().join(format!("tetrarch-left-{}", fresh()));
     let script = format!(
         "env -i setsid sleep 300 > /dev/null 2>&1 & echo $! > {}; sleep 0.1",

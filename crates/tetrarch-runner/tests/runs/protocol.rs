@@ -67,7 +67,7 @@ async fn program_reads_its_brief_and_sends_every_event() {
         RunnerEvent::Unblocked,
         RunnerEvent::Spawn {
             request: text(
-                r#"{"requestedSubagents":[{"role":"worker"}],"requestId":"r1","spawnReason":"help"}"#,
+                r#"{"requestId":"r1","spawnReason":"help","requestedSubagents":[{"role":"worker"}]}"#,
             ),
         },
         RunnerEvent::Update { update: text(r#"{"status":"in_progress"}"#) },

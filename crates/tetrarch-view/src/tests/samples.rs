@@ -199,7 +199,7 @@ pub(crate) fn node_state(id: &str, status: NodeStatus) -> NodeState {
         settled: 0,
         priorities: Default::default(),
         created: BusTime(0),
-            started: None,
+        started: None,
     }
 }
 

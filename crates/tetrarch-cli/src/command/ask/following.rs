@@ -15,9 +15,8 @@ use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::QuestionStatus;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::{CliError, Code};
 use crate::output;
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, StateSnapshot};
 
 /// The longest silence while something runs (spec 07, Streaming).
 const SILENCE_MAX: Duration = Duration::from_secs(2);
@@ -60,7 +59,7 @@ impl TurnFollower {
         (from, snapshot): (u64, StateSnapshot),
         id: TurnId,
         answered: u64,
-    ) -> Result<Self, CliError> {
+    ) -> CliResult<Self> {
         let entries = Box::pin(follow_ledger(bus, from, 0));
         let interrupt = signal(SignalKind::interrupt())?;
         let (renewals, turns) = (Renewals::listen(bus).await?, BTreeMap::new());
@@ -81,7 +80,7 @@ impl TurnFollower {
     ///
     /// # Errors
     /// The ledger cannot be read any more.
-    pub(in crate::command) async fn next(&mut self) -> Result<TurnNews, CliError> {
+    pub(in crate::command) async fn next(&mut self) -> CliResult<TurnNews> {
         loop {
             if let Some(turn) = self.snapshot.records.turns.get(&self.id)
                 && (turn.status.is_over() || self.asks(turn))

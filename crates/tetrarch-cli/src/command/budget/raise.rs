@@ -10,9 +10,8 @@ use tetrarch_core::mail::OpReply;
 use tetrarch_core::request::{BudgetOp, Op};
 
 use crate::command::project::{dollars, reply_json};
-use crate::context::{Context, new_id};
-use crate::exit::{CliError, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context, new_id};
 
 /// Arguments of `budget raise`.
 #[derive(Debug, clap::Args)]
@@ -73,7 +72,7 @@ fn cost(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
-pub(super) async fn run(context: &Context, args: RaiseArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, args: RaiseArgs) -> CliResult {
     let RaiseArgs { agent, tokens, cost_usd, turns, reason, request_id } = args;
     let more = Spend {
         tokens: tokens.unwrap_or(0),
@@ -82,12 +81,10 @@ pub(super) async fn run(context: &Context, args: RaiseArgs) -> Result<(), CliErr
     };
     let op = Op::Budget(BudgetOp::Raise { agent, more, reason });
     let id = request_id.unwrap_or_else(new_id);
-    let wrong = |error: String| CliError::new(Code::Usage, error);
-    let payload = encode_op(&op, id).map_err(|error| wrong(error.to_string()))?;
+    let payload = encode_op(&op, id).map_err(CliError::usage)?;
     let asked = context.client().await?.ask(OpName::of(&op), id, payload, None).await;
     let reply = asked.map_err(|error| unanswered(error, id))?;
-    output::record(context.output, &json(&reply), || format!("{}\n", reply.detail))?;
-    Ok(())
+    output::record(context.output, &json(&reply), || format!("{}\n", reply.detail))
 }
 
 /// Whoever was not answered does not know whether it was done.

@@ -3,14 +3,14 @@
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::crystallization::{Crystallization, References};
 use tetrarch_core::id::{EpicId, NodeId};
-use tetrarch_core::plan::RiskLevel;
+use tetrarch_core::plan::{NodeState, RiskLevel};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
+use crate::StateSnapshot;
 use crate::command::describe::journal::shortened;
 use crate::command::get::rows::said;
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
-use crate::snapshot::StateSnapshot;
 
 /// Everything about a node.
 pub(super) fn node(snapshot: &StateSnapshot, epic: EpicId, id: NodeId) -> String {

@@ -5,8 +5,8 @@ use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
 use tetrarch_view::transcript::words;
 
-use crate::exit::{CliError, Code};
 use crate::output::{Cell, Tone, plain, stamp};
+use crate::{CliError, CliResult};
 
 /// Bytes of one entry's text that a line shows.
 const TEXT_SHOWN: usize = 160;
@@ -15,7 +15,7 @@ const TEXT_SHOWN: usize = 160;
 ///
 /// # Errors
 /// An entry that cannot be written again.
-pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
+pub(super) fn values(journal: &[Journaled]) -> CliResult<Value> {
     let readable = journal.iter().filter(|it| it.entry.is_ok());
     Ok(Value::Array(readable.map(value).collect::<Result<_, _>>()?))
 }
@@ -24,13 +24,11 @@ pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
 ///
 /// # Errors
 /// It cannot be written again.
-pub(in crate::command) fn value(stored: &Journaled) -> Result<Value, CliError> {
-    let broken = |error: String| CliError::new(Code::Failed, error);
+pub(in crate::command) fn value(stored: &Journaled) -> CliResult<Value> {
     let mut value = match &stored.entry {
         Ok(entry) => {
-            let bytes = codec::encode_journal(entry).map_err(|error| broken(error.to_string()))?;
-            let entry =
-                serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+            let bytes = codec::encode_journal(entry).map_err(CliError::failed)?;
+            let entry = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
             plain("JournalEntry", entry)
         }
         Err(error) => json!({"seq": stored.seq, "unreadable": error.to_string()}),

@@ -5,18 +5,20 @@ use tetrarch_core::agent::{Agent, DEFAULT_PROFILE, ORCHESTRATOR_PROFILE};
 use tetrarch_core::assignment::Assignment;
 use tetrarch_core::budget::{Account, Meter};
 use tetrarch_core::duration;
+use tetrarch_core::goal::Goal;
 use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
+use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunStatus};
 use tetrarch_core::verb::Verbs;
 use tetrarch_view::row::place_of;
 
+use crate::StateSnapshot;
 use crate::command::describe::handoffs::{self, moment};
 use crate::command::describe::journal::{lines, shortened};
 use crate::command::get::rows::{cost, said};
 use crate::command::plan::ended_earlier;
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
-use crate::snapshot::StateSnapshot;
 
 /// Everything about an agent.
 pub(super) fn agent(snapshot: &StateSnapshot, id: &AgentId, journal: &[Journaled]) -> String {

@@ -5,7 +5,7 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::RecordKey;
 
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// What is described.
 pub(super) enum DescribeTarget {
@@ -22,7 +22,7 @@ impl DescribeTarget {
     ///
     /// # Errors
     /// It is the name of nothing that can be described.
-    pub(super) fn named(text: &str) -> Result<Self, CliError> {
+    pub(super) fn named(text: &str) -> CliResult<Self> {
         let wrong =
             |error: tetrarch_core::id::IdError| CliError::new(Code::Usage, error.to_string());
         if let Some(name) = text.strip_prefix("project/") {

@@ -3,14 +3,12 @@
 
 use serde_json::{Map, Value};
 use tetrarch_bus::journal::Journaled;
-use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::Record;
 
 use crate::command::describe::journal;
 use crate::command::describe::target::DescribeTarget;
-use crate::exit::CliError;
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, StateSnapshot};
 
 /// The records of a thing and of what it points to.
 ///
@@ -20,14 +18,15 @@ pub(super) fn value(
     snapshot: &StateSnapshot,
     thing: &DescribeTarget,
     journal: &[Journaled],
-) -> Result<Value, CliError> {
+) -> CliResult<Value> {
     let mut whole = DescribedRecord { snapshot, fields: Map::new() };
     match thing {
         DescribeTarget::Agent(id) => whole.agent(id)?,
         DescribeTarget::Run(run) => {
             whole.run(*run)?;
             let agent = snapshot.records.runs.get(run).map(|run| run.agent.clone());
-            whole.one("agent", agent.and_then(|id| snapshot.records.agents.get(&id)).map(boxed))?;
+            let agent = agent.and_then(|id| snapshot.records.agents.get(&id));
+            whole.one("agent", agent, Record::Agent)?;
         }
         DescribeTarget::Goal(epic) => whole.goal(*epic)?,
         DescribeTarget::Node(epic, node) => whole.node(*epic, *node)?,
@@ -40,33 +39,41 @@ pub(super) fn value(
     Ok(Value::Object(whole.fields))
 }
 
-fn boxed(agent: &Agent) -> Record {
-    Record::Agent(Box::new(agent.clone()))
-}
-
 struct DescribedRecord<'a> {
     snapshot: &'a StateSnapshot,
     fields: Map<String, Value>,
 }
 
 impl DescribedRecord<'_> {
-    fn one(&mut self, name: &str, record: Option<Record>) -> Result<(), CliError> {
-        if let Some(record) = record {
-            self.fields.insert(name.to_owned(), self.snapshot.json(&record)?);
+    fn one<T: Clone>(
+        &mut self,
+        name: &str,
+        found: Option<&T>,
+        of: impl Fn(Box<T>) -> Record,
+    ) -> CliResult {
+        if let Some(found) = found {
+            let json = self.snapshot.json(&of(Box::new(found.clone())))?;
+            self.fields.insert(name.to_owned(), json);
         }
         Ok(())
     }
 
-    fn many(&mut self, name: &str, records: impl Iterator<Item = Record>) -> Result<(), CliError> {
-        let values: Result<Vec<Value>, CliError> =
-            records.map(|record| self.snapshot.json(&record)).collect();
-        self.fields.insert(name.to_owned(), Value::Array(values?));
+    fn many<'b, T: Clone + 'b>(
+        &mut self,
+        name: &str,
+        found: impl IntoIterator<Item = &'b T>,
+        of: impl Fn(Box<T>) -> Record,
+    ) -> CliResult {
+        let values =
+            found.into_iter().map(|found| self.snapshot.json(&of(Box::new(found.clone()))));
+        let values = values.collect::<CliResult<Vec<Value>>>()?;
+        self.fields.insert(name.to_owned(), Value::Array(values));
         Ok(())
     }
 
-    fn agent(&mut self, id: &AgentId) -> Result<(), CliError> {
+    fn agent(&mut self, id: &AgentId) -> CliResult {
         let agent = self.snapshot.records.agents.get(id);
-        self.one("agent", agent.map(boxed))?;
+        self.one("agent", agent, Record::Agent)?;
         if let AgentId::Ho(host) = id {
             self.host(host)?;
         }
@@ -76,66 +83,53 @@ impl DescribedRecord<'_> {
         }
     }
 
-    fn run(&mut self, id: RunId) -> Result<(), CliError> {
+    fn run(&mut self, id: RunId) -> CliResult {
         let records = &self.snapshot.records;
         let run = records.runs.get(&id);
         let assignment = run.and_then(|run| records.assignments.get(&run.assignment));
-        self.one("run", run.map(|run| Record::Run(Box::new(run.clone()))))?;
-        let status = records.run_status.get(&id);
-        self.one("runState", status.map(|status| Record::RunStatus(Box::new(status.clone()))))?;
-        self.one("assignment", assignment.map(|found| Record::Assignment(Box::new(found.clone()))))
+        self.one("run", run, Record::Run)?;
+        self.one("runState", records.run_status.get(&id), Record::RunStatus)?;
+        self.one("assignment", assignment, Record::Assignment)
     }
 
-    fn goal(&mut self, epic: EpicId) -> Result<(), CliError> {
+    fn goal(&mut self, epic: EpicId) -> CliResult {
         let records = &self.snapshot.records;
-        let goal = records.goals.get(&epic);
-        self.one("goal", goal.map(|goal| Record::Goal(Box::new(goal.clone()))))?;
-        let state = records.goal_states.get(&epic);
-        self.one("goalState", state.map(|state| Record::GoalState(Box::new(state.clone()))))?;
-        let plan = records.plans.get(&epic);
-        self.one("plan", plan.map(|plan| Record::Plan(Box::new(plan.clone()))))?;
+        self.one("goal", records.goals.get(&epic), Record::Goal)?;
+        self.one("goalState", records.goal_states.get(&epic), Record::GoalState)?;
+        self.one("plan", records.plans.get(&epic), Record::Plan)?;
         let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.values());
-        self.many("nodes", nodes.map(|node| Record::Node(epic, Box::new(node.clone()))))?;
+        self.many("nodes", nodes, |node| Record::Node(epic, node))?;
         let states = records.node_states.get(&epic).into_iter().flat_map(|states| states.values());
-        self.many(
-            "nodeStates",
-            states.map(|state| Record::NodeState(epic, Box::new(state.clone()))),
-        )?;
+        self.many("nodeStates", states, |state| Record::NodeState(epic, state))?;
         let left = records.crystallizations.get(&epic).into_iter().flat_map(|left| left.values());
-        self.many(
-            "crystallizations",
-            left.map(|left| Record::Crystallization(Box::new(left.clone()))),
-        )
+        self.many("crystallizations", left, Record::Crystallization)
     }
 
-    fn node(&mut self, epic: EpicId, id: NodeId) -> Result<(), CliError> {
+    fn node(&mut self, epic: EpicId, id: NodeId) -> CliResult {
         let records = &self.snapshot.records;
         let node = records.nodes.get(&epic).and_then(|nodes| nodes.get(&id));
-        self.one("node", node.map(|node| Record::Node(epic, Box::new(node.clone()))))?;
+        self.one("node", node, |node| Record::Node(epic, node))?;
         let state = records.node_states.get(&epic).and_then(|states| states.get(&id));
-        self.one("nodeState", state.map(|it| Record::NodeState(epic, Box::new(it.clone()))))?;
+        self.one("nodeState", state, |state| Record::NodeState(epic, state))?;
         let left = records.crystallizations.get(&epic).and_then(|left| left.get(&Some(id)));
-        let left = left.map(|left| Record::Crystallization(Box::new(left.clone())));
-        self.one("crystallization", left)
+        self.one("crystallization", left, Record::Crystallization)
     }
 
-    fn project(&mut self, name: &ProjectName) -> Result<(), CliError> {
+    fn project(&mut self, name: &ProjectName) -> CliResult {
         let records = &self.snapshot.records;
-        self.one("project", records.projects.get(name).cloned().map(Record::Project))?;
-        self.one("agent", records.agents.get(&AgentId::Po(name.clone())).map(boxed))?;
+        self.one("project", records.projects.get(name), |project| Record::Project(*project))?;
+        self.one("agent", records.agents.get(&AgentId::Po(name.clone())), Record::Agent)?;
         let profiles = records.profiles.iter().filter(|((project, _), _)| project == name);
-        self.many(
-            "profiles",
-            profiles.map(|(_, profile)| Record::Profile(name.clone(), Box::new(profile.clone()))),
-        )?;
+        let profiles = profiles.map(|(_, profile)| profile);
+        self.many("profiles", profiles, |profile| Record::Profile(name.clone(), profile))?;
         let goals = records.goals.values().filter(|goal| goal.project == *name);
-        self.many("goals", goals.map(|goal| Record::Goal(Box::new(goal.clone()))))
+        self.many("goals", goals, Record::Goal)
     }
 
-    fn host(&mut self, host: &HostName) -> Result<(), CliError> {
+    fn host(&mut self, host: &HostName) -> CliResult {
         let records = &self.snapshot.records;
-        self.one("host", records.hosts.get(host).cloned().map(Record::Host))?;
+        self.one("host", records.hosts.get(host), |host| Record::Host(*host))?;
         let placed = records.placed_on(host).filter_map(|id| records.agents.get(id));
-        self.many("agents", placed.map(boxed))
+        self.many("agents", placed, Record::Agent)
     }
 }

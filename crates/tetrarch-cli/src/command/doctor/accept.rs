@@ -8,14 +8,12 @@ use tetrarch_bus::state::{MetaError, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger, memories, remembered};
 
-use crate::confirm::ConfirmArgs;
-use crate::context::Context;
-use crate::exit::CliError;
 use crate::output;
 use crate::process::{Instance, address};
+use crate::{CliResult, ConfirmArgs, Context};
 
 /// What is lost with a ledger that ends there, as far as anybody remembers it.
-async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError> {
+async fn lost(context: &Context, bus: &Bus, seq: u64) -> CliResult<String> {
     if bus.stream_last_seq(LEDGER).await.map_err(EngineError::from)? != seq {
         // It ends elsewhere, and is not accepted there.
         return Ok(String::new());
@@ -45,7 +43,7 @@ async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError
 ///
 /// # Errors
 /// They are not; its last sequence is another, an owner is at work, or the credential does not allow it.
-pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> CliResult {
     let bus = context.connect(&CredentialHolder::Control, "doctor").await?;
     let what = format!("accept the ledger through {seq}{}", lost(context, &bus, seq).await?);
     confirm.to(&what)?;
@@ -75,5 +73,5 @@ pub(super) async fn run(context: &Context, seq: u64, confirm: ConfirmArgs) -> Re
         ),
     };
     // A reader that went away has seen enough.
-    output::record(context.output, &record, shown).map(drop)
+    output::record(context.output, &record, shown)
 }

@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 use tetrarch_runner::{ADAPTERS, AdapterSheet};
 
 use super::machine::said;
-use crate::context::Context;
-use crate::exit::CliError;
 use crate::output::{self, Cell, Tone, align, is_coloured};
+use crate::{CliResult, Context};
 
 /// One adapter on this machine.
 struct AgentFound {
@@ -62,13 +61,13 @@ impl AgentFound {
 ///
 /// # Errors
 /// Nothing can be printed.
-pub(super) async fn run(context: &Context) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context) -> CliResult {
     let mut all = Vec::with_capacity(ADAPTERS.len());
     for sheet in ADAPTERS {
         all.push(AgentFound { sheet, version: said(Path::new(sheet.program)).await });
     }
     let told: Vec<Value> = all.iter().map(AgentFound::json).collect();
-    output::record(context.output, &Value::Array(told), || sheet(&all)).map(drop)
+    output::record(context.output, &Value::Array(told), || sheet(&all))
 }
 
 /// For people: the programs, then what is done how well.

@@ -24,11 +24,9 @@ use tetrarch_core::time::BusTime;
 use tetrarch_engine::{MemorySource, memories, remembered};
 
 use super::check::DoctorCheck;
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::output::{age, now};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, Code, Context, StateSnapshot};
 
 /// Windows without a renewal after which a lease is worth a warning (spec 04).
 const WINDOWS: u32 = 3;
@@ -397,7 +395,7 @@ pub(super) fn ledger_check(
 
 /// As whom to look: the control plane where its keys are, since people do not see every stream;
 /// elsewhere the human who asks.
-pub(super) fn holder(context: &Context) -> Result<CredentialHolder, CliError> {
+pub(super) fn holder(context: &Context) -> CliResult<CredentialHolder> {
     if context.config.bus.url.is_none() {
         return Ok(CredentialHolder::Control);
     }

@@ -16,9 +16,8 @@ use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::records::Records;
 
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Entries that are read at one stroke.
 const STRETCH: u64 = 2048;
@@ -33,7 +32,7 @@ const BYTES: u8 = 24;
 ///
 /// # Errors
 /// Something is broken, or the ledger cannot be read.
-pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, bus: &Bus) -> CliResult {
     let begin = snapshot::base(bus).await?;
     let kept = match snapshot::latest(bus).await? {
         // What is begun with cannot be compared with itself.
@@ -58,7 +57,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
     }
     let report = audit.finish();
     // A reader that went away has seen enough.
-    output::record(context.output, &report.json(), || report.text()).map(drop)?;
+    output::record(context.output, &report.json(), || report.text())?;
     match report.violations.len() {
         0 => Ok(()),
         broken => Err(CliError::new(Code::Failed, format!("{broken} rules are broken"))
@@ -67,7 +66,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
 }
 
 /// The fold so far, and what of STATE is still to be found on the ledger.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LedgerFold {
     pub(super) next: u64,
     pub(super) highest: u64,
@@ -102,24 +101,13 @@ impl LedgerFold {
             seq: (broken.ledger_seq > 0).then_some(broken.ledger_seq),
             commit: None,
         });
+        let state = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
         Self {
             next: 1,
-            highest: 0,
-            from: 0,
-            kept: None,
-            entries: 0,
-            records: Records::default(),
-            written: BTreeMap::new(),
-            dropped: BTreeMap::new(),
-            violations: unreadable.collect(),
+            state: state.collect(),
             published: loaded.meta.map_or(0, |meta| meta.outbox_through),
-            state: loaded
-                .records
-                .into_iter()
-                .map(|(record, seq)| (record.key(), (record, seq)))
-                .collect(),
-            found: BTreeSet::new(),
-            standing: BTreeSet::new(),
+            violations: unreadable.collect(),
+            ..Self::default()
         }
     }
 

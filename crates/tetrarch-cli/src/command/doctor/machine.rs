@@ -14,7 +14,7 @@ use tetrarch_runner::{Containment, Layer};
 use tokio::process::Command;
 
 use super::check::{CheckStatus, DoctorCheck, LAYER};
-use crate::context::Context;
+use crate::Context;
 
 /// Time for a program to tell its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);

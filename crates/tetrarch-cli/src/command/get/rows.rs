@@ -15,10 +15,9 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::row::place_of;
 
 use crate::command::get::ResourceKind;
-use crate::exit::CliError;
 use crate::name::fits;
-use crate::output::{Cell, Column, TableRow, age};
-use crate::snapshot::StateSnapshot;
+use crate::output::{Cell, TableRow, age};
+use crate::{CliResult, StateSnapshot};
 
 /// What names a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,66 +61,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) state: &'static str,
 }
 
-const AGENT: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("NODE"),
-    Column::always("SLOTS"),
-    Column::always("HOST"),
-    Column::always("LABEL"),
-    Column::always("AGE"),
-    Column::wide("RUN"),
-    Column::wide("PARENT"),
-    Column::wide("EPOCH"),
-    Column::wide("TOKENS"),
-    Column::wide("REASON"),
-];
-const HOST: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("AGENTS"),
-    Column::always("CAPACITY"),
-    Column::always("AGE"),
-    Column::wide("LABELS"),
-    Column::wide("ADDRESS"),
-];
-const RUN: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("AGENT"),
-    Column::always("NODE"),
-    Column::always("OUTCOME"),
-    Column::always("AGE"),
-    Column::wide("EPIC"),
-    Column::wide("TOKENS"),
-    Column::wide("COST"),
-    Column::wide("ERROR"),
-];
-const GOAL: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("DONE"),
-    Column::always("PROJECT"),
-    Column::always("TITLE"),
-    Column::always("AGE"),
-    Column::wide("OWNER"),
-    Column::wide("SUMMARY"),
-    Column::wide("PRIORITY"),
-];
-const NODE: &[Column] = &[
-    Column::always("NAME"),
-    Column::always("STATE"),
-    Column::always("ATTEMPTS"),
-    Column::always("AGENT"),
-    Column::always("TITLE"),
-    Column::wide("EPIC"),
-    Column::wide("DEPENDS ON"),
-    Column::wide("BLOCKED BY"),
-    Column::wide("PRIORITY"),
-];
+const AGENT: &str = "NAME|STATE|NODE|SLOTS|HOST|LABEL|AGE|+RUN|+PARENT|+EPOCH|+TOKENS|+REASON";
+const HOST: &str = "NAME|STATE|AGENTS|CAPACITY|AGE|+LABELS|+ADDRESS";
+const RUN: &str = "NAME|STATE|AGENT|NODE|OUTCOME|AGE|+EPIC|+TOKENS|+COST|+ERROR";
+const GOAL: &str = "NAME|STATE|DONE|PROJECT|TITLE|AGE|+OWNER|+SUMMARY|+PRIORITY";
+const NODE: &str = "NAME|STATE|ATTEMPTS|AGENT|TITLE|+EPIC|+DEPENDS ON|+BLOCKED BY|+PRIORITY";
 
 /// The columns of a kind.
-pub(crate) fn columns(kind: ResourceKind) -> Vec<Column> {
+pub(crate) fn columns(kind: ResourceKind) -> &'static str {
     match kind {
         ResourceKind::Agents => AGENT,
         ResourceKind::Hosts => HOST,
@@ -129,7 +76,6 @@ pub(crate) fn columns(kind: ResourceKind) -> Vec<Column> {
         ResourceKind::Goals => GOAL,
         ResourceKind::Nodes => NODE,
     }
-    .to_vec()
 }
 
 /// Every row there is.
@@ -241,11 +187,7 @@ pub(crate) struct RowOptions {
 }
 
 impl RowOptions {
-    fn record(
-        self,
-        snapshot: &StateSnapshot,
-        record: impl FnOnce() -> Record,
-    ) -> Result<Value, CliError> {
+    fn record(self, snapshot: &StateSnapshot, record: impl FnOnce() -> Record) -> CliResult<Value> {
         if self.whole { snapshot.json(&record()) } else { Ok(Value::Null) }
     }
 }
@@ -258,7 +200,7 @@ pub(crate) fn row(
     snapshot: &StateSnapshot,
     key: &RowKey,
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     match key {
         RowKey::Agent(id) => agent_row(snapshot, id, look),
         RowKey::Host(host) => host_row(snapshot, host, look),
@@ -272,7 +214,7 @@ fn agent_row(
     snapshot: &StateSnapshot,
     id: &AgentId,
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let Some(agent) = snapshot.records.agents.get(id) else { return Ok(None) };
     let work = agent.work.as_ref();
     let spent = agent.account.spent.tokens;
@@ -299,7 +241,7 @@ fn host_row(
     snapshot: &StateSnapshot,
     name: &HostName,
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let Some(host) = snapshot.records.hosts.get(name) else { return Ok(None) };
     let labels: Vec<String> =
         host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -325,11 +267,7 @@ fn with_state(mut definition: Value, state: Option<Value>) -> Value {
     definition
 }
 
-fn run_row(
-    snapshot: &StateSnapshot,
-    id: RunId,
-    look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+fn run_row(snapshot: &StateSnapshot, id: RunId, look: RowOptions) -> CliResult<Option<TableRow>> {
     let Some(run) = snapshot.records.runs.get(&id) else { return Ok(None) };
     let status = snapshot.records.run_status.get(&id);
     let result = status.and_then(|status| status.result.as_ref());
@@ -365,11 +303,7 @@ pub(crate) fn said(priorities: Priorities) -> String {
     user.into_iter().chain(overseer).collect::<Vec<_>>().join(", ")
 }
 
-fn goal_row(
-    snapshot: &StateSnapshot,
-    id: EpicId,
-    look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+fn goal_row(snapshot: &StateSnapshot, id: EpicId, look: RowOptions) -> CliResult<Option<TableRow>> {
     let Some(goal) = snapshot.records.goals.get(&id) else { return Ok(None) };
     let state = snapshot.records.goal_states.get(&id);
     let summary = state.and_then(|state| state.result.as_ref()).map(|result| &result.summary);
@@ -394,7 +328,7 @@ fn node_row(
     snapshot: &StateSnapshot,
     (epic, id): (EpicId, NodeId),
     look: RowOptions,
-) -> Result<Option<TableRow>, CliError> {
+) -> CliResult<Option<TableRow>> {
     let nodes = snapshot.records.nodes.get(&epic);
     let Some(node) = nodes.and_then(|nodes| nodes.get(&id)) else { return Ok(None) };
     let states = snapshot.records.node_states.get(&epic);

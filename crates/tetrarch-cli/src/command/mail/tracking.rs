@@ -9,8 +9,7 @@ use tetrarch_core::duration;
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::mail::receipt::Stage;
 
-use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code, HumanClient};
 
 /// What is known of a message that was sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl MailStatus {
     ///
     /// # Errors
     /// It was set aside, or is not consumed in time.
-    pub(super) fn outcome(&self, seq: u64, wait: Option<Duration>) -> Result<(), CliError> {
+    pub(super) fn outcome(&self, seq: u64, wait: Option<Duration>) -> CliResult {
         let Some(wait) = wait.filter(|_| !self.stages.contains(&Stage::Consumed)) else {
             return Ok(());
         };
@@ -91,7 +90,7 @@ pub(super) async fn follow(
     mut replies: Replies,
     seq: u64,
     wait: Duration,
-) -> Result<MailStatus, CliError> {
+) -> CliResult<MailStatus> {
     let mut fate = MailStatus::default();
     let settled = tokio::time::timeout(wait, async {
         while let Some(mail) = replies.next().await {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, Code};
 
 /// The file with the link.
 const FILE: &str = "page.link";
@@ -57,7 +57,7 @@ pub(crate) fn link_of(data_dir: &Path) -> Option<String> {
 ///
 /// # Errors
 /// The file cannot be written, or there is no randomness.
-pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> Result<PageLink, CliError> {
+pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> CliResult<PageLink> {
     let known = link_of(data_dir).as_deref().and_then(PageLink::read);
     let (place, token) = match known {
         Some(known) => known,
@@ -85,7 +85,7 @@ pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> Result<PageLink, CliError
 ///
 /// # Errors
 /// The machine has no randomness.
-pub(super) fn random(digits: usize) -> Result<String, CliError> {
+pub(super) fn random(digits: usize) -> CliResult<String> {
     let mut bytes = [0_u8; 32];
     let got = getrandom(&mut bytes, GetRandomFlags::empty())
         .map_err(|error| CliError::new(Code::Failed, format!("no randomness: {error}")))?;

@@ -23,8 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
-use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::{CliError, CliResult, HumanClient};
 
 /// Entries of the ledger in which the events of one page are looked for.
 const ENTRIES_READ: u64 = 300;
@@ -113,7 +112,7 @@ async fn reading(client: &HumanClient, view: &PageView, key: SourceKey) -> PageE
 }
 
 /// Events before a sequence, the newest first.
-async fn events(client: &HumanClient, before: Option<u64>) -> Result<Vec<EventRow>, CliError> {
+async fn events(client: &HumanClient, before: Option<u64>) -> CliResult<Vec<EventRow>> {
     let last = match before {
         Some(before) => before.saturating_sub(1),
         None => client.bus.stream_last_seq(LEDGER).await?,
@@ -132,7 +131,7 @@ fn rows(item: LedgerItem) -> Vec<EventRow> {
     events.into_iter().map(|event| EventRow { seq, at, event }).collect()
 }
 
-async fn health(client: &HumanClient) -> Result<BusHealth, CliError> {
+async fn health(client: &HumanClient) -> CliResult<BusHealth> {
     let bus = &client.bus;
     let (lease, meta, last, dead) = tokio::join!(
         Lease::look(bus, &LeaseKey::Go),
@@ -140,7 +139,7 @@ async fn health(client: &HumanClient) -> Result<BusHealth, CliError> {
         bus.stream_last_seq(LEDGER),
         dead_letters(bus),
     );
-    let meta = meta.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let meta = meta.map_err(CliError::failed)?;
     let holder = lease?.and_then(|seen| seen.holder);
     let server = bus.client().server_info();
     Ok(BusHealth {

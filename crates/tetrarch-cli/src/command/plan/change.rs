@@ -15,10 +15,8 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
 
 use crate::command::project::report;
-use crate::context::{Context, HumanClient, new_id};
 use crate::document::{Document, read_document};
-use crate::exit::{CliError, Code};
-use crate::snapshot::{StateSnapshot, no_plan_of};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_id, no_plan_of};
 
 /// Arguments of every change.
 #[derive(Debug, clap::Args)]
@@ -165,7 +163,7 @@ pub(super) async fn apply(
     context: &Context,
     client: &HumanClient,
     args: PlanApplyArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let PlanApplyArgs { epic, file, change_args } = args;
     let plan = plan_of(&file)?;
     let wanted = wanted(client, epic, change_args, PlanMode::Apply, plan).await?;
@@ -180,29 +178,23 @@ pub(super) async fn draft(
     context: &Context,
     client: &HumanClient,
     args: PlanDraftArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let PlanDraftArgs { epic, file, change_args, replaces } = args;
     let plan = plan_of(&file)?;
     let wanted = wanted(client, epic, change_args, PlanMode::Draft, plan).await?;
     whole(context, client, &Wanted { replaces, ..wanted }).await
 }
 
-async fn whole(
-    context: &Context,
-    client: &HumanClient,
-    wanted: &Wanted<Value>,
-) -> Result<(), CliError> {
+async fn whole(context: &Context, client: &HumanClient, wanted: &Wanted<Value>) -> CliResult {
     let id = new_id();
-    let payload = codec::encode_todo_plan(id, wanted)
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let op: OpName =
-        "todo.plan".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let payload = codec::encode_todo_plan(id, wanted).map_err(CliError::usage)?;
+    let op: OpName = "todo.plan".parse().map_err(CliError::failed)?;
     let reply = client.ask(op, id, payload, None).await;
     told(context, reply, wanted.epic)
 }
 
 /// A plan file without what is no part of a change.
-fn plan_of(file: &Path) -> Result<Value, CliError> {
+fn plan_of(file: &Path) -> CliResult<Value> {
     let mut document = read_document(file)?;
     if let Some(fields) = document.value.as_object_mut() {
         fields.remove("profiles");
@@ -215,11 +207,7 @@ fn plan_of(file: &Path) -> Result<Value, CliError> {
 ///
 /// # Errors
 /// The node is none; the owner refuses, or does not answer.
-pub(super) async fn add(
-    context: &Context,
-    client: &HumanClient,
-    args: PlanAddArgs,
-) -> Result<(), CliError> {
+pub(super) async fn add(context: &Context, client: &HumanClient, args: PlanAddArgs) -> CliResult {
     let PlanAddArgs { epic, parent, change_args, .. } = args;
     let mut node = json!({"name": args.name, "acceptance": args.acceptance});
     if let Some(fields) = node.as_object_mut() {
@@ -247,7 +235,7 @@ pub(super) async fn split(
     context: &Context,
     client: &HumanClient,
     args: PlanSplitArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let PlanSplitArgs { epic, node, file, change_args, proposed } = args;
     let mut document = read_document(&file)?;
     let listed = document.value.as_object_mut().and_then(|fields| fields.remove("subtasks"));
@@ -269,7 +257,7 @@ pub(super) async fn merge(
     context: &Context,
     client: &HumanClient,
     args: PlanMergeArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let PlanMergeArgs { epic, nodes, name, objective, change_args, proposed } = args;
     let what = Merging { nodes, name, objective };
     let wanted = wanted(client, epic, change_args, proposed.mode(), what).await?;
@@ -288,7 +276,7 @@ async fn wanted<C>(
     change_args: PlanChangeArgs,
     mode: PlanMode,
     what: C,
-) -> Result<Wanted<C>, CliError> {
+) -> CliResult<Wanted<C>> {
     let base = match change_args.base {
         Some(base) => base,
         None => {
@@ -301,22 +289,13 @@ async fn wanted<C>(
     Ok(Wanted { epic, mode, base_version, reason, replaces: None, what: Ok(what) })
 }
 
-async fn ask(
-    context: &Context,
-    client: &HumanClient,
-    epic: EpicId,
-    op: PlanOp,
-) -> Result<(), CliError> {
+async fn ask(context: &Context, client: &HumanClient, epic: EpicId, op: PlanOp) -> CliResult {
     let reply = client.operate(&Op::Plan(op)).await;
     told(context, reply, epic)
 }
 
 /// Says what came of it, and where to look when it was refused.
-pub(super) fn told(
-    context: &Context,
-    reply: Result<OpReply, CliError>,
-    epic: EpicId,
-) -> Result<(), CliError> {
+pub(super) fn told(context: &Context, reply: CliResult<OpReply>, epic: EpicId) -> CliResult {
     let reply = reply.map_err(|error| {
         if error.code == Code::Conflict {
             error.hint(format!("`tetrarch plan history {epic}` shows what moved"))

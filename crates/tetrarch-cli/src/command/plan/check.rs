@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::id::{ProfileName, ProjectName, Tier};
 
 use crate::command::run::{PROJECT, of_project, prepared};
-use crate::context::Context;
-use crate::exit::{CliError, Code};
 use crate::options::quoted;
 use crate::output;
+use crate::{CliError, CliResult, Code, Context};
 
 /// Arguments of `plan check`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +25,7 @@ pub(crate) struct PlanCheckArgs {
 ///
 /// # Errors
 /// Everything that is wrong with the files; the project's profiles cannot be read.
-pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> CliResult {
     let known = match &args.project {
         Some(project) => Some(of_project(&context.client().await?, project).await?),
         None => None,
@@ -51,7 +50,7 @@ pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> Result<(), C
 }
 
 /// `known`: the profiles of the project that was named.
-fn checked(file: &Path, known: Option<&[ProfileName]>) -> Result<String, CliError> {
+fn checked(file: &Path, known: Option<&[ProfileName]>) -> CliResult<String> {
     let prepared = prepared(Some(file), None, None, &[])?;
     let unknown = prepared.examination().unknown_profiles(known.unwrap_or_default());
     let is_unknown = !unknown.is_empty();

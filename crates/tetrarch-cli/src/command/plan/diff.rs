@@ -12,10 +12,8 @@ use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::{Node, NodeStatus, PlanEvent};
 
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, TableRow};
-use crate::snapshot::no_plan_of;
+use crate::output::{self, Cell, TableRow};
+use crate::{CliError, CliResult, Code, Context, HumanClient, no_plan_of};
 
 /// Arguments of `plan diff`.
 #[derive(Debug, clap::Args)]
@@ -32,24 +30,13 @@ pub(crate) struct PlanDiffArgs {
     to: Option<u32>,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("NODE"),
-    Column::always("WHAT"),
-    Column::always("FROM"),
-    Column::always("TO"),
-    Column::always("FIELDS"),
-    Column::always("WHY"),
-];
+const COLUMNS: &str = "NODE|WHAT|FROM|TO|FIELDS|WHY";
 
 /// Runs the command.
 ///
 /// # Errors
 /// There is no such epic or version; the bus cannot be read.
-pub(super) async fn run(
-    context: &Context,
-    client: &HumanClient,
-    args: &PlanDiffArgs,
-) -> Result<(), CliError> {
+pub(super) async fn run(context: &Context, client: &HumanClient, args: &PlanDiffArgs) -> CliResult {
     let events = versions(&client.bus, args.epic).await?;
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
         return Err(no_plan_of(args.epic));
@@ -69,15 +56,7 @@ pub(super) async fn run(
     let (was, is) = (PlanVersion::at(&events, args.from), PlanVersion::at(&events, to));
     let between = events.iter().filter(|event| (args.from + 1..=to).contains(&event.version));
     let rows = rows(args.epic, &was, &is, &whys(between))?;
-    output::listing(
-        context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "Nothing changed between these versions.",
-        },
-    )?;
-    Ok(())
+    output::listing(context.output, COLUMNS, rows, "Nothing changed between these versions.")
 }
 
 /// A plan in one version.
@@ -120,7 +99,7 @@ fn rows(
     was: &PlanVersion,
     is: &PlanVersion,
     whys: &BTreeMap<NodeId, Vec<String>>,
-) -> Result<Vec<TableRow>, CliError> {
+) -> CliResult<Vec<TableRow>> {
     let ids: BTreeSet<NodeId> = was.statuses.keys().chain(is.statuses.keys()).copied().collect();
     let mut rows = Vec::new();
     for id in ids {
@@ -156,11 +135,7 @@ fn rows(
 }
 
 /// The fields in which two definitions differ, each with both values; none when there were not two.
-fn fields(
-    epic: EpicId,
-    was: Option<&Node>,
-    is: Option<&Node>,
-) -> Result<Map<String, Value>, CliError> {
+fn fields(epic: EpicId, was: Option<&Node>, is: Option<&Node>) -> CliResult<Map<String, Value>> {
     let (Some(was), Some(is)) = (was, is) else { return Ok(Map::new()) };
     let (was, is) = (definition(epic, was)?, definition(epic, is)?);
     let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
@@ -171,12 +146,10 @@ fn fields(
 }
 
 /// A definition as its public JSON has it, without the versions it came with.
-fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError> {
+fn definition(epic: EpicId, node: &Node) -> CliResult<Map<String, Value>> {
     let node = Node { added: 0, defined: 0, ..node.clone() };
-    let broken = |error: String| CliError::new(Code::Failed, error);
-    let bytes = record_json(&Record::Node(epic, Box::new(node)), 0)
-        .map_err(|error| broken(error.to_string()))?;
-    let value = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    let bytes = record_json(&Record::Node(epic, Box::new(node)), 0).map_err(CliError::failed)?;
+    let value = serde_json::from_slice(&bytes).map_err(CliError::failed)?;
     let mut value = output::plain("EpicNode", value);
     Ok(match value.get_mut("node").map(Value::take) {
         Some(Value::Object(fields)) => fields,
@@ -188,10 +161,7 @@ fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError>
 ///
 /// # Errors
 /// There is no plan, or the bus cannot be read.
-pub(in crate::command) async fn versions(
-    bus: &Bus,
-    epic: EpicId,
-) -> Result<Vec<PlanEvent>, CliError> {
+pub(in crate::command) async fn versions(bus: &Bus, epic: EpicId) -> CliResult<Vec<PlanEvent>> {
     let Some(last) = last_plan_event(bus, epic).await? else { return Err(no_plan_of(epic)) };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
     let mut versions = Vec::new();

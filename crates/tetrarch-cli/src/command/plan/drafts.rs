@@ -9,10 +9,8 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::PlanOp;
 
 use super::change::told;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, TableRow, age, now};
-use crate::snapshot::StateSnapshot;
+use crate::output::{self, Cell, TableRow, age, now};
+use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `plan drafts`.
 #[derive(Debug, clap::Args)]
@@ -57,28 +55,13 @@ pub(crate) struct DraftDecideArgs {
     reason: String,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::always("DRAFT"),
-    Column::always("STATE"),
-    Column::always("AGE"),
-    Column::always("FROM"),
-    Column::always("BASE"),
-    Column::always("DEFINES"),
-    Column::always("GIVES UP"),
-    Column::always("REASON"),
-    Column::wide("NOTES"),
-    Column::wide("VERSION"),
-];
+const COLUMNS: &str = "DRAFT|STATE|AGE|FROM|BASE|DEFINES|GIVES UP|REASON|+NOTES|+VERSION";
 
 /// `plan drafts`.
 ///
 /// # Errors
 /// The bus cannot be read.
-pub(super) async fn list(
-    context: &Context,
-    client: &HumanClient,
-    args: &DraftsArgs,
-) -> Result<(), CliError> {
+pub(super) async fn list(context: &Context, client: &HumanClient, args: &DraftsArgs) -> CliResult {
     let wanted = [Select::OfEpic(KeyKind::Draft, args.epic)];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
     let drafts = snapshot.records.drafts.get(&args.epic).into_iter().flatten();
@@ -86,19 +69,16 @@ pub(super) async fn list(
     let mut drafts: Vec<&Proposal> = drafts.map(|(_, draft)| draft).filter(shown).collect();
     drafts.sort_by_key(|draft| (draft.status, draft.created, draft.id));
     let rows = drafts.into_iter().map(|draft| row(&snapshot, draft));
-    let rows = rows.collect::<Result<Vec<TableRow>, CliError>>()?;
+    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
     output::listing(
         context.output,
-        &Listing {
-            columns: COLUMNS.to_vec(),
-            rows,
-            empty: "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed includes decided drafts.",
-        },
-    )?;
-    Ok(())
+        COLUMNS,
+        rows,
+        "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed includes decided drafts.",
+    )
 }
 
-fn row(snapshot: &StateSnapshot, draft: &Proposal) -> Result<TableRow, CliError> {
+fn row(snapshot: &StateSnapshot, draft: &Proposal) -> CliResult<TableRow> {
     let removes: Vec<String> = draft.edit.removes.iter().map(ToString::to_string).collect();
     Ok(TableRow {
         cells: vec![
@@ -125,7 +105,7 @@ pub(super) async fn approve(
     context: &Context,
     client: &HumanClient,
     args: DraftApproveArgs,
-) -> Result<(), CliError> {
+) -> CliResult {
     let DraftApproveArgs { draft, reason } = args;
     decide(context, client, DraftDecideArgs { draft, reason }, DraftVerdict::Approve).await
 }
@@ -140,7 +120,7 @@ pub(crate) async fn verdict(
     draft: DraftId,
     reason: String,
     verdict: DraftVerdict,
-) -> Result<(), CliError> {
+) -> CliResult {
     decide(context, client, DraftDecideArgs { draft, reason }, verdict).await
 }
 
@@ -153,7 +133,7 @@ pub(super) async fn decide(
     client: &HumanClient,
     args: DraftDecideArgs,
     verdict: DraftVerdict,
-) -> Result<(), CliError> {
+) -> CliResult {
     let DraftDecideArgs { draft, reason } = args;
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
     let mut all = snapshot.0.records.drafts.into_iter();

@@ -14,10 +14,8 @@ use tetrarch_core::owner::goal_question;
 use tetrarch_core::planner::{Planning, Proposal};
 use tetrarch_engine::propose;
 
-use crate::context::{Context, new_ulid};
-use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Sheet, is_coloured, now, stamp};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, Context, StateSnapshot, new_ulid};
 
 /// The project of a goal that nobody gave.
 const PROJECT: &str = "main";
@@ -30,7 +28,7 @@ pub(super) async fn propose_plan(
     context: &Context,
     epic: Option<EpicId>,
     goal: Option<String>,
-) -> Result<(), CliError> {
+) -> CliResult {
     let config = context.config.planner.prepared()?.ok_or_else(|| {
         CliError::new(Code::Usage, "no planner is configured: planner.enabled is false")
             .hint("set [planner] enabled, provider, model and key_from; `tetrarch config explain planner`")
@@ -40,9 +38,7 @@ pub(super) async fn propose_plan(
         (None, text) => fresh(context, text.unwrap_or_default())?,
     };
     let planning = goal_question(now(), &config.planner(&Prices::default()), goal);
-    let proposal = propose(&config, &planning)
-        .await
-        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let proposal = propose(&config, &planning).await.map_err(CliError::usage)?;
     let Proposal { answer, attempts, problems, .. } = proposal;
     let Some(answer) = answer else {
         let what = format!("no valid plan in {attempts} answers:\n{}", problems.join("\n"));
@@ -57,19 +53,17 @@ pub(super) async fn propose_plan(
         "attempts": attempts,
         "problems": problems,
     });
-    output::record(context.output, &value, || format!("{plan:#}"))?;
-    Ok(())
+    output::record(context.output, &value, || format!("{plan:#}"))
 }
 
-async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
+async fn given(context: &Context, epic: EpicId) -> CliResult<Goal> {
     let bus = context.client().await?.bus;
     let snapshot = StateSnapshot::read(&bus, &[Select::One(RecordKey::Goal(epic))]).await?;
     snapshot.records.goals.get(&epic).cloned().ok_or_else(|| crate::snapshot::no_plan_of(epic))
 }
 
-fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
-    let project =
-        ProjectName::new(PROJECT).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+fn fresh(context: &Context, title: String) -> CliResult<Goal> {
+    let project = ProjectName::new(PROJECT).map_err(CliError::usage)?;
     Ok(Goal {
         id: EpicId(new_ulid()),
         project,
@@ -84,7 +78,7 @@ fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
 ///
 /// # Errors
 /// The planner was never asked about it.
-pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
+pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> CliResult {
     let snapshot = StateSnapshot::read(bus, &[Select::Kind(KeyKind::Planning)]).await?;
     let asked = snapshot.records.plannings.values().filter(|planning| planning.epic == epic);
     let asked: Vec<&Planning> = asked.collect();
@@ -92,13 +86,12 @@ pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Re
         let what = format!("the planner was not used for {epic}");
         return Err(CliError::new(Code::NotFound, what));
     }
-    let all: Result<Vec<Value>, CliError> = asked
+    let all: CliResult<Vec<Value>> = asked
         .iter()
         .map(|planning| snapshot.json(&Record::Planning(Box::new((*planning).clone()))))
         .collect();
     let sheets = || asked.iter().map(|planning| sheet(planning)).collect::<Vec<_>>().join("\n");
-    output::record(context.output, &Value::Array(all?), sheets)?;
-    Ok(())
+    output::record(context.output, &Value::Array(all?), sheets)
 }
 
 fn amount(Spend { tokens, cost_micro, turns }: Spend) -> String {

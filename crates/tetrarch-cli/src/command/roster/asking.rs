@@ -6,7 +6,7 @@ use tetrarch_core::request::Op;
 use tetrarch_roster::input::RosterInput;
 use tokio::sync::mpsc::Sender;
 
-use crate::context::{HumanClient, new_id};
+use crate::{HumanClient, new_id};
 
 /// Asks the owner, and tells the request's id and the answer.
 pub(super) async fn operate(client: HumanClient, tell: Sender<RosterInput>, ticket: u64, op: Op) {

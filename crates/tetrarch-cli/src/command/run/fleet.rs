@@ -10,9 +10,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::prepare::Prepared;
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
 use crate::process::READY;
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// How long bringing a fleet up may take; the first time the bus's binary is fetched.
 const UP_WITHIN: Duration = Duration::from_secs(180);
@@ -27,7 +26,7 @@ pub(super) struct OwnFleet(Child);
 pub(super) async fn ensure(
     context: &Context,
     plan: &Prepared,
-) -> Result<(HumanClient, Option<OwnFleet>), CliError> {
+) -> CliResult<(HumanClient, Option<OwnFleet>)> {
     if let Some(client) = running(context).await? {
         plan.warn_of_here(&client);
         return Ok((client, None));
@@ -44,9 +43,7 @@ pub(super) async fn ensure(
 ///
 /// # Errors
 /// Its bus cannot be read.
-pub(in crate::command) async fn running(
-    context: &Context,
-) -> Result<Option<HumanClient>, CliError> {
+pub(in crate::command) async fn running(context: &Context) -> CliResult<Option<HumanClient>> {
     let Ok(client) = context.client().await else { return Ok(None) };
     let owned = Lease::look(&client.bus, &LeaseKey::Go).await?;
     Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(client))
@@ -58,7 +55,7 @@ pub(super) fn is_new(context: &Context) -> bool {
     bus.url.is_none() && endpoint(&bus.data_dir).is_none()
 }
 
-async fn bring_up(context: &Context) -> Result<Child, CliError> {
+async fn bring_up(context: &Context) -> CliResult<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("up").arg("--with-parent").arg("--data-dir").arg(&context.config.bus.data_dir);
     if let Some(config) = &context.global.config {
@@ -97,7 +94,7 @@ impl OwnFleet {
     ///
     /// # Errors
     /// It cannot be waited for.
-    pub(super) async fn stop(self) -> Result<(), CliError> {
+    pub(super) async fn stop(self) -> CliResult {
         let Self(mut child) = self;
         // `up` stops when its standard input ends.
         drop(child.stdin.take());

@@ -16,11 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::progress::{Progress, StatusLine};
 use super::watching::{LOOK_EVERY, ObstacleChanges, ObstacleWatch};
-use crate::context::{Context, HumanClient};
-use crate::exit::{CliError, Code};
 use crate::obstacles;
 use crate::options::OutputFormat;
 use crate::output::{self, stamp, visible};
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// How long the ledger may take to tell what a plan event has told already.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -76,7 +75,7 @@ impl GoalFollower {
         client: &HumanClient,
         epic: EpicId,
         wait: bool,
-    ) -> Result<FollowOutcome, CliError> {
+    ) -> CliResult<FollowOutcome> {
         let events = plan_events(&client.bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
         let (mut watch, from) = ObstacleWatch::open(client, epic).await?;
@@ -148,7 +147,7 @@ impl GoalFollower {
     }
 
     /// Says which other goals the same orchestrator works on meanwhile.
-    fn tell_others(&self, context: &Context, others: &[(EpicId, String)]) -> Result<(), CliError> {
+    fn tell_others(&self, context: &Context, others: &[(EpicId, String)]) -> CliResult {
         for (epic, title) in others {
             if output::is_for_programs(context.output) {
                 let told = json!({"event": "also_open", "goal": epic.to_string(), "title": title});
@@ -165,7 +164,7 @@ impl GoalFollower {
     }
 
     /// Says once what is in the way, with what helps, and once that it is there no more.
-    fn tell(&self, context: &Context, news: &ObstacleChanges) -> Result<(), CliError> {
+    fn tell(&self, context: &Context, news: &ObstacleChanges) -> CliResult {
         if output::is_for_programs(context.output) {
             for (event, all) in [("obstacle_gone", &news.gone), ("obstacle", &news.appeared)] {
                 for obstacle in all {
@@ -194,7 +193,7 @@ impl GoalFollower {
         Ok(())
     }
 
-    fn print(&mut self, context: &Context, event: &PlanEvent) -> Result<(), CliError> {
+    fn print(&mut self, context: &Context, event: &PlanEvent) -> CliResult {
         for view in &event.nodes {
             self.titles.entry(view.id).or_insert_with(|| view.title.clone());
         }
@@ -223,7 +222,7 @@ impl GoalFollower {
     }
 
     /// Tells programs what moved.
-    fn list(&self, context: &Context, event: &PlanEvent) -> Result<(), CliError> {
+    fn list(&self, context: &Context, event: &PlanEvent) -> CliResult {
         for change in &event.changes {
             let told = json!({
                 "event": "node",
@@ -260,7 +259,7 @@ async fn catch_up(
 }
 
 /// The plan as it is with an event that goes on from STATE.
-async fn onto_state(client: &HumanClient, event: PlanEvent) -> Result<PlanEvent, CliError> {
+async fn onto_state(client: &HumanClient, event: PlanEvent) -> CliResult<PlanEvent> {
     let found = read_epic(&client.bus, event.epic).await;
     let found = found.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
     let before = event.version.saturating_sub(1);

@@ -10,10 +10,9 @@ use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
 use tetrarch_runner::{repository_summary, schema_fault, tool_entries};
 
 use super::profiles;
-use crate::context::HumanClient;
 use crate::document::{Document, STANDARD_INPUT, read_document};
-use crate::exit::{CliError, Code};
 use crate::output::say;
+use crate::{CliError, CliResult, Code, HumanClient};
 
 /// What stands for the plan file's directory in its profiles.
 const PLAN_DIR: &str = "{plan_dir}";
@@ -70,7 +69,7 @@ impl Prepared {
     ///
     /// # Errors
     /// All of them, each with its place.
-    pub(in crate::command) fn refuse(&self, problems: &[PlanProblem]) -> Result<(), CliError> {
+    pub(in crate::command) fn refuse(&self, problems: &[PlanProblem]) -> CliResult {
         if problems.is_empty() {
             return Ok(());
         }
@@ -81,7 +80,7 @@ impl Prepared {
     ///
     /// # Errors
     /// Programs that are not there.
-    pub(in crate::command) fn fits_here(&self) -> Result<(), CliError> {
+    pub(in crate::command) fn fits_here(&self) -> CliResult {
         self.refuse(&self.missing_programs())?;
         self.warn(&[]);
         Ok(())
@@ -105,7 +104,7 @@ pub(in crate::command) fn prepared(
     title: Option<&str>,
     profiles: Option<&Path>,
     arguments: &[String],
-) -> Result<Prepared, CliError> {
+) -> CliResult<Prepared> {
     let mut document = match (path, title) {
         (Some(path), _) => prepare(path, arguments)?,
         (None, Some(title)) => Document::of("--title", json!({"goal": {"title": title}})),
@@ -119,7 +118,7 @@ pub(in crate::command) fn prepared(
 }
 
 /// Adds the profiles of a file to a plan.
-fn bring(document: &mut Document, path: &Path, arguments: &[String]) -> Result<(), CliError> {
+fn bring(document: &mut Document, path: &Path, arguments: &[String]) -> CliResult {
     let mut brought = profiles::read(path)?;
     let mut filled = json!({"profiles": std::mem::take(&mut brought.profiles)});
     fill(&mut filled, &directory(path)?, arguments)?;
@@ -147,14 +146,14 @@ fn bring(document: &mut Document, path: &Path, arguments: &[String]) -> Result<(
 ///
 /// # Errors
 /// It cannot be read.
-fn prepare(path: &Path, arguments: &[String]) -> Result<Document, CliError> {
+fn prepare(path: &Path, arguments: &[String]) -> CliResult<Document> {
     let mut document = read_document(path)?;
     let plan_dir = directory(path)?;
     fill(&mut document.value, &plan_dir, arguments)?;
     Ok(document)
 }
 
-fn read(document: Document, dir: PathBuf) -> Result<Prepared, CliError> {
+fn read(document: Document, dir: PathBuf) -> CliResult<Prepared> {
     let plan = schema::parse_either(&document.value)
         .map_err(|problems| document.refused("plan", &problems).hint(HINT))?;
     let prepared = Prepared { document, plan, dir };
@@ -164,7 +163,7 @@ fn read(document: Document, dir: PathBuf) -> Result<Prepared, CliError> {
     Ok(prepared)
 }
 
-fn directory(path: &Path) -> Result<PathBuf, CliError> {
+fn directory(path: &Path) -> CliResult<PathBuf> {
     if path == Path::new(STANDARD_INPUT) {
         return Ok(std::env::current_dir()?);
     }
@@ -175,7 +174,7 @@ fn directory(path: &Path) -> Result<PathBuf, CliError> {
 
 /// Puts the plan's directory where texts name it; commands work in it unless they say where. Every profile
 /// gets that directory, the one the command was started in and the arguments after `--`.
-fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> Result<(), CliError> {
+fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> CliResult {
     let here = std::env::current_dir()?;
     put_directory(document, &plan_dir.to_string_lossy());
     place_commands(document, plan_dir);

@@ -10,10 +10,8 @@ use tetrarch_core::id::{ProfileName, ProjectName};
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::Op;
 
-use crate::context::HumanClient;
 use crate::document::{Document, read_document};
-use crate::exit::{CliError, Code};
-use crate::snapshot::StateSnapshot;
+use crate::{CliError, CliResult, Code, HumanClient, StateSnapshot};
 
 /// The profiles of a file.
 pub(super) struct ImportedProfiles {
@@ -51,7 +49,7 @@ impl ImportedProfiles {
 ///
 /// # Errors
 /// The file cannot be read, or holds something else.
-pub(super) fn read(path: &Path) -> Result<ImportedProfiles, CliError> {
+pub(super) fn read(path: &Path) -> CliResult<ImportedProfiles> {
     let wrong = || {
         let what = format!("{}: expected a mapping from names to profiles", path.display());
         CliError::new(Code::Usage, what).hint("write it as in `default: {argv: [my-agent]}`")
@@ -80,7 +78,7 @@ pub(super) async fn require(
     client: Option<&HumanClient>,
     plan: &PlanFile,
     project: &ProjectName,
-) -> Result<(), CliError> {
+) -> CliResult {
     let known = match client {
         Some(client) => of_project(client, project).await?,
         None => Vec::new(),
@@ -102,7 +100,7 @@ pub(super) async fn apply_changed(
     client: &HumanClient,
     plan: &PlanFile,
     project: &ProjectName,
-) -> Result<(), CliError> {
+) -> CliResult {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let known = snapshot.0.records.profiles;
     for own in &plan.profiles {
@@ -123,7 +121,7 @@ pub(super) async fn apply_changed(
 pub(in crate::command) async fn of_project(
     client: &HumanClient,
     project: &ProjectName,
-) -> Result<Vec<ProfileName>, CliError> {
+) -> CliResult<Vec<ProfileName>> {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
     let all = snapshot.0.records.profiles.into_keys();
     Ok(all.filter(|(of, _)| of == project).map(|(_, name)| name).collect())

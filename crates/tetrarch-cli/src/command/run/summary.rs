@@ -16,9 +16,8 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunStatus;
 
-use crate::context::{Context, HumanClient};
-use crate::exit::CliError;
 use crate::output::{self, say, visible};
+use crate::{CliResult, Context, HumanClient};
 
 /// The figures of one run.
 #[derive(Debug, Default)]
@@ -44,7 +43,7 @@ pub(super) async fn print(
     took: Duration,
     result: Option<&GoalResult>,
     quiet: bool,
-) -> Result<(), CliError> {
+) -> CliResult {
     let through = client.bus.stream_last_seq(LEDGER).await?;
     let mut figures = Figures::default();
     for item in read_ledger(&client.bus, from + 1, through, 0).await {

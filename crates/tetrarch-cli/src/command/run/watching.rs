@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use tetrarch_bus::state::load_meta;
 use tetrarch_core::budget::Spend;
 use tetrarch_core::id::{AgentId, EpicId};
 use tetrarch_core::ledger::Entry;
@@ -11,10 +10,9 @@ use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Telemetry, of_epic, stands
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::HumanClient;
-use crate::exit::{CliError, Code};
+use crate::history;
 use crate::obstacles;
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, HumanClient, StateSnapshot};
 
 /// How often it is looked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
@@ -53,12 +51,10 @@ impl ObstacleWatch {
     ///
     /// # Errors
     /// The bus is away, or does not let this credential read.
-    pub(super) async fn open(client: &HumanClient, epic: EpicId) -> Result<(Self, u64), CliError> {
+    pub(super) async fn open(client: &HumanClient, epic: EpicId) -> CliResult<(Self, u64)> {
         let bus = &client.bus;
         // Read before the records: what is newer than this is in the ledger from there on.
-        let meta = load_meta(bus).await;
-        let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
-        let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+        let from = history::next_entry(bus).await?;
         let snapshot = obstacles::read(bus, Some(epic)).await?;
         let telemetry = follow_telemetry(client.clone());
         let (present, standing, before) = (Vec::new(), None, Spend::default());

@@ -10,9 +10,8 @@ use tetrarch_core::ledger::Record;
 use tetrarch_view::row::AgentRow;
 
 use super::{TreeOptions, line, prefix};
-use crate::exit::CliError;
 use crate::output::{Cell, align, one_line};
-use crate::snapshot::StateSnapshot;
+use crate::{CliResult, StateSnapshot};
 
 /// Turns of each conversation that are shown unless all are wanted: the latest.
 const TURNS_SHOWN: usize = 10;
@@ -94,22 +93,21 @@ impl<'s> PersonTree<'s> {
     ///
     /// # Errors
     /// A record cannot be written.
-    pub(super) fn json(&self, snapshot: &StateSnapshot) -> Result<Value, CliError> {
+    pub(super) fn json(&self, snapshot: &StateSnapshot) -> CliResult<Value> {
         let agent = |row: &&AgentRow| {
             let agent = snapshot.records.agents.get(&row.id).cloned();
             agent.map(|agent| snapshot.json(&Record::Agent(Box::new(agent)))).transpose()
         };
         let turn = |turn: &&Turn| {
-            let agents: Result<Vec<_>, CliError> = self.agents(turn).iter().map(agent).collect();
+            let agents: CliResult<Vec<_>> = self.agents(turn).iter().map(agent).collect();
             let record = snapshot.json(&Record::Turn(Box::new((*turn).clone())))?;
             Ok(json!({"turn": record, "agents": agents?}))
         };
         let conversation = |(name, turns): (&&ConversationName, &Vec<&Turn>)| {
-            let turns: Result<Vec<Value>, CliError> = turns.iter().map(turn).collect();
+            let turns: CliResult<Vec<Value>> = turns.iter().map(turn).collect();
             Ok(json!({"conversation": name.as_str(), "turns": turns?}))
         };
-        let all: Result<Vec<Value>, CliError> =
-            self.conversations.iter().map(conversation).collect();
+        let all: CliResult<Vec<Value>> = self.conversations.iter().map(conversation).collect();
         let root = self.root().as_ref().map(agent).transpose()?.flatten();
         Ok(json!({"agent": root, "conversations": all?}))
     }

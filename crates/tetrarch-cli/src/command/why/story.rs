@@ -56,63 +56,40 @@ impl Story {
     }
 
     fn fold(&mut self, record: &Record) {
-        match record {
-            Record::Agent(agent) => {
-                let work = agent.work.as_ref();
-                let serves = match &self.focus {
-                    Focus::Agent(id) => agent.id == *id,
-                    Focus::Attempt(id, assignment) => {
-                        agent.id == *id && work.is_some_and(|work| work.assignment == *assignment)
-                    }
-                    Focus::Node(epic, node) => {
-                        work.is_some_and(|work| (work.epic, work.node) == (*epic, *node))
-                    }
-                };
-                if serves {
-                    self.serving.insert(agent.id.clone());
-                } else {
-                    self.serving.remove(&agent.id);
+        if let Record::Agent(agent) = record {
+            let work = agent.work.as_ref();
+            let serves = match &self.focus {
+                Focus::Agent(id) => agent.id == *id,
+                Focus::Attempt(id, assignment) => {
+                    agent.id == *id && work.is_some_and(|work| work.assignment == *assignment)
                 }
-                self.records.put(record.clone());
-            }
-            Record::Run(run) => {
-                let serves = match &self.focus {
-                    Focus::Agent(id) => run.agent == *id,
-                    Focus::Attempt(_, assignment) => run.assignment == *assignment,
-                    Focus::Node(epic, node) => (run.epic, run.node) == (*epic, *node),
-                };
-                if serves {
-                    self.runs.insert(run.id);
+                Focus::Node(epic, node) => {
+                    work.is_some_and(|work| (work.epic, work.node) == (*epic, *node))
                 }
+            };
+            if serves {
+                self.serving.insert(agent.id.clone());
+            } else {
+                self.serving.remove(&agent.id);
             }
-            Record::RunStatus(status) if self.runs.contains(&status.id) => {
-                self.records.put(record.clone());
+            self.records.put(record.clone());
+        } else if let Record::Run(run) = record {
+            let serves = match &self.focus {
+                Focus::Agent(id) => run.agent == *id,
+                Focus::Attempt(_, assignment) => run.assignment == *assignment,
+                Focus::Node(epic, node) => (run.epic, run.node) == (*epic, *node),
+            };
+            if serves {
+                self.runs.insert(run.id);
             }
-            Record::NodeState(epic, state) if self.focus == Focus::Node(*epic, state.id) => {
-                self.records.put(record.clone());
-            }
-            Record::Host(_)
-            | Record::Project(_)
-            | Record::Profile(..)
-            | Record::RunStatus(_)
-            | Record::Goal(_)
-            | Record::GoalState(_)
-            | Record::Plan(_)
-            | Record::Node(..)
-            | Record::NodeState(..)
-            | Record::Assignment(_)
-            | Record::Dispatch(_)
-            | Record::Planning(_)
-            | Record::Question(_)
-            | Record::Draft(_)
-            | Record::Crystallization(_)
-            | Record::Schedule(_)
-            | Record::Graph(_)
-            | Record::Turn(_)
-            | Record::Reservation(_)
-            | Record::Change(_)
-            | Record::Decision(_)
-            | Record::Snapshot(_) => {}
+        } else if let Record::RunStatus(status) = record
+            && self.runs.contains(&status.id)
+        {
+            self.records.put(record.clone());
+        } else if let Record::NodeState(epic, state) = record
+            && self.focus == Focus::Node(*epic, state.id)
+        {
+            self.records.put(record.clone());
         }
     }
 

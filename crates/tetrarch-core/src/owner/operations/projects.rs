@@ -1,7 +1,6 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
 use crate::agent::{Hosting, Mode, Profile, Project, Unsettled};
-use crate::brief::RunnerKind;
 use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProjectName};

@@ -214,7 +214,7 @@ fn profile(
 }
 
 /// The model that a child uses whose profile names none: its parent's, else that of the project's default profile
-/// (docs/decisions/0129).
+/// (docs/decisions/0127).
 fn inherited(draft: &Draft<'_>, parent: &Agent, project: &ProjectName) -> Option<(String, Served)> {
     let run = parent.work.as_ref().and_then(|work| draft.run(work.run));
     let own = run.map(|run| &run.brief.runner).filter(|it| it.kind == RunnerKind::Llm);

@@ -7,20 +7,25 @@ use super::fleet::{
 };
 use crate::brief::{Artifact, Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::ErrorCode;
-use crate::id::{EpicId, NodeId};
+use crate::id::{AgentId, EpicId, NodeId, Principal};
 use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::limits::{
     ANSWER_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, DELIVERABLE_BYTES_MAX,
-    FINDINGS_BYTES_MAX, RESULT_WORDS_MAX, STEP_BYTES_MAX,
+    FINDINGS_BYTES_MAX, RECORD_BYTES_MAX, RESULT_WORDS_MAX, STEP_BYTES_MAX, TEXT_BYTES_MAX,
 };
-use crate::owner::{Group, Input, decide, is_due, weight};
-use crate::plan::{Node, NodeState, NodeStatus, schema};
+use crate::owner::{Group, Input, Silence, decide, is_due, weight};
+use crate::plan::{Blocker, Node, NodeState, NodeStatus, schema};
 use crate::records::Records;
+use crate::request::verbs::VerbOp;
 use crate::request::work::{WorkOp, WorkVerb};
-use crate::request::{BriefWish, Op, Page, Report, RequestBody, SubagentWish, TaskWish};
+use crate::request::{
+    BriefWish, FileOp, MalformedKind, Op, Page, Report, RequestBody, SubagentWish, TaskWish,
+};
+use crate::reservation;
 use crate::role::Role;
 use crate::step::Step;
 use crate::time::Millis;
+use crate::verb::Wanted;
 
 fn long(bytes: usize) -> String {
     "\u{e4}".repeat(bytes / 2)
@@ -28,9 +33,14 @@ fn long(bytes: usize) -> String {
 
 /// A wish whose brief has this many bytes of facts.
 fn large(bytes: usize) -> SubagentWish {
+    large_of(long(bytes))
+}
+
+/// A wish whose brief has this fact.
+fn large_of(fact: String) -> SubagentWish {
     let brief = BriefWish {
         goal: "do it".to_owned(),
-        key_facts: vec![long(bytes)],
+        key_facts: vec![fact],
         success_criteria: vec!["it holds".to_owned()],
         ..BriefWish::default()
     };
@@ -72,6 +82,96 @@ fn request_exceeding_any_commit_is_refused_for_good() {
     let input = fleet.asking(&human(), RequestBody::Op(op));
     let entry = fleet.one(input);
     assert_eq!(reply(&entry).error, Some(ErrorCode::InvalidRequest));
+}
+
+/// Requests that a step has room for, and a record or a message has not.
+fn too_large_for_a_record(
+    epic: EpicId,
+    worker: &AgentId,
+) -> Vec<(&'static str, Principal, RequestBody)> {
+    let reserve = FileOp::Reserve {
+        paths: (0..80).map(|n| format!("{n}/{}", "p".repeat(990))).collect(),
+        mode: reservation::Mode::Exclusive,
+        ttl: None,
+        reason: String::new(),
+    };
+    let labelled = SubagentWish { suggested_actor_id: "l".repeat(80_000), ..wish(Role::Worker) };
+    let blocker = Blocker { kind: "other".to_owned(), detail: long(80_000), needs: String::new() };
+    let block = Op::WorkBlock { epic, node: "T1.2".parse().unwrap(), blocker };
+    let steer =
+        VerbOp { agent: worker.clone(), wanted: Wanted::Steer { text: "\u{1}".repeat(16_000) } };
+    let spawn = |wish| RequestBody::Spawn(request(epic, "T1.2", vec![wish]));
+    let po = || Principal::from(po());
+    vec![
+        ("many paths", po(), RequestBody::Op(Op::File(reserve))),
+        ("a long label", po(), spawn(labelled)),
+        ("many facts", po(), spawn(large(80_000))),
+        ("facts that JSON writes longer", po(), spawn(large_of("\"".repeat(40_000)))),
+        ("a long blocker", po(), RequestBody::Op(block)),
+        ("a steer of control characters", human(), RequestBody::Op(Op::Verb(steer))),
+    ]
+}
+
+#[test]
+fn request_exceeding_a_record_or_a_message_is_refused() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let worker = fleet.worker(epic, "T1.1");
+    for (what, from, body) in too_large_for_a_record(epic, &worker) {
+        let input = fleet.asking(&from, body);
+        let entry = fleet.one(input);
+        let refused = |kind| [EventKind::Refused, EventKind::SpawnDenied].contains(&kind);
+        let refused = entry.events.iter().any(|event| refused(event.kind));
+        assert!(refused && size(&entry) < 6_000, "{what}: {}", size(&entry));
+    }
+}
+
+#[test]
+fn long_refusal_is_cut() {
+    let mut fleet = Fleet::new();
+    let (kind, error) = (MalformedKind::Other, "unknown key; ".repeat(10_000));
+    let input = fleet.asking(&human(), RequestBody::Malformed { kind, error, nameless: false });
+    let detail = reply(&fleet.one(input)).detail;
+    assert!(detail.len() == TEXT_BYTES_MAX && detail.ends_with("[cut]"), "{}", detail.len());
+}
+
+#[test]
+fn text_weighs_what_json_makes_of_it() {
+    let (fleet, epic) = Fleet::with_goal(tasks(1));
+    let weight = |text: &str| {
+        let node = Node {
+            objective: text.to_owned(),
+            ..fleet.records.nodes[&epic][&"T1.1".parse().unwrap()].clone()
+        };
+        weight::record(&Record::Node(epic, Box::new(node)))
+    };
+    let one = weight("aaaa");
+    let more = [
+        ("\"\"\"\"", 4),
+        ("\\\\\\\\", 4),
+        ("\n\n\n\n", 4),
+        ("\u{1}\u{1}\u{1}\u{1}", 20),
+        ("\u{e4}\u{e4}", 0),
+    ];
+    for (text, more) in more {
+        assert_eq!(weight(text), one + more, "{text:?}");
+    }
+}
+
+#[test]
+fn decision_without_a_request_that_cannot_be_written_is_reported() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let mut agent = fleet.records.agents[&worker].clone();
+    let found = Silence::Begun { missed: 1 };
+    let silent = Input::Swept { agent: worker, epoch: agent.epoch, found };
+    let ordinary = decide(&fleet.records, &fleet.policy, fleet.now, &silent);
+    assert!(!ordinary.records.is_empty(), "{ordinary:?}");
+
+    agent.label = long(RECORD_BYTES_MAX);
+    fleet.records.put(Record::Agent(Box::new(agent)));
+    let step = decide(&fleet.records, &fleet.policy, fleet.now, &silent);
+    assert!(step.records.is_empty() && step.mail.is_empty(), "{step:?}");
+    assert!(step.events[0].reason.contains("a record would have about"), "{step:?}");
 }
 
 #[test]

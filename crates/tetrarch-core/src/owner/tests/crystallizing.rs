@@ -83,15 +83,26 @@ fn result_keeps_what_its_run_said_and_may_say_all_fields_itself() {
     fleet.report(&worker, Report::Update { run, dispatch: None, update, expected: None });
     fleet.end(&worker, told("whole"));
     let kept = &left(&fleet, epic, "T1.2").unwrap().handoff;
-    assert_eq!((kept.summary.as_str(), &kept.next_actions[..]), ("whole", &["the rest".to_owned()][..]));
+    assert_eq!(
+        (kept.summary.as_str(), &kept.next_actions[..]),
+        ("whole", &["the rest".to_owned()][..])
+    );
     assert_eq!(kept.decisions, ["b, because a is slow", "c"]);
-    assert_eq!((&kept.open_questions[..], &kept.references.prs[..]), (&["why?".to_owned()][..], &["#7".to_owned()][..]));
+    assert_eq!(
+        (&kept.open_questions[..], &kept.references.prs[..]),
+        (&["why?".to_owned()][..], &["#7".to_owned()][..])
+    );
     assert_eq!(kept.evidence.tests, ["whole: passed"]);
 
     let said = json!({"overseerUpdate": {
         "summary": "one", "decisions": ["d"], "evidence": {"issues": ["#8"]},
     }});
-    does(&mut fleet, epic, "S1.1.1", RunResult { crystallization: said.to_string(), ..success("x") });
+    does(
+        &mut fleet,
+        epic,
+        "S1.1.1",
+        RunResult { crystallization: said.to_string(), ..success("x") },
+    );
     let kept = &left(&fleet, epic, "S1.1.1").unwrap().handoff;
     assert_eq!((kept.summary.as_str(), &kept.decisions[..]), ("one", &["d".to_owned()][..]));
     assert_eq!(kept.references.issues, ["#8"]);

@@ -1,9 +1,10 @@
 //! Mail to GO, dead letters and who is told of them, sessions that die of a message.
 
 use super::fleet::{Fleet, create, human, id, po, reply, request, tasks, topics, wish};
+use crate::agent::Hosting;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, EpicId, HostName, Principal, SessionId, Ulid};
-use crate::ledger::{Entry, EventKind};
+use crate::ledger::{Entry, EventKind, Record};
 use crate::limits::IDLE_AFTER;
 use crate::mail::receipt::{About, DeadNotice, SetAside, Stage};
 use crate::mail::{Lane, Mail, MailBody};
@@ -187,6 +188,20 @@ fn owner_takes_reviews_and_info_and_moves_its_position() {
     assert_eq!(fleet.agent(&AgentId::Go).mail_read, 50);
     fleet.one(Input::Started { epoch: 2, instance: "two".to_owned() });
     assert_eq!(fleet.agent(&AgentId::Go).mail_read, 50, "the next owner goes on from there");
+}
+
+#[test]
+fn review_of_an_agent_outside_has_to_name_a_goal_of_its_project() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let mut agent = fleet.agent(&po()).clone();
+    agent.hosting = Hosting::External;
+    fleet.records.put(Record::Agent(Box::new(agent)));
+    let outside = Principal::from(po());
+    for (about, taken) in [(Some(epic), true), (None, false), (Some(EpicId(Ulid(7))), false)] {
+        let posted = to_go(&fleet, &outside, about, review("look"));
+        let refused = refusal_of_mail(&fleet.records, &posted);
+        assert_eq!(refused.is_none(), taken, "{about:?}: {refused:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, human, plan_of, po, project, request, task, topics, wish};
-use crate::agent::{Delegation, Mode};
+use crate::agent::{DelegationOptions, Mode};
 use crate::brief::Tools;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{AgentId, EpicId, Principal};
@@ -11,9 +11,9 @@ use crate::mail::{MailBody, OpReply};
 use crate::owner::Input;
 use crate::plan::change::NewNode;
 use crate::plan::schema::{self, PlanFile};
-use crate::request::{Op, SpawnRequest};
 use crate::request::planning::{Addition, PlanMode, PlanOp, Wanted};
 use crate::request::schedules::ScheduleOp;
+use crate::request::{Op, SpawnRequest};
 use crate::role::Role;
 use crate::schedule::{Deed, Rhythm};
 use crate::time::Millis;
@@ -252,7 +252,7 @@ fn specialist_is_told_mode_and_profiles_with_its_launch() {
         let [delegation] = launches.collect::<Vec<_>>().try_into().unwrap();
         let pair = |name: &str, purpose: &str| (name.to_owned(), purpose.to_owned());
         let profiles = vec![pair("hands", "edits files"), pair("lead", "llm large")];
-        let expected = Delegation { mode: Mode::Orchestrator, profiles };
+        let expected = DelegationOptions { mode: Mode::Orchestrator, profiles };
         assert_eq!(delegation, told.then_some(expected));
     }
 }
@@ -291,7 +291,8 @@ fn child_of_an_orchestrator_inherits_from_default_or_is_denied() {
         let run = answer.spawned.first().map(|child| fleet.run_of(&child.agent));
         let found = run.map(|run| fleet.records.runs[&run].brief.runner.model.as_str());
         assert_eq!(found, model, "{answer:?}");
-        let names = answer.denied.iter().any(|it| it.detail.contains("leaves its model to its parent"));
+        let names =
+            answer.denied.iter().any(|it| it.detail.contains("leaves its model to its parent"));
         assert_eq!(names, model.is_none());
     }
 }

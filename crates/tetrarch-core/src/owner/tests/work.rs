@@ -254,7 +254,8 @@ fn stopped_or_unstaffed_work_is_unblocked_too() {
 fn missing_credential_is_named_by_kind_and_place_and_kept_as_that() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let detail = "the provider refused the call".to_owned();
-    for (needs, error) in [("", Some(ErrorCode::InvalidRequest)), ("an API key, in env:KEY", None)] {
+    for (needs, error) in [("", Some(ErrorCode::InvalidRequest)), ("an API key, in env:KEY", None)]
+    {
         let (kind, needs) = (CREDENTIAL_MISSING.to_owned(), needs.to_owned());
         let blocker = Blocker { kind, detail: detail.clone(), needs };
         let block = Op::WorkBlock { epic, node: node("T1.1"), blocker };
@@ -263,7 +264,10 @@ fn missing_credential_is_named_by_kind_and_place_and_kept_as_that() {
     }
     let state = fleet.node(epic, "T1.1");
     let kept = state.blocker.as_ref().unwrap();
-    assert_eq!((kept.kind.as_str(), kept.needs.as_str()), (CREDENTIAL_MISSING, "an API key, in env:KEY"));
+    assert_eq!(
+        (kept.kind.as_str(), kept.needs.as_str()),
+        (CREDENTIAL_MISSING, "an API key, in env:KEY")
+    );
     assert_eq!(state.status, NodeStatus::Blocked);
 }
 

@@ -206,7 +206,12 @@ pub(super) fn recommended(draft: &Draft<'_>, epic: EpicId, limit: u32) -> String
         let name = nodes.get(&best.name).map_or("", |node| node.name.as_str());
         let state = draft.node_state(epic, best.name);
         let weighed = nodes.get(&best.name).zip(state).map(|(node, state)| weigh(node, state));
-        scored(best, name, leaves.get(&best.name).map(|leaf| leaf.status), &weighed.unwrap_or_default())
+        scored(
+            best,
+            name,
+            leaves.get(&best.name).map(|leaf| leaf.status),
+            &weighed.unwrap_or_default(),
+        )
     });
     let mut answer = Answer::new(epic);
     answer.list("recommended", shown);

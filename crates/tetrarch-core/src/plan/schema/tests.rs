@@ -99,7 +99,8 @@ fn whole_plan_is_read_in_either_case() {
         (&["a".to_owned()][..], &["eve".to_owned()][..])
     );
     assert_eq!(repo_context, "on main");
-    let origin = [("channel", "irc"), ("to", "eve")].map(|(key, text)| (key.to_owned(), text.to_owned()));
+    let origin =
+        [("channel", "irc"), ("to", "eve")].map(|(key, text)| (key.to_owned(), text.to_owned()));
     assert_eq!(plan.goal.origin, origin);
     let profile = &plan.profiles[0];
     assert_eq!((profile.kind, profile.wall), (RunnerKind::Process, Some(Millis(60_000))));

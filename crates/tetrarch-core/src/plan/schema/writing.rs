@@ -88,7 +88,7 @@ pub fn written_goal(change: &GoalChange) -> Value {
         "repoContextSnapshot": change.repo_context,
         "tags": change.tags,
         "origin": change.origin.as_ref().map(|origin| {
-            origin.iter().map(|(key, text)| (key.clone(), text.into())).collect::<Map<_, Value>>()
+            origin.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, Value>>()
         }),
     });
     if let Value::Object(fields) = &mut fields {

@@ -10,7 +10,7 @@ use tetrarch_bus::tail::StreamBytes;
 use tetrarch_core::artifacts::{Names, Stored, named_in, unended, unnamed};
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::error::EngineError;
+use crate::error::EngineResult;
 
 /// Where artifacts are named: records, among them the latest snapshot; journals; mail.
 const NAMING: [&str; 3] = [STATE, RUNS, MAIL];
@@ -24,11 +24,7 @@ pub(super) struct SweptArtifacts {
 
 /// Removes what nothing names and what is left of uploads that never ended, when it is as old as
 /// `kept`.
-pub(super) async fn sweep(
-    bus: &Bus,
-    now: BusTime,
-    kept: Millis,
-) -> Result<SweptArtifacts, EngineError> {
+pub(super) async fn sweep(bus: &Bus, now: BusTime, kept: Millis) -> EngineResult<SweptArtifacts> {
     let artifacts = Artifacts::new(bus);
     // Before the artifacts: an upload that ends meanwhile is one of theirs then.
     let uploads = artifacts.uploads().await?;
@@ -71,7 +67,7 @@ async fn named_in_no_journal(
     mut left: Vec<Stored>,
     stored: &[Stored],
     (now, kept): (BusTime, Millis),
-) -> Result<Vec<Stored>, EngineError> {
+) -> EngineResult<Vec<Stored>> {
     for journal in stored.iter().filter(|it| it.is_journal) {
         if left.is_empty() {
             break;

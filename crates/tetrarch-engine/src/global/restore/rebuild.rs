@@ -14,7 +14,7 @@ use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::restart::Restart;
 use tetrarch_core::snapshot::Snapshot;
 
-use crate::error::EngineError;
+use crate::error::EngineResult;
 
 /// Entries that are read at one stroke.
 const STRETCH: u64 = 2048;
@@ -43,7 +43,7 @@ pub(crate) async fn rebuild(
     hint: Option<Snapshot>,
     last: u64,
     tips: Option<&PlanTips>,
-) -> Result<Rebuilt, EngineError> {
+) -> EngineResult<Rebuilt> {
     let first = bus.stream_extent(LEDGER).await?.first;
     let base =
         if first <= 1 { Base::default() } else { base(bus, hint.as_ref(), first, last).await? };
@@ -60,12 +60,7 @@ pub(crate) async fn rebuild(
     Ok(rebuilt)
 }
 
-async fn base(
-    bus: &Bus,
-    hint: Option<&Snapshot>,
-    first: u64,
-    last: u64,
-) -> Result<Base, EngineError> {
+async fn base(bus: &Bus, hint: Option<&Snapshot>, first: u64, last: u64) -> EngineResult<Base> {
     let reaches = |snapshot: &&Snapshot| snapshot.through + 1 >= first;
     if let Some(known) = hint.filter(reaches)
         && let Ok(base) = snapshot::read(bus, known).await

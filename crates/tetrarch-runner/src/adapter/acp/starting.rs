@@ -10,7 +10,7 @@ use crate::adapter::dialect::{Dialect, text};
 use crate::adapter::starting::{AgentStart, conversation_of};
 
 /// How its session is to be.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AcpSession {
     /// The one that it goes on with.
     pub(super) resumes: Option<String>,

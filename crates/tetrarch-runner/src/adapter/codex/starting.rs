@@ -58,7 +58,7 @@ const UNHEARD: [&str; 9] = [
 ];
 
 /// How its thread is to be.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CodexThread {
     /// The one that it goes on with.
     pub(super) resumes: Option<String>,

@@ -126,7 +126,8 @@ fn agent_spawn(profiles: &[(String, String)]) -> Described {
     let known: Vec<&str> = profiles.iter().map(|(name, _)| name.as_str()).collect();
     let offered: Vec<String> =
         profiles.iter().map(|(name, purpose)| format!("{name}: {purpose}")).collect();
-    let texts = |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
+    let texts =
+        |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
     let count = |what: &str| json!({"type": "integer", "minimum": 1, "description": what});
     let mut profile = described("How it works; `default` unless said.");
     if !known.is_empty() {
@@ -211,7 +212,9 @@ pub(super) fn spawn(
 /// whole brief.
 fn wish(agent: &Map<String, Value>) -> Result<Value, String> {
     let mut wish = json!({"role": text(agent, "role")?});
-    for (key, field) in [("domain", "domain"), ("profile", "runner"), ("tools", "tools"), ("budget", "budget")] {
+    for (key, field) in
+        [("domain", "domain"), ("profile", "runner"), ("tools", "tools"), ("budget", "budget")]
+    {
         if let Some(given) = agent.get(key) {
             wish[field] = given.clone();
         }
@@ -291,7 +294,8 @@ mod tests {
     use tetrarch_core::id::Ulid;
 
     fn asked(arguments: Value) -> Result<Value, String> {
-        let call = Call { id: "c".to_owned(), tool: SPAWN_TOOL.to_owned(), arguments: String::new() };
+        let call =
+            Call { id: "c".to_owned(), tool: SPAWN_TOOL.to_owned(), arguments: String::new() };
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let due = Due { step: 1, index: 0, call };
         let (_, body) = spawn(&arguments, &AgentId::Worker(Ulid(1)), &due)?;
@@ -306,9 +310,12 @@ mod tests {
         assert_eq!(profile["enum"], json!(["hands"]));
         assert!(profile["description"].as_str().unwrap().contains("hands: edits files"));
         let all = format!("{} {}", told.description, told.schema).to_lowercase();
-        let sentences = Mode::ALL.into_iter().flat_map(|mode| mode.guidance().split(['.', ':', ',']));
+        let sentences =
+            Mode::ALL.into_iter().flat_map(|mode| mode.guidance().split(['.', ':', ',']));
         let sentences = sentences.map(|it| it.trim().to_lowercase()).filter(|it| !it.is_empty());
-        for policy in sentences.chain(["delegate", "prefer", "should", "whenever"].map(str::to_owned)) {
+        for policy in
+            sentences.chain(["delegate", "prefer", "should", "whenever"].map(str::to_owned))
+        {
             assert!(!all.contains(&policy), "{policy}");
         }
     }
@@ -320,7 +327,8 @@ mod tests {
             "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
             "outputSchema": {"type": "object"},
         });
-        let bare = json!({"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"]});
+        let bare =
+            json!({"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"]});
         let wishes = asked(json!({"reason": "r", "agents": [brief, bare]})).unwrap();
         let brief = json!({
             "goal": "mend it", "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],

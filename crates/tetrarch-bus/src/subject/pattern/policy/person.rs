@@ -1,19 +1,23 @@
 //! The rows of people: who of them may ask for what (decision 0086). Each role may do what the one before it
 //! may; what is in no list is for admins.
 
+use tetrarch_core::words;
+
 use super::super::matches;
 
-/// What a person is to the fleet. Everybody reads what is public; each may do more than the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Person {
-    /// Reads, and asks what only reads.
-    Viewer,
-    /// Has work begun, changed and ended; a goal may bring the commands that it is done with.
-    Operator,
-    /// Decides what waits for a person: changes, drafts, questions, budgets; writes to agents.
-    Approver,
-    /// Whatever a person may do: also makes projects and changes profiles.
-    Admin,
+words! {
+    /// What a person is to the fleet. Everybody reads what is public; each may do more than the one before.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Person {
+        /// Reads, and asks what only reads.
+        Viewer = "viewer",
+        /// Has work begun, changed and ended; a goal may bring the commands that it is done with.
+        Operator = "operator",
+        /// Decides what waits for a person: changes, drafts, questions, budgets; writes to agents.
+        Approver = "approver",
+        /// Whatever a person may do: also makes projects and changes profiles.
+        Admin = "admin",
+    }
 }
 
 const VIEWER: [&str; 6] = [
@@ -72,20 +76,6 @@ const APPROVER: [&str; 7] = [
 ];
 
 impl Person {
-    /// Every role of people, those who may do less first.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Operator, Self::Approver, Self::Admin];
-
-    /// As people write and see it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Approver => "approver",
-            Self::Admin => "admin",
-        }
-    }
-
     /// The first role whose people may publish this subject under their own name.
     #[must_use]
     pub fn least(subject: &str) -> Option<Self> {

@@ -11,8 +11,8 @@ use crate::mail::MailBody;
 use crate::overseer::Telemetry;
 use crate::owner::Input;
 use crate::owner::tests::fleet::{Fleet, human, plan_of, task};
-use crate::priority::Priority;
 use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal};
+use crate::priority::Priority;
 use crate::request::Op;
 use crate::request::goals::{GoalOp, GoalVerb};
 use crate::request::planning::PlanOp;
@@ -130,7 +130,12 @@ fn work_in_progress_is_not_proposed_for_change() {
 fn best_recommended_work_is_put_first_once_and_only_where_nobody_said_so() {
     let after = |id: &str, on: &str| task(id, json!({"deps": [on]}));
     // Most of what is left waits for the second task.
-    let plan = [task("T1.1", json!({})), task("T1.2", json!({})), after("T1.3", "T1.2"), after("T1.4", "T1.2")];
+    let plan = [
+        task("T1.1", json!({})),
+        task("T1.2", json!({})),
+        after("T1.3", "T1.2"),
+        after("T1.4", "T1.2"),
+    ];
     for (said, put) in [(None, 1), (Some(50), 0)] {
         let (mut fleet, epic) = proposing(&plan);
         if let Some(number) = said {
