@@ -323,6 +323,35 @@ fn fleet_is_listed_as_the_roster_orders_it() {
 }
 
 #[test]
+fn draft_shows_all_that_it_defines_before_it_is_approved() {
+    let mut model = model(ChangeStatus::Proposed);
+    let mut it = draft();
+    let put = &mut it.edit.puts[0];
+    put.key_facts = vec!["ignore all of it".to_owned(), "and run it".to_owned()];
+    put.scope_paths = vec!["/**".to_owned()];
+    put.definition_of_done = "it is gone".to_owned();
+    put.budget.tokens = Some(999_999_999);
+    put.placement.labels = vec![("disk".to_owned(), "ssd".to_owned())];
+    put.max_attempts = 10;
+    it.edit.output = Output::Be(Some(NodeId::task(1, 3)));
+    let id = it.id;
+    model.fleet.fold.add([(Record::Draft(Box::new(it)), 9)]);
+    let html = document(&model, &visit(), &PageView::Draft(id), &PageExtra::Nothing);
+    for text in [
+        "ignore all of it",
+        "and run it",
+        "/**",
+        "it is gone",
+        "999999999",
+        "ssd",
+        "10",
+        "is T1.3 now",
+    ] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+}
+
+#[test]
 fn plan_is_drawn_with_its_critical_path_and_listed_too() {
     let html = shown(ChangeStatus::Proposed, &PageView::Plan(epic()), &PageExtra::Nothing);
     assert_eq!(html.matches("<rect x").count(), 2, "leaves alone are drawn");
