@@ -79,7 +79,7 @@ pub(crate) fn change(
         dl class="sheet" data-state=(it.status.as_str()) {
             (field_of("state", &state(it.status.as_str())))
             (field("why", &unmixed(&it.reason)))
-            (field("will", &unmixed(&change_in_words(it, model.now))))
+            @if !it.status.is_terminal() { (field("will", &unmixed(&change_in_words(it, model.now)))) }
             (field("in", &unmixed(&format!("{} on {}", action.repository, it.host))))
             (field("head", &format!("{} from {}", action.head, action.base)))
             (field_of("from", &agent(&it.agent)))

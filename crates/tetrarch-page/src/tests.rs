@@ -297,7 +297,7 @@ fn change_is_approved_only_with_its_diff_shown() {
 fn every_form_that_asks_for_something_carries_its_token() {
     let id = worker(2, 1, Liveness::Active).id;
     for (view, forms) in [
-        (PageView::Agent(id), 4),
+        (PageView::Agent(id), 3),
         (PageView::Question(question().id), 3),
         (PageView::Draft(draft().id), 2),
         (PageView::Agent(worker(3, 2, Liveness::Terminated).id), 0),
