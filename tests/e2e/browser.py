@@ -2,7 +2,8 @@
 
     browser.py <facts> <command...>
 
-<facts> is JSON: the page's `link`, the `axe` script, the `goal`, `agent` and `change` that are there, and maybe a directory for
+<facts> is JSON: the page's `link`, the `axe` script, the `goal`, `agent` and `change` that are there after the
+ledger's entry `seq`, and maybe a directory for
 `pictures`. The command is `tetrarch` with the options for this fleet. Prints as JSON what a test has to check: breaches of the
 rules for accessible pages (`violations`), what the browser complained of (`complaints`), views that do not fit a phone (`wide`),
 and from a commit to the view that shows it in milliseconds (`lags`).
@@ -26,7 +27,7 @@ SIZES = {"desk": (1280, 800), "phone": (390, 844)}
 
 def views(facts):
     return ["", "goals", "plan/" + facts["goal"], "plan/%s/history" % facts["goal"], "inbox", "change/" + facts["change"],
-            "agent/" + facts["agent"].replace(":", "%3A"), "hosts", "cost", "events", "search?q=wonder"]
+            "agent/" + facts["agent"].replace(":", "%3A"), "hosts", "cost", "events", "past?seq=%d" % facts["seq"], "search?q=wonder"]
 
 
 def opened(context, facts, told):
@@ -71,6 +72,22 @@ def lag(page, base, command, number):
     committed = time.time() * 1000
     until(page, "window.seen")
     return page.evaluate("window.seen") - committed
+
+
+def past(page, base, facts):
+    """By the slider alone: the fleet before an agent was there, and after."""
+    name = "a[title='%s']" % facts["agent"]
+    page.goto(base)
+    page.click("text=as it was")
+    page.wait_for_url("**/past?ago=*")
+    page.goto(base + "past?seq=%d" % facts["seq"])
+    page.wait_for_selector(name)
+    page.focus("#seq")
+    page.keyboard.press("Home")
+    page.wait_for_url("**/past?seq=1")
+    page.wait_for_selector("#live table, #live .faint")
+    if page.query_selector(name):
+        raise SystemExit("the agent was there before it began")
 
 
 def decide(page, base, facts):
@@ -143,6 +160,7 @@ def main(facts, command):
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         page, base = opened(context, facts, told)
         told["lags"] = [lag(page, base, command, number) for number in range(5)]
+        past(page, base, facts)
         decide(page, base, facts)
         browser.close()
     print(json.dumps(told))

@@ -44,6 +44,7 @@ fn people_see_and_decide_on_the_page_in_a_browser() {
         "goal": goals[0]["id"],
         "agent": worker["id"],
         "change": made,
+        "seq": last_seq(&fleet),
         "pictures": std::env::var("TETRARCH_PICTURES").ok(),
     });
     let told = looked_at(&fleet, &driver, &facts);
@@ -61,6 +62,12 @@ fn people_see_and_decide_on_the_page_in_a_browser() {
     let ended = running.ended();
     let answers: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(answers["which"], "B", "{}", ended.err);
+}
+
+/// The entry of the latest event.
+fn last_seq(fleet: &Fleet) -> Value {
+    let events = fleet.ok(["events", "-o", "json"]);
+    serde_json::from_str::<Value>(events.lines().last().unwrap()).unwrap()["seq"].clone()
 }
 
 /// What came of looking.

@@ -70,6 +70,14 @@ document.addEventListener("keydown", (event) => {
   does();
 });
 
+// Of the document, since live parts are put in anew.
+document.addEventListener("input", (event) => {
+  if (event.target.matches("[data-send]")) event.target.form.querySelector("output").value = event.target.value;
+});
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-send]")) event.target.form.requestSubmit();
+});
+
 const log = document.querySelector("[data-follow]");
 if (log) log.scrollTop = log.scrollHeight;
 count();
