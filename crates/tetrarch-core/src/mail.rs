@@ -6,7 +6,6 @@ mod passing;
 mod raised;
 pub mod receipt;
 
-use crate::agent::DelegationOptions;
 use crate::brief::{RunResult, Verdict};
 use crate::change::ApplyOrder;
 use crate::conversation::TurnDue;
@@ -419,7 +418,7 @@ pub struct Launch {
     /// Its depth.
     pub depth: u8,
     /// What it is told of delegating, when it may ask for agents.
-    pub delegation: Option<DelegationOptions>,
+    pub delegation: Option<crate::agent::DelegationOptions>,
     /// What it is to do.
     pub duty: Duty,
 }

@@ -100,20 +100,6 @@ fn running(hosted: HostedSession) -> HostedSession {
     hosted
 }
 
-#[test]
-fn model_that_may_delegate_is_told_its_mode_alone() {
-    let mut hosted = worker();
-    let told = |hosted: &HostedSession| {
-        let prompt = opening::system(&hosted.start());
-        Mode::ALL.into_iter().filter(|mode| prompt.contains(mode.guidance())).collect::<Vec<_>>()
-    };
-    assert_eq!(told(&hosted), [], "it has no agents");
-    for mode in Mode::ALL {
-        hosted.launch.delegation = Some(DelegationOptions { mode, profiles: Vec::new() });
-        assert_eq!(told(&hosted), [mode]);
-    }
-}
-
 fn success() -> Box<RunResult> {
     let mut result = RunResult::ended(Outcome::Success, "");
     result.deliverable = "42".to_owned();

@@ -1,4 +1,4 @@
-//! Whether work is better cut up among agents or left to one (spec 03, Advice): one judgement, for `advise`, for
+//! Whether work is better cut up among agents or left to one: one judgement, for `advise`, for
 //! the planner, whose prompt has `splitting.txt`, and for what the overseer proposes.
 
 use std::collections::BTreeSet;

@@ -108,7 +108,7 @@ fn changed_template_has_another_id() {
         (
             Purpose::Plan,
             "plan.2",
-            "e62b68801b85a19f25bac51cc11ee64a94e980209096d854fa0f29967030680a",
+            "15f12da402e5cf6532af55ecb107f4ca97e4678016a62c6586ce70132dd11a9b",
         ),
         (
             Purpose::Split,

@@ -154,3 +154,17 @@ fn resent_message_is_delivered_once() {
         assert_eq!(!effects.is_empty(), new, "{writer} {correlation:?}");
     }
 }
+
+#[test]
+fn model_that_may_delegate_is_told_its_mode_alone() {
+    let mut hosted = worker();
+    let told = |hosted: &HostedSession| {
+        let prompt = opening::system(&hosted.start());
+        Mode::ALL.into_iter().filter(|mode| prompt.contains(mode.guidance())).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&hosted), [], "it has no agents");
+    for mode in Mode::ALL {
+        hosted.launch.delegation = Some(DelegationOptions { mode, profiles: Vec::new() });
+        assert_eq!(told(&hosted), [mode]);
+    }
+}

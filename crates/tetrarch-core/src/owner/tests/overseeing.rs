@@ -102,23 +102,6 @@ pub(super) fn escalated(attempts: u32) -> (Fleet, EpicId, AgentId, QuestionId) {
     (fleet, epic, worker, question)
 }
 
-#[test]
-fn escalation_says_where_its_goal_came_from() {
-    let mut plan = plan_of(&[task("T1.1", json!({}))]);
-    plan["goal"] = json!({"title": "g", "origin": {"channel": "irc", "to": "eve"}});
-    let (mut fleet, epic) = Fleet::with_goal(plan);
-    let worker = fleet.worker(epic, "T1.1");
-    says(&mut fleet, &worker, r#"{"status": "blocked", "blockers": ["a key for the shop"]}"#);
-    let mail = fleet.ledger.iter().flat_map(|entry| &entry.mail);
-    let asked = mail.filter_map(|mail| {
-        let MailBody::Question { origin, .. } = &mail.body else { return None };
-        Some(origin.clone())
-    });
-    let [origin] = asked.collect::<Vec<_>>().try_into().unwrap();
-    let pair = |key: &str, text: &str| (key.to_owned(), text.to_owned());
-    assert_eq!(origin, [pair("channel", "irc"), pair("to", "eve")]);
-}
-
 fn answer(fleet: &mut Fleet, question: QuestionId, text: &str) -> Option<ErrorCode> {
     fleet.op(&human(), Op::QuestionAnswer { question, text: text.to_owned() }).error
 }

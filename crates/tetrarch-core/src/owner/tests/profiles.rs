@@ -251,7 +251,11 @@ fn specialist_is_told_mode_and_profiles_with_its_launch() {
         });
         let [delegation] = launches.collect::<Vec<_>>().try_into().unwrap();
         let pair = |name: &str, purpose: &str| (name.to_owned(), purpose.to_owned());
-        let profiles = vec![pair("hands", "edits files"), pair("lead", "llm large")];
+        let profiles = vec![
+            pair("default", "process"),
+            pair("hands", "edits files"),
+            pair("lead", "llm large"),
+        ];
         let expected = DelegationOptions { mode: Mode::Orchestrator, profiles };
         assert_eq!(delegation, told.then_some(expected));
     }

@@ -6,11 +6,12 @@ use super::fleet::{
     Fleet, human, id, node, plan_of, po, project, request, success, task, tasks, topics, wish,
 };
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
+use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
-use crate::id::EpicId;
+use crate::id::{EpicId, Principal};
 use crate::liveness::Liveness;
 use crate::mail::{Duty, MailBody};
-use crate::plan::{ATTEMPTS_EXHAUSTED, NodeStatus, PlanReason};
+use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, CREDENTIAL_MISSING, NodeStatus, PlanReason};
 use crate::request::{Op, Report};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
@@ -317,7 +318,29 @@ fn node_keeps_when_it_first_began_and_ended() {
     fleet.now = fleet.now + Millis(500);
     fleet.end(&worker, RunResult::ended(Outcome::Failure, "no"));
     let worker = fleet.worker(epic, "T1.1");
-    fleet.now = fleet.now + Millis(500);
+    let ended = fleet.now + Millis(500);
+    fleet.now = ended;
     fleet.end(&worker, success("yes"));
-    assert_eq!(times(&fleet), (Some(began), Some(fleet.now)), "of the first attempt");
+    assert_eq!(times(&fleet), (Some(began), Some(ended)), "of the first attempt");
+}
+
+#[test]
+fn missing_credential_is_named_by_kind_and_place_and_kept_as_that() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let detail = "the provider refused the call".to_owned();
+    for (needs, error) in [("", Some(ErrorCode::InvalidRequest)), ("an API key, in env:KEY", None)]
+    {
+        let (kind, needs) = (CREDENTIAL_MISSING.to_owned(), needs.to_owned());
+        let blocker = Blocker { kind, detail: detail.clone(), needs };
+        let block = Op::WorkBlock { epic, node: node("T1.1"), blocker };
+        let said = fleet.op(&Principal::Agent(po()), block);
+        assert_eq!(said.error, error, "{}", said.detail);
+    }
+    let state = fleet.node(epic, "T1.1");
+    let kept = state.blocker.as_ref().unwrap();
+    assert_eq!(
+        (kept.kind.as_str(), kept.needs.as_str()),
+        (CREDENTIAL_MISSING, "an API key, in env:KEY")
+    );
+    assert_eq!(state.status, NodeStatus::Blocked);
 }

@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::liveness::Liveness;
 use crate::mail::OpReply;
-use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, CREDENTIAL_MISSING, NodeStatus};
+use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeStatus};
 use crate::priority::{Priorities, Priority};
 use crate::question::QuestionStatus;
 use crate::request::goals::GoalVerb;
@@ -248,27 +248,6 @@ fn stopped_or_unstaffed_work_is_unblocked_too() {
     let long = "x".repeat(INSTRUCTION_BYTES_MAX + 1);
     let said = unblocks(&mut fleet, &human(), epic, "T1.1", &long);
     assert_eq!(said.error, Some(ErrorCode::InvalidRequest));
-}
-
-#[test]
-fn missing_credential_is_named_by_kind_and_place_and_kept_as_that() {
-    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
-    let detail = "the provider refused the call".to_owned();
-    for (needs, error) in [("", Some(ErrorCode::InvalidRequest)), ("an API key, in env:KEY", None)]
-    {
-        let (kind, needs) = (CREDENTIAL_MISSING.to_owned(), needs.to_owned());
-        let blocker = Blocker { kind, detail: detail.clone(), needs };
-        let block = Op::WorkBlock { epic, node: node("T1.1"), blocker };
-        let said = fleet.op(&Principal::Agent(po()), block);
-        assert_eq!(said.error, error, "{}", said.detail);
-    }
-    let state = fleet.node(epic, "T1.1");
-    let kept = state.blocker.as_ref().unwrap();
-    assert_eq!(
-        (kept.kind.as_str(), kept.needs.as_str()),
-        (CREDENTIAL_MISSING, "an API key, in env:KEY")
-    );
-    assert_eq!(state.status, NodeStatus::Blocked);
 }
 
 #[test]

@@ -196,9 +196,9 @@ pub(super) fn spawn(
     let id = RequestId::derive(BusTime::default(), &agent.to_string(), &label, place);
     let agents = arguments.get("agents").and_then(Value::as_array).filter(|all| !all.is_empty());
     let agents = agents.ok_or("`agents` is missing: a list is needed")?;
-    let wishes = agents.iter().map(|agent| match agent {
-        Value::Object(agent) => wish(agent),
-        other => Err(format!("`agents` holds {other}: objects are needed")),
+    let wishes = agents.iter().map(|agent| {
+        let refused = || format!("`agents` holds {agent}: objects are needed");
+        wish(agent.as_object().ok_or_else(refused)?)
     });
     let body = json!({
         "requestId": id.to_string(),
@@ -293,13 +293,12 @@ mod tests {
     use tetrarch_core::converse::Call;
     use tetrarch_core::id::Ulid;
 
-    fn asked(arguments: Value) -> Result<Value, String> {
+    fn asked(arguments: Value) -> Result<String, String> {
+        let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let call =
             Call { id: "c".to_owned(), tool: SPAWN_TOOL.to_owned(), arguments: String::new() };
-        let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let due = Due { step: 1, index: 0, call };
-        let (_, body) = spawn(&arguments, &AgentId::Worker(Ulid(1)), &due)?;
-        Ok(serde_json::from_str::<Value>(&body).unwrap()["requestedSubagents"].clone())
+        spawn(&arguments, &AgentId::Worker(Ulid(1)), &due).map(|(_, body)| body)
     }
 
     #[test]
@@ -329,7 +328,8 @@ mod tests {
         });
         let bare =
             json!({"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"]});
-        let wishes = asked(json!({"reason": "r", "agents": [brief, bare]})).unwrap();
+        let body = asked(json!({"reason": "r", "agents": [brief, bare]})).unwrap();
+        let body: Value = serde_json::from_str(&body).unwrap();
         let brief = json!({
             "goal": "mend it", "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
             "expectedOutput": "{\"type\":\"object\"}",
@@ -339,7 +339,7 @@ mod tests {
              "brief": brief},
             {"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"], "noTools": false},
         ]);
-        assert_eq!(wishes, expected);
+        assert_eq!(body["requestedSubagents"], expected);
     }
 
     #[test]
