@@ -3,13 +3,14 @@
 
 mod hostile;
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 
 use tetrarch_core::time::Millis;
 
 use super::keys::KEYS;
 use super::source::ValueSource;
-use super::value::ConfigValue;
 use super::*;
 use crate::CliResult;
 use crate::options::OutputFormat;
@@ -59,7 +60,7 @@ impl Stage {
     }
 
     fn config(&self) -> Config {
-        Config::of(self.read().unwrap())
+        Config::of(self.read().unwrap()).unwrap()
     }
 
     fn refused(&self) -> String {
@@ -150,7 +151,7 @@ fn every_default_is_a_permitted_value() {
     for key in KEYS {
         if let KeyDefault::Is(text) = key.default {
             let value = key.kind.read_text(text);
-            assert!(value.is_some_and(|value| value != ConfigValue::Nothing), "{}", key.name);
+            assert!(value.is_some_and(|value| !value.is_null()), "{}", key.name);
         }
     }
 }
@@ -255,7 +256,7 @@ fn later_layer_wins_and_is_named() {
     let from = |name: &str| {
         let setting = settings.named(name).unwrap();
         let from = setting.from.to_string();
-        (setting.value.to_string(), from.rsplit('/').next().unwrap().to_owned())
+        (setting.shown(), from.rsplit('/').next().unwrap().to_owned())
     };
     let pair = |value: &str, from: &str| (value.to_owned(), from.to_owned());
     assert_eq!(from("liveness.window"), pair("1s", "etc.toml:2"));
@@ -285,7 +286,7 @@ fn nested_tables_equal_dotted_keys() {
     ] {
         let settings = Stage::new().file("t.toml", text).read().unwrap();
         let backoff = settings.named("overseer.backoff").unwrap();
-        assert_eq!(backoff.value.to_string(), "base=1m,max=5m", "{text}");
+        assert_eq!(backoff.shown(), "base=1m,max=5m", "{text}");
     }
 }
 
@@ -329,6 +330,7 @@ fn invalid_file_value_is_named_with_its_line() {
         ("[telemetry]\nprometheus_listen = '7878'", "allowed: <address>:<port>"),
         ("[host]\nname = 'a b'", "allowed: a name of A-Z"),
         ("[host]\nlabels = { zone = 1 }", "allowed: names with a value each"),
+        ("[host]\nlabels = 1979-05-27", "allowed: names with a value each"),
         ("[overseer]\nallow_agents = 'PO-a'", "allowed: a list of names"),
         ("[bus]\ncredentials = ''", "allowed: a path"),
         ("[people]\napprovals = 0", "allowed: a whole number from 1 to 10"),
@@ -365,6 +367,15 @@ fn invalid_variable_or_option_is_named() {
     stage.global.url = Some("localhost".to_owned());
     let said = stage.refused();
     assert!(said.contains("--url: bus.url = \"localhost\" is not allowed"), "{said}");
+    let mut stage = Stage::new();
+    stage.global.data_dir = Some(PathBuf::from(OsString::from_vec(b"/\xff".to_vec())));
+    let said = stage.refused();
+    assert!(said.contains("--data-dir: bus.data_dir = \"/\\xFF\" is not allowed"), "{said}");
+    let mut stage = Stage::new();
+    let home = OsString::from_vec(b"/\xff".to_vec());
+    stage.places.environment.push(("HOME".into(), home));
+    let said = stage.refused();
+    assert!(said.contains("bus.data_dir: its default /\u{fffd}/.local"), "{said}");
     let mut stage = Stage::new();
     stage.places.files.push((stage.dir.path().join("none.toml"), true));
     let said = stage.refused();
@@ -414,7 +425,7 @@ fn standard_collector_variable_applies_unless_configured() {
     let settings = stage.read().unwrap();
     let found = settings.named("telemetry.otlp_endpoint").unwrap();
     assert_eq!(found.from.to_string(), "OTEL_EXPORTER_OTLP_ENDPOINT");
-    assert_eq!(found.value.to_string(), "http://c:1");
+    assert_eq!(found.shown(), "http://c:1");
     let stage = stage.variable("TETRARCH_TELEMETRY_OTLP_ENDPOINT", "http://own:1");
     assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
     let settings =

@@ -96,7 +96,7 @@ fn from_env(name: &str, otherwise: u64) -> u64 {
 fn bear(stage: &Stage, place: &str) -> bool {
     match stage.read() {
         Ok(settings) => {
-            drop(Config::of(settings));
+            drop(Config::of(settings).unwrap());
             true
         }
         Err(error) => {
