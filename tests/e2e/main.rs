@@ -7,6 +7,7 @@ mod amnesia;
 mod assistant;
 mod audit;
 mod bomb;
+mod browser;
 mod canaries;
 mod chaos;
 mod claude;

@@ -31,12 +31,12 @@ struct Browser {
     cookie: String,
 }
 
-fn paged() -> Fleet {
+pub(crate) fn paged() -> Fleet {
     let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_PAGE_LISTEN", "127.0.0.1:0");
     fleet.with_env("TETRARCH_RUNS_DRAIN", "500ms").started()
 }
 
-fn link(fleet: &Fleet) -> String {
+pub(crate) fn link(fleet: &Fleet) -> String {
     let link = std::fs::read_to_string(fleet.data_dir().join("page.link")).unwrap();
     link.trim().to_owned()
 }
@@ -146,7 +146,7 @@ fn until(live: &mut impl BufRead, text: &str) -> Instant {
     panic!("{text:?} did not come: {line}");
 }
 
-fn wondering(fleet: &Fleet, title: &str) -> Value {
+pub(crate) fn wondering(fleet: &Fleet, title: &str) -> Value {
     let plan = json!({
         "project": "curious",
         "output": "T1.1",
@@ -356,7 +356,7 @@ fn requests_of_others_are_refused_and_change_nothing() {
     for header in [
         "content-security-policy: default-src 'none'",
         "nosniff",
-        "no-referrer",
+        "referrer-policy: same-origin",
         "no-store",
         "deny",
     ] {

@@ -154,8 +154,10 @@ async fn garbage_storms_on_every_subject_stop_nobody_and_fill_nothing() {
     }
     tell(&format!("resident KiB after each storm: {sizes:?}"));
     assert_eq!(pillars(&fleet), before, "the same processes");
-    for (pillar, (second, third)) in before.iter().zip(sizes[1].iter().zip(&sizes[2])) {
-        let grown = third.saturating_sub(*second);
+    for (at, pillar) in before.iter().enumerate() {
+        // What is never given back grows with each storm; a collected heap may grow in one of them.
+        let steps = sizes.windows(2).map(|pair| pair[1][at].saturating_sub(pair[0][at]));
+        let grown = steps.min().unwrap();
         assert!(grown < GROWTH_KIB, "{} grew by {grown} KiB: {sizes:?}", pillar.command);
     }
 

@@ -146,9 +146,15 @@ impl ChangeStatus {
                 next,
                 Self::Approved | Self::Denied | Self::Refused | Self::Expired | Self::Superseded
             ),
+            // Proposed again when the credential of one who approved is revoked.
             Self::Approved => matches!(
                 next,
-                Self::Applying | Self::Denied | Self::Refused | Self::Expired | Self::Superseded
+                Self::Applying
+                    | Self::Proposed
+                    | Self::Denied
+                    | Self::Refused
+                    | Self::Expired
+                    | Self::Superseded
             ),
             // The last three only once the host's life is over that was ordered to merge it.
             Self::Applying => matches!(
@@ -365,6 +371,7 @@ mod tests {
             (Conflicted, Expired),
             (Conflicted, Superseded),
             (Approved, Applying),
+            (Approved, Proposed),
             (Approved, Denied),
             (Approved, Refused),
             (Approved, Expired),

@@ -2,6 +2,7 @@
 
 mod alert;
 mod claim;
+mod passing;
 mod raised;
 pub mod receipt;
 
@@ -23,6 +24,7 @@ use receipt::{DeadNotice, Receipt};
 
 pub use alert::Alert;
 pub use claim::{EpochClaim, claim};
+pub use passing::passed_on;
 pub use raised::BudgetRaised;
 
 /// The two lanes; `ctl` is drained before every mail.

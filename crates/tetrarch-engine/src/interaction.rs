@@ -5,8 +5,8 @@
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_core::conversation::advance;
-use tetrarch_core::id::{AgentId, Principal, RequestId};
-use tetrarch_core::mail::{Launch, Mail, MailBody};
+use tetrarch_core::id::{AgentId, RequestId};
+use tetrarch_core::mail::{Launch, MailBody, passed_on};
 use tetrarch_core::request::conversations::ConversationOp;
 use tetrarch_core::request::{HOST_RESTART, Op, Report};
 use tokio::sync::watch;
@@ -116,16 +116,11 @@ impl InteractionState {
             let op = Op::Conversation(ConversationOp::Move(Box::new(advance(due))));
             self.session.operate(id, &op).await?;
         } else if let AgentId::Io(human) = &self.session.agent
-            && !mail.body.is_owners_order()
-        {
-            let to = Principal::Human(human.clone());
-            let passed_on = Mail { to: to.clone(), ..mail };
+            && let Some(onward) = passed_on(mail, &from, human)
             // It stays in this inbox as well.
-            if from != to
-                && let Err(error) = self.session.write(&passed_on, &format!("onward.{place}")).await
-            {
-                tracing::warn!(%error, %to, "a message was not passed on");
-            }
+            && let Err(error) = self.session.write(&onward, &format!("onward.{place}")).await
+        {
+            tracing::warn!(%error, to = %onward.to, "a message was not passed on");
         }
         reader.settle();
         reader.write().await?;

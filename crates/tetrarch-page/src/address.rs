@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use form_urlencoded::{Serializer, byte_serialize, parse};
+use tetrarch_core::duration;
 use tetrarch_core::id::{AgentId, ChangeId, DraftId, EpicId, QuestionId};
+use tetrarch_core::time::Millis;
 use tetrarch_view::order::{ListWish, SortColumn};
 
 /// Characters of a filter or of words that are searched for.
@@ -36,8 +38,29 @@ pub enum PageView {
     Cost,
     /// What happened, before this sequence of the ledger.
     Events(Option<u64>),
+    /// The agents as they were.
+    Past(PastMoment),
     /// What has these words in it.
     Search(String),
+}
+
+/// A moment of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PastMoment {
+    /// After this entry of the ledger.
+    Seq(u64),
+    /// So long ago.
+    Ago(Millis),
+}
+
+impl PastMoment {
+    fn read(seq: Option<&str>, ago: Option<&str>) -> Option<Self> {
+        match (seq, ago) {
+            (Some(seq), _) => seq.parse().ok().map(Self::Seq),
+            (None, Some(ago)) => duration::parse(ago).ok().map(Self::Ago),
+            (None, None) => None,
+        }
+    }
 }
 
 impl PageView {
@@ -64,6 +87,10 @@ impl PageView {
             ("cost", "") => Self::Cost,
             ("events", "") => {
                 Self::Events(field("before").map(|text| text.parse()).transpose().ok()?)
+            }
+            ("past", "") => {
+                let field = |name| field(name).map(String::as_str);
+                Self::Past(PastMoment::read(field("seq"), field("ago"))?)
             }
             ("search", "") => Self::Search(words(field("q").map_or("", String::as_str))),
             (_, _) => return None,
@@ -92,6 +119,8 @@ impl PageView {
             Self::Cost => "cost".to_owned(),
             Self::Events(None) => "events".to_owned(),
             Self::Events(Some(before)) => format!("events?before={before}"),
+            Self::Past(PastMoment::Seq(seq)) => format!("past?seq={seq}"),
+            Self::Past(PastMoment::Ago(ago)) => format!("past?ago={ago}"),
             Self::Search(words) => {
                 let mut query = Serializer::new(String::new());
                 query.append_pair("q", words);
@@ -197,6 +226,8 @@ mod tests {
             ("hosts", ""),
             ("cost", ""),
             ("events", "before=17"),
+            ("past", "seq=17"),
+            ("past", "ago=3m"),
             ("search", "q=%3Cb%3E"),
         ] {
             let href = round(path, query).unwrap();
@@ -222,6 +253,9 @@ mod tests {
             "question/chg_01JD8Z5W6T4QK3M9X2V7B1N0AC",
         ] {
             assert_eq!(round(path, ""), None, "{path}");
+        }
+        for query in ["", "seq=x", "ago=", "ago=soon"] {
+            assert_eq!(round("past", query), None, "{query}");
         }
         assert_eq!(round("events", "before=x"), None);
     }

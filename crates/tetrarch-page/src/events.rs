@@ -5,7 +5,7 @@ use tetrarch_core::ledger::Event;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::amount::clock;
 
-use crate::address::PageView;
+use crate::address::{PageView, PastMoment};
 use crate::render::PageExtra;
 use crate::sheet::{agent, heads, link, nothing};
 
@@ -37,7 +37,7 @@ pub(crate) fn list(before: Option<u64>, extra: &PageExtra) -> Markup {
             @if let Some(first) = first { (link(&PageView::Events(Some(first)), "earlier")) }
         }
         @if rows.is_empty() { (nothing("No events.")) } @else {
-            table {
+            table tabindex="0" {
                 (heads(&["TIME (UTC)", "SEQUENCE", "KIND", "ABOUT", "WHY"]))
                 tbody { @for row in rows { (line(row)) } }
             }
@@ -50,7 +50,7 @@ fn line(row: &EventRow) -> Markup {
     html! {
         tr {
             td { time { (clock(row.at)) } }
-            td { (row.seq) }
+            td { (link(&PageView::Past(PastMoment::Seq(row.seq)), &row.seq.to_string())) }
             td { (event.kind.as_str()) }
             td {
                 @match &event.agent {

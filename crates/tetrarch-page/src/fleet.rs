@@ -2,14 +2,15 @@
 
 use maud::{Markup, html};
 use tetrarch_core::budget::Spend;
+use tetrarch_core::time::Millis;
 use tetrarch_view::amount::{cost, count};
 use tetrarch_view::burn::bars;
 use tetrarch_view::order::{ListLine, ListWish, SortColumn, alarms, lines};
 use tetrarch_view::row::{AgentRow, short};
 
-use crate::address::{PageView, turned};
+use crate::address::{PageView, PastMoment, turned};
 use crate::render::PageModel;
-use crate::sheet::{age, link, nothing, state, toned};
+use crate::sheet::{age, heads, link, nothing, state, toned};
 
 /// Agents of one page of the list.
 const LINES_SHOWN: usize = 200;
@@ -28,12 +29,24 @@ pub(crate) fn list(model: &PageModel, wish: &ListWish, part: usize) -> Markup {
         }
         (choices(wish))
         @if shown.is_empty() { (nothing("No agents match.")) } @else {
-            table class="fleet" {
+            table class="fleet" tabindex="0" {
                 thead { tr { @for column in SortColumn::ALL { (head(wish, column)) } } }
-                tbody { @for one in shown { (line(model, wish, *one)) } }
+                tbody { @for one in shown { (line(model, Some(wish), *one)) } }
             }
         }
         @if parts > 1 { (others(wish, part, parts)) }
+    }
+}
+
+/// The list of a time that is over: nothing of it is folded or sorted.
+pub(crate) fn past(model: &PageModel) -> Markup {
+    let wish = ListWish { ended: true, ..ListWish::default() };
+    let names: Vec<&str> = SortColumn::ALL.into_iter().map(SortColumn::as_str).collect();
+    html! {
+        table class="fleet" tabindex="0" {
+            (heads(&names))
+            tbody { @for one in lines(&model.rows, &wish).into_iter().take(LINES_SHOWN) { (line(model, None, one)) } }
+        }
     }
 }
 
@@ -53,6 +66,7 @@ fn choices(wish: &ListWish) -> Markup {
             @if wish.ended { input type="hidden" name="ended" value="1"; }
             button { "Apply" }
             " " (link(&of(wish, |wish| wish.ended = !wish.ended), ended))
+            " " (link(&PageView::Past(PastMoment::Ago(Millis(180_000))), "as it was"))
             @if *wish != ListWish::default() { " " (link(&crate::address::everybody(), "reset")) }
         }
     }
@@ -77,7 +91,7 @@ fn name(column: SortColumn) -> String {
     format!("c-{}", column.as_str().to_lowercase())
 }
 
-fn line(model: &PageModel, wish: &ListWish, line: ListLine) -> Markup {
+fn line(model: &PageModel, wish: Option<&ListWish>, line: ListLine) -> Markup {
     let Some(row) = model.rows.get(line.row) else { return html! {} };
     let cell = |column: SortColumn, text: Markup| html! { td class=(name(column)) { (text) } };
     let words = |text: &str| html! { (text) };
@@ -100,7 +114,7 @@ fn line(model: &PageModel, wish: &ListWish, line: ListLine) -> Markup {
     }
 }
 
-fn named(wish: &ListWish, row: &AgentRow, line: ListLine) -> Markup {
+fn named(wish: Option<&ListWish>, row: &AgentRow, line: ListLine) -> Markup {
     let (hidden, spent) = line.hidden;
     let indent = line.indent.min(INDENTS);
     html! {
@@ -108,11 +122,19 @@ fn named(wish: &ListWish, row: &AgentRow, line: ListLine) -> Markup {
             a class="row" id={ "row-" (row.id) } href=(PageView::Agent(row.id.clone()).href()) title=(row.id) {
                 (short(&row.id))
             }
-            @if hidden > 0 {
-                " " a class="fold" href=(turned(wish, &row.id).href()) { "+" (hidden) " hidden " (cost(spent)) }
-            } @else if row.work.is_none() {
-                " " a class="fold" href=(turned(wish, &row.id).href()) aria-label={ "hide who is below " (row.id) } { "−" }
-            }
+            @if let Some(wish) = wish { (fold(wish, row, hidden, spent)) }
+        }
+    }
+}
+
+/// What hides or shows who is below an agent.
+fn fold(wish: &ListWish, row: &AgentRow, hidden: usize, spent: u64) -> Markup {
+    let href = turned(wish, &row.id).href();
+    html! {
+        @if hidden > 0 {
+            " " a class="fold" href=(href) { "+" (hidden) " hidden " (cost(spent)) }
+        } @else if row.work.is_none() {
+            " " a class="fold" href=(href) aria-label={ "hide who is below " (row.id) } { "−" }
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod form;
 pub mod guard;
 mod health;
 mod inbox;
+mod past;
 mod plan;
 pub mod render;
 mod search;

@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::plan::PlanEvent;
+use tetrarch_core::time::BusTime;
+use tetrarch_view::amount::clock;
 use tetrarch_view::graph::{GraphPlace, PlanGraph, plan_graph};
 use tetrarch_view::outline::{OutlineLine, outline};
+use tetrarch_view::row::short;
+use tetrarch_view::timeline::{RunSpan, timeline};
 use tetrarch_view::tone::tone_of;
 
 use crate::address::PageView;
@@ -24,6 +28,11 @@ const VERSIONS_SHOWN: usize = 200;
 /// A box of the graph, and the space between two, in pixels.
 const BOX: (usize, usize) = (176, 46);
 const GAP: (usize, usize) = (48, 14);
+/// Attempts that are drawn, the width of their time and of what is left of it, and the height of each, in pixels.
+const SPANS_DRAWN: usize = 100;
+const SPAN_WIDTH: u64 = 760;
+const LABEL: usize = 170;
+const SPAN_HEIGHT: usize = 22;
 /// Characters of a name in a box.
 const NAME_CHARS: usize = 24;
 
@@ -35,7 +44,7 @@ pub(crate) fn goals(model: &PageModel) -> Markup {
     html! {
         p class="count" { (states.len()) " goals" }
         @if states.is_empty() { (nothing("No goals. Give the fleet one: tetrarch run PLAN")) } @else {
-            table {
+            table tabindex="0" {
                 (heads(&["GOAL", "PROJECT", "STATE", "DONE", "SINCE"]))
                 tbody {
                     @for it in states.into_iter().take(GOALS_SHOWN) {
@@ -80,12 +89,61 @@ pub(crate) fn plan(model: &PageModel, epic: EpicId) -> Markup {
             (nothing("The plan is too large to be drawn; the table below has all of it."))
         } @else { (drawn(&graph, &lines)) }
         (table(&lines))
+        (attempts(model, epic))
+    }
+}
+
+/// The attempts on a line of time, the latest ones.
+fn attempts(model: &PageModel, epic: EpicId) -> Markup {
+    let spans = timeline(&model.fleet.fold.records, epic, model.now);
+    let shown = &spans[spans.len().saturating_sub(SPANS_DRAWN)..];
+    let (Some(begin), Some(end)) =
+        (shown.first().map(|span| span.from), shown.iter().map(|span| span.until).max())
+    else {
+        return html! {};
+    };
+    let whole = (end - begin).0.max(1);
+    let at = |moment: BusTime| {
+        LABEL + usize::try_from((moment - begin).0 * SPAN_WIDTH / whole).unwrap_or(0)
+    };
+    let (width, height) =
+        (LABEL + usize::try_from(SPAN_WIDTH).unwrap_or(0) + 8, 30 + shown.len() * SPAN_HEIGHT);
+    html! {
+        h2 { "Attempts" }
+        div class="graph" tabindex="0" role="region" aria-label="Attempts on a line of time" {
+            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Attempts" {
+                @for quarter in 0..=4u64 {
+                    @let moment = BusTime(begin.0 + whole * quarter / 4);
+                    line class="grid" x1=(at(moment)) x2=(at(moment)) y1="22" y2=(height - 4) {}
+                    text class="axis" x=(at(moment)) y="14" text-anchor=(if quarter == 4 { "end" } else { "start" }) { (clock(moment)) }
+                }
+                @for (row, span) in shown.iter().enumerate() { (bar(span, 26 + row * SPAN_HEIGHT, at)) }
+            }
+        }
+    }
+}
+
+fn bar(span: &RunSpan, y: usize, at: impl Fn(BusTime) -> usize) -> Markup {
+    let state = span.state.as_str();
+    let busy = span.waits.unwrap_or(span.until);
+    let said = format!("{} {}: {state}, {}", span.node, short(&span.agent), span.until - span.from);
+    let part = |class: &str, from: BusTime, to: BusTime| {
+        let (x, end) = (at(from), at(to));
+        html! { rect class={ "bar " (class) } x=(x) y=(y + 3) width=((end - x).max(3)) height=(SPAN_HEIGHT - 7) rx="3" {} }
+    };
+    html! {
+        a href=(PageView::Agent(span.agent.clone()).href()) class=(class(tone_of(state))) {
+            title { (said) }
+            text x="4" y=(y + 14) { (span.node) " " (state) }
+            (part("", span.from, busy))
+            @if let Some(since) = span.waits { (part("waits", since, span.until)) }
+        }
     }
 }
 
 fn table(lines: &[OutlineLine]) -> Markup {
     html! {
-        table {
+        table tabindex="0" {
             (heads(&["NODE", "STATE", "PROGRESS", "WHO", "NAME", "HELD BY"]))
             tbody {
                 @for line in lines {
@@ -122,7 +180,7 @@ fn drawn(graph: &PlanGraph, lines: &[OutlineLine]) -> Markup {
     };
     html! {
         div class="graph" tabindex="0" role="region" aria-label="Graph of the plan; the table below says the same" {
-            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="img" aria-label="Graph of the plan" {
+            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Graph of the plan" {
                 @for (from, to) in &graph.edges {
                     @if let (Some(a), Some(b)) = (corners.get(from), corners.get(to)) {
                         path d=(curve(*a, *b)) class=(if is_critical(*from, *to) { "edge critical" } else { "edge" }) {}
@@ -171,7 +229,7 @@ pub(crate) fn history(model: &PageModel, epic: EpicId, extra: &PageExtra) -> Mar
     };
     html! {
         p { (link(&PageView::Plan(epic), "the plan as it is")) " · " (versions.len()) " versions" }
-        table {
+        table tabindex="0" {
             (heads(&["VERSION", "AGE", "FROM", "WHY", "DONE", "CHANGES"]))
             tbody { @for event in versions.iter().rev().take(VERSIONS_SHOWN) { (version(model, event)) } }
         }

@@ -18,9 +18,10 @@ use crate::address::{PageView, everybody};
 use crate::events::EventRow;
 use crate::session::PageAct;
 use crate::sheet::{age, toned};
-use crate::{agent, cost, deciding, events, fleet, health, inbox as waiting, plan, search};
+use crate::{agent, cost, deciding, events, fleet, health, inbox as waiting, past, plan, search};
 
 pub use crate::health::{BusHealth, OwnerSeen};
+pub use crate::past::PastFleet;
 
 /// The fleet as the page shows it.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub enum PageExtra {
     Events(Result<Vec<EventRow>, String>),
     /// How the bus is, or why that is not known.
     Bus(Result<BusHealth, String>),
+    /// The fleet as it was, or why it cannot be read.
+    Past(Result<Box<PastFleet>, String>),
 }
 
 /// A view in its parts: what stays as it was loaded, and what is sent again.
@@ -116,6 +119,7 @@ fn parts(
         PageView::Hosts => live("Hosts", health::hosts(model, extra)),
         PageView::Cost => live("Cost", cost::cost(model)),
         PageView::Events(before) => live("Events", events::list(*before, extra)),
+        PageView::Past(moment) => live("Fleet as it was", past::fleet(*moment, extra)),
         PageView::Search(words) => live("Search", search::found(model, words)),
     }
 }
@@ -139,6 +143,7 @@ pub fn document(
                 meta name="color-scheme" content="light dark";
                 title { (shown.title) " - tetrarch" }
                 base href=(visit.place);
+                link rel="icon" href="icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="page.css";
                 script src="page.js" defer {}
             }

@@ -16,6 +16,7 @@ pub mod order;
 pub mod outline;
 pub mod row;
 pub mod text;
+pub mod timeline;
 pub mod tone;
 pub mod transcript;
 

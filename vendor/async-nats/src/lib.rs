@@ -396,7 +396,7 @@ pub(crate) enum Command {
         sid: u64,
         subject: Subject,
         queue_group: Option<String>,
-        sender: mpsc::Sender<Message>,
+        sender: mpsc::Sender<Box<Message>>,
     },
     Unsubscribe {
         sid: u64,
@@ -444,7 +444,7 @@ pub(crate) enum ClientOp {
 #[derive(Debug)]
 struct Subscription {
     subject: Subject,
-    sender: mpsc::Sender<Message>,
+    sender: mpsc::Sender<Box<Message>>,
     queue_group: Option<String>,
     delivered: u64,
     max: Option<u64>,
@@ -753,7 +753,7 @@ impl ConnectionHandler {
 
                     // if the channel for subscription was dropped, remove the
                     // subscription from the map and unsubscribe.
-                    match subscription.sender.try_send(message) {
+                    match subscription.sender.try_send(Box::new(message)) {
                         Ok(_) => {
                             subscription.delivered += 1;
                             // if this `Subscription` has set `max` value, check if it
@@ -1295,7 +1295,8 @@ impl From<io::Error> for ConnectError {
 #[derive(Debug)]
 pub struct Subscriber {
     sid: u64,
-    receiver: mpsc::Receiver<Message>,
+    // Boxed: a channel sets room for 32 entries aside, and most subscriptions are idle.
+    receiver: mpsc::Receiver<Box<Message>>,
     sender: mpsc::Sender<Command>,
 }
 
@@ -1303,7 +1304,7 @@ impl Subscriber {
     fn new(
         sid: u64,
         sender: mpsc::Sender<Command>,
-        receiver: mpsc::Receiver<Message>,
+        receiver: mpsc::Receiver<Box<Message>>,
     ) -> Subscriber {
         Subscriber {
             sid,
@@ -1466,7 +1467,7 @@ impl Stream for Subscriber {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.receiver.poll_recv(cx)
+        self.receiver.poll_recv(cx).map(|message| message.map(|message| *message))
     }
 }
 

@@ -2,9 +2,9 @@
 //! tree, goals, and what people were asked.
 
 use serde_json::{Map, Value, json};
-use tetrarch_bus::snapshot;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::{Bus, snapshot};
 use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::restart::Images;
 use tetrarch_core::time::BusTime;
@@ -45,10 +45,22 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> CliResult {
         StreamPosition::Moment(_) => args.at.first(&bus, last).await?.saturating_sub(1),
     };
     check(through, last)?;
-    let base = snapshot::base_before(&bus, through).await?;
+    let (at, images) = images_after(&bus, through).await?;
+    let snapshot = StateSnapshot::past(&images);
+    let then = ReplaySheet { through, at, images, snapshot, all: args.all };
+    let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
+    output::record(context.output, &value, || then.sheet())
+}
+
+/// The records after an entry, and when that was stored.
+///
+/// # Errors
+/// The bus cannot be read, or what is before the entry is no longer kept.
+pub(super) async fn images_after(bus: &Bus, through: u64) -> CliResult<(BusTime, Images)> {
+    let base = snapshot::base_before(bus, through).await?;
     let mut restart = base.restart();
     let (from, epoch) = (restart.through + 1, restart.epoch);
-    history::each(&bus, (from, through), epoch, |item| {
+    history::each(bus, (from, through), epoch, |item| {
         match &item.entry {
             Ok(entry) => restart.add(item.seq, entry),
             Err(_) => restart.skip(item.seq),
@@ -59,13 +71,14 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> CliResult {
     let stored = bus.get_seq(LEDGER, through).await?;
     // The entry that a snapshot ends with may be trimmed.
     let at = stored.map_or_else(BusTime::default, |message| BusTime(message.time_unix_ms));
-    let snapshot = StateSnapshot::past(&restart.images);
-    let then = PastFleet { through, at, images: restart.images, snapshot, all: args.all };
-    let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
-    output::record(context.output, &value, || then.sheet())
+    Ok((at, restart.images))
 }
 
-fn check(through: u64, last: u64) -> CliResult {
+/// Whether there is such an entry.
+///
+/// # Errors
+/// There is none.
+pub(super) fn check(through: u64, last: u64) -> CliResult {
     let none = |what: String| {
         Err(CliError::new(Code::NotFound, what)
             .hint("find a sequence or a moment with `tetrarch events`"))
@@ -78,7 +91,7 @@ fn check(through: u64, last: u64) -> CliResult {
 }
 
 /// The fleet as it was.
-struct PastFleet {
+struct ReplaySheet {
     through: u64,
     at: BusTime,
     images: Images,
@@ -86,7 +99,7 @@ struct PastFleet {
     all: bool,
 }
 
-impl PastFleet {
+impl ReplaySheet {
     fn json(&self) -> CliResult<Value> {
         let images = self.images.iter();
         let records: CliResult<Map<String, Value>> = images

@@ -302,6 +302,45 @@ fn deny(
     Ok(detail)
 }
 
+/// Approvals of a person whose credential is revoked count no more, unless an order to merge has used them: what they
+/// were given for waits again.
+pub(super) fn withdraw(draft: &mut Draft<'_>, by: &Principal) {
+    let given = |change: &&Change| change.given().any(|approval| approval.by == *by);
+    let open: Vec<Change> =
+        draft.base().waiting_changes().filter(given).take(EXPIRED_MAX).cloned().collect();
+    for change in open {
+        let why = format!("the approval of {by} is withdrawn: the credential of {by} is revoked");
+        note(draft, &change, EventKind::ChangeDecided, GATE, &why);
+        let text =
+            format!("{}: {why}; review it with `tetrarch change show {}`", change.id, change.id);
+        tell(draft, &change, text);
+        let status = match change.status {
+            ChangeStatus::Approved => ChangeStatus::Proposed,
+            other @ (ChangeStatus::Proposed
+            | ChangeStatus::Conflicted
+            | ChangeStatus::Applying
+            | ChangeStatus::Applied
+            | ChangeStatus::Denied
+            | ChangeStatus::Refused
+            | ChangeStatus::Expired
+            | ChangeStatus::Superseded) => other,
+        };
+        let stays = |approval: &Approval| approval.by != *by || approval.used.is_some();
+        let mut left: Vec<Approval> =
+            change.earlier.iter().chain(&change.approval).cloned().collect();
+        left.retain(stays);
+        let (earlier, approval, since) = (left, None, draft.now);
+        draft.put(Record::Change(Box::new(Change {
+            status,
+            reason: why,
+            earlier,
+            approval,
+            since,
+            ..change
+        })));
+    }
+}
+
 /// Why it may not be applied, as an answer.
 fn refusal(change: &Change, why: &NotApproved) -> Refusal {
     let code = match why {

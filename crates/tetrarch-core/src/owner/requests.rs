@@ -14,7 +14,7 @@ use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
 use super::weight::{self, Overweight};
-use super::{Policy, operations, refuse, reports, schedules, spawn};
+use super::{Policy, changes, operations, refuse, reports, schedules, spawn};
 
 /// Decides on a request or a report.
 pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
@@ -160,6 +160,7 @@ pub(super) fn noted(records: &Records, now: BusTime, it: &CredentialAct) -> Step
         draft.put(Record::Decision(Box::new(decision)));
         if let Some(owner) = &it.ends {
             schedules::stop(&mut draft, owner);
+            changes::withdraw(&mut draft, owner);
         }
     }
     draft.finish()

@@ -13,11 +13,21 @@ function put(name, html) {
   const log = part.querySelector("[data-follow]");
   const top = log ? log.scrollTop : 0;
   const follows = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  const state = stateOf(part);
   part.innerHTML = html;
+  // What can be decided is another thing now. A text that somebody has begun is not thrown away.
+  if (state !== stateOf(part) && ![...document.querySelectorAll("input[name=text]:not([type=hidden])")].some((it) => it.value)) {
+    location.reload();
+    return;
+  }
   const next = part.querySelector("[data-follow]");
   if (next) next.scrollTop = follows ? next.scrollHeight : top;
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   if (name === "status") count();
+}
+
+function stateOf(part) {
+  return part.querySelector("[data-state]")?.dataset.state;
 }
 
 function count() {
@@ -58,6 +68,14 @@ document.addEventListener("keydown", (event) => {
   if (!does) return;
   event.preventDefault();
   does();
+});
+
+// Of the document, since live parts are put in anew.
+document.addEventListener("input", (event) => {
+  if (event.target.matches("[data-send]")) event.target.form.querySelector("output").value = event.target.value;
+});
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-send]")) event.target.form.requestSubmit();
 });
 
 const log = document.querySelector("[data-follow]");

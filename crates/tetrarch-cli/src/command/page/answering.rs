@@ -12,7 +12,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use tetrarch_core::id::sha256_hex;
 use tetrarch_page::address::PageView;
-use tetrarch_page::assets::{POLICY, SCRIPT, STYLE};
+use tetrarch_page::assets::{ICON, POLICY, SCRIPT, STYLE};
 use tetrarch_page::form::{self, SentForm};
 use tetrarch_page::guard::{RequestFacts, check};
 use tetrarch_page::render::{PageModel, PageVisit, document, message};
@@ -121,7 +121,7 @@ fn harden(headers: &mut HeaderMap) {
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -162,6 +162,7 @@ async fn within(server: Arc<PageServer>, request: Request) -> Response {
     match path {
         "page.css" => return asset("text/css; charset=utf-8", STYLE),
         "page.js" => return asset("text/javascript; charset=utf-8", SCRIPT),
+        "icon.svg" => return asset("image/svg+xml", ICON),
         _ => {}
     }
     if let (Some(token), &Method::GET) = (path.strip_prefix("enter/"), &parts.method) {

@@ -13,9 +13,10 @@ use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger, read_ledger};
 use tetrarch_core::id::ChangeId;
 use tetrarch_core::time::BusTime;
-use tetrarch_page::address::PageView;
+use tetrarch_page::address::{PageView, PastMoment};
 use tetrarch_page::events::{EVENTS_SHOWN, EventRow};
-use tetrarch_page::render::{BusHealth, OwnerSeen, PageExtra, PageModel};
+use tetrarch_page::render::{BusHealth, OwnerSeen, PageExtra, PageModel, PastFleet};
+use tetrarch_view::fold::RecordFold;
 use tetrarch_view::news::RunNews;
 use tetrarch_view::order::find;
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -23,6 +24,8 @@ use tokio::task::JoinSet;
 
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
+use crate::command::replay;
+use crate::history::Since;
 use crate::{CliError, CliResult, HumanClient};
 
 /// Entries of the ledger in which the events of one page are looked for.
@@ -100,6 +103,9 @@ async fn reading(client: &HumanClient, view: &PageView, key: SourceKey) -> PageE
             PageExtra::Events(events(client, *before).await.map_err(|error| error.what))
         }
         PageView::Hosts => PageExtra::Bus(health(client).await.map_err(|error| error.what)),
+        PageView::Past(moment) => {
+            PageExtra::Past(past(client, *moment).await.map(Box::new).map_err(|error| error.what))
+        }
         PageView::Fleet(..)
         | PageView::Goals
         | PageView::Plan(_)
@@ -123,6 +129,22 @@ async fn events(client: &HumanClient, before: Option<u64>) -> CliResult<Vec<Even
     rows.reverse();
     rows.truncate(EVENTS_SHOWN);
     Ok(rows)
+}
+
+/// The fleet as it was.
+async fn past(client: &HumanClient, moment: PastMoment) -> CliResult<PastFleet> {
+    let bus = &client.bus;
+    let extent = bus.stream_extent(LEDGER).await?;
+    let seq = match moment {
+        PastMoment::Seq(seq) => seq,
+        PastMoment::Ago(ago) => Since::Ago(ago).first(bus, extent.last).await?.saturating_sub(1),
+    };
+    replay::check(seq, extent.last)?;
+    let (at, images) = replay::images_after(bus, seq).await?;
+    let mut model = PageModel::new(client.human.clone());
+    model.fleet.fold = RecordFold::past(&images);
+    model.refresh(at);
+    Ok(PastFleet { seq, kept: (extent.first, extent.last), model })
 }
 
 fn rows(item: LedgerItem) -> Vec<EventRow> {

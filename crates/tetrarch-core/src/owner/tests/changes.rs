@@ -1,6 +1,7 @@
 //! Changes before their branches: what is proposed, who may say yes to what, and that a yes counts
 //! once, in its time, for exactly what was looked at.
 
+mod revoked;
 mod stranded;
 
 use serde_json::json;

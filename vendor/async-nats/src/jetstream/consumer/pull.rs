@@ -418,7 +418,7 @@ impl futures_util::Stream for Batch {
                         self.pending_messages -= 1;
                         Poll::Ready(Some(Ok(jetstream::Message {
                             context: self.context.clone(),
-                            message,
+                            message: *message,
                         })))
                     }
                     status => {
@@ -1308,7 +1308,7 @@ impl futures_util::Stream for Stream {
                                     self.pending_bytes.saturating_sub(message.length);
                                 return Poll::Ready(Some(Ok(jetstream::Message {
                                     context: self.context.clone(),
-                                    message,
+                                    message: *message,
                                 })));
                             }
                             StatusCode::NO_RESPONDERS => {

@@ -149,7 +149,7 @@ impl futures_util::Stream for Messages {
                     None => {
                         return Poll::Ready(Some(Ok(jetstream::Message {
                             context: self.context.clone(),
-                            message,
+                            message: *message,
                         })))
                     }
                 },
@@ -741,7 +741,7 @@ impl futures_util::Stream for Ordered {
                             None => {
                                 trace!("received a message");
                                 let jetstream_message = jetstream::message::Message {
-                                    message,
+                                    message: *message,
                                     context: self.context.clone(),
                                 };
 
