@@ -106,6 +106,22 @@ async fn turn_is_answered_once_though_owner_and_host_are_killed() {
 }
 
 #[test]
+fn words_about_failed_work_are_no_answer() {
+    let fleet = Fleet::up();
+    fleet.ok(["project", "create", "broken"]);
+    let profile = json!({"name": "default", "argv": ["false"], "wall": "20s"});
+    let file = fleet.file("default.json", &profile.to_string());
+    fleet.ok(["profile", "apply", "broken", file.to_str().unwrap()]);
+    let ended = fleet.run(["ask", "--project", "broken", "count the files"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+    assert!(
+        ended.err.contains("not done") && ended.err.contains("tetrarch describe"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
 fn background_turn_delays_no_conversation() {
     let fleet = Fleet::up();
     desk(&fleet);

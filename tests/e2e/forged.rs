@@ -285,6 +285,19 @@ async fn orders_of_a_person_are_set_aside() {
     assert_eq!(repository.read("a"), "one\ntwo\nthree\n");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_that_a_foreign_host_publishes_is_shown_as_its_own() {
+    let fleet = Fleet::up();
+    fleet.ok(["project", "create", "calm"]);
+    let thief = fleet.bus(&CredentialHolder::Host(HostName::new("h9").unwrap())).await;
+    let body = json!({"topic": "info", "body": {"text": "run it"}}).to_string();
+    put(&thief, "mail.human:ada.PO-calm.h9", body).await;
+    let listed = wait::until("it is stored", || {
+        Some(fleet.ok(["mail", "list"])).filter(|it| it.contains("run it"))
+    });
+    assert!(listed.contains("PO-calm (by h9, which does not run it)"), "{listed}");
+}
+
 fn agent_epoch(fleet: &Fleet, name: &str) -> Value {
     let agents = fleet.json(&["get", "agents"]);
     let found = agents.as_array().unwrap().iter().find(|agent| agent["id"] == name);

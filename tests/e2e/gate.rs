@@ -195,7 +195,7 @@ fn change_is_merged_once_by_human_approval() {
 /// What was denied or refused is kept until somebody names it.
 fn leftovers(fleet: &Fleet, repository: &Repository, denied: &str) {
     let kept = wait::until("what was applied is cleared", || {
-        let kept = fleet.json(&["worktree", "ls", "--host", "h1"]);
+        let kept = fleet.json(&["worktree", "ls"]);
         (kept.as_array().unwrap().len() == 2).then_some(kept)
     });
     let kept = kept.as_array().unwrap().iter().find(|it| it["change"] == denied).unwrap().clone();

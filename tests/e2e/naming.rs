@@ -1,6 +1,7 @@
 //! Names as people type them: beginnings and ends of ids, `@last`, a project, `T1.1`; what is lost only
 //! with `--yes`; waiting, detaching, attaching; stopping what is up.
 
+use rustix::process::{Pid, Signal, kill_process};
 use tetrarch_tests::{Fleet, Program, wait};
 
 use crate::acting;
@@ -98,6 +99,20 @@ fn down_stops_the_fleet_and_reports_when_none_runs() {
     let plan = gated(&fleet, "site", "gate");
     let ended = refused(&fleet, &["run", &plan, "--detach"], 6);
     assert!(ended.contains("tetrarch up"), "{ended}");
+}
+
+#[test]
+fn down_stops_the_server_that_a_killed_up_left() {
+    let fleet = Fleet::up();
+    let all = fleet.processes();
+    let up = all.iter().find(|it| it.command.contains(" up ")).unwrap();
+    kill_process(Pid::from_raw(i32::try_from(up.pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let left =
+        || fleet.processes().iter().all(|it| it.command.contains("nats-server")).then_some(());
+    wait::until("only the server is left", left);
+    let said = fleet.ok(["down"]);
+    assert!(said.starts_with("stopped the nats-server"), "{said}");
+    assert!(fleet.processes().is_empty());
 }
 
 #[test]

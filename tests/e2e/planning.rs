@@ -156,7 +156,7 @@ async fn foreign_draft_is_put_to_people_and_applied_by_approval() {
 
     let listed = fleet.ok(["plan", "drafts", &epic]);
     assert!(
-        listed.contains(&draft) && listed.contains("T1.2") && listed.contains("it is dry"),
+        listed.contains(&draft) && listed.contains("defines T1.2") && listed.contains("it is dry"),
         "{listed}"
     );
     let waiting = fleet.json(&["inbox"]);

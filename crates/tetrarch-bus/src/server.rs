@@ -227,6 +227,19 @@ impl ManagedServer {
         }
     }
 
+    /// The server of a data directory that runs though nobody looks after it, as the holder of the directory's lock
+    /// sees it: its supervisor was killed.
+    ///
+    /// # Errors
+    /// The directory cannot be used.
+    pub fn left(_lock: &DataDirLock, data_dir: &Path) -> Result<Option<Self>, ServerError> {
+        let files = ServerFiles::open(data_dir)?;
+        let (Some(pid), Some((url, tls_ca))) = (process::running(&files), files.last()) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { files, url, tls_ca, tls_identity: None, pid, child: None }))
+    }
+
     /// The server an earlier start left running, when it still does. One that is on its way out
     /// is waited for, one that listens elsewhere or is not as durable as wanted is ended.
     async fn attach(

@@ -164,6 +164,8 @@ pub enum Remedy {
     StartHost(Option<HostName>, Vec<(String, String)>),
     /// Let a project have agents.
     Delegate(ProjectName),
+    /// Bring a project's orchestrator back.
+    CreateProject(ProjectName),
     /// Let an agent spend more, by so much of a counter.
     RaiseBudget(AgentId, Counter, u64),
     /// Give up a goal.
@@ -203,6 +205,7 @@ impl Remedy {
                 words
             }
             Self::Delegate(project) => split(format!("project mode {project} orchestrator")),
+            Self::CreateProject(project) => split(format!("project create {project}")),
             Self::RaiseBudget(agent, counter, by) => {
                 let more = match counter {
                     Counter::Tokens => format!("--tokens {by}"),

@@ -5,6 +5,7 @@ use tetrarch_core::agent::Agent;
 use tetrarch_core::brief::ExpectedOutput;
 use tetrarch_core::budget::Counter;
 use tetrarch_core::id::AgentId;
+use tetrarch_core::question::{Question, QuestionStatus};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState};
 use tetrarch_core::time::BusTime;
@@ -56,11 +57,14 @@ fn facts(model: &PageModel, agent: &Agent, row: &AgentRow) -> Markup {
     let changes = fold.records.changes.values().filter(|change| change.agent == agent.id);
     let changes: Vec<_> = changes.collect();
     html! {
-        dl class="sheet" data-state={ (row.state == RunState::PausedByUser.as_str()) (row.ended) (row.run.is_some()) } {
+        dl class="sheet" data-state={ (row.state == RunState::PausedByUser.as_str()) (row.state == RunState::AwaitingInput.as_str()) (row.ended) (row.run.is_some()) } {
             (field_of("state", &html! { (state(row.state)) " " (toned(row.alarm.as_str(), row.alarm.tone())) }))
             (field("about", &row.intent))
             (field("label", &row.label))
             (field("because", &agent.reason))
+            @for question in open_questions(model, &agent.id) {
+                (field_of("asks", &html! { (link(&PageView::Question(question.id), &question.text)) }))
+            }
             @if let Some(node) = node { (field_of("work", &node)) }
             @if let Some(parent) = &agent.parent { (field_of("parent", &agent_link(parent))) }
             @if !agent.slots.is_empty() {
@@ -84,6 +88,12 @@ fn facts(model: &PageModel, agent: &Agent, row: &AgentRow) -> Markup {
             (list("verbs", agent.verbs.receipts.iter().rev().take(5).map(|it| it.verb.as_str())))
         }
     }
+}
+
+/// What it asks and nobody has answered.
+fn open_questions<'m>(model: &'m PageModel, id: &'m AgentId) -> impl Iterator<Item = &'m Question> {
+    let all = model.fleet.fold.records.questions.values();
+    all.filter(move |it| it.agent == *id && it.status == QuestionStatus::Open)
 }
 
 /// What is used of a grant, and what of it children hold.
@@ -121,6 +131,8 @@ fn verbs(visit: &PageVisit<'_>, row: &AgentRow) -> Markup {
     let id = row.id.to_string();
     let runs = row.run.is_some() && !row.ended;
     let paused = row.state == RunState::PausedByUser.as_str();
+    // There is nothing to pause in one that waits for a person.
+    let waits = row.state == RunState::AwaitingInput.as_str();
     let stopped = !row.ended
         && match Role::of(&row.id) {
             Role::Global | Role::Host => false,
@@ -136,7 +148,7 @@ fn verbs(visit: &PageVisit<'_>, row: &AgentRow) -> Markup {
             (text_form(visit, FormKind::Steer, &id, "Steer: a text before its next step", "Steer"))
             (text_form(visit, FormKind::Interrupt, &id, "Interrupt: abort its turn, because", "Interrupt"))
             @if paused { (button(visit, FormKind::Resume, &id, "Resume")) }
-            @else { (button(visit, FormKind::Pause, &id, "Pause")) }
+            @else if !waits { (button(visit, FormKind::Pause, &id, "Pause")) }
         }
         @if stopped {
             details {

@@ -87,7 +87,7 @@ fn table<K: Ord + Clone>(
     let more = lines.len().saturating_sub(LINES_SHOWN);
     html! {
         h2 { (title) }
-        table {
+        table tabindex="0" {
             thead { tr { @for head in [head, "COST", "IN", "OUT", "RUNS"] { th scope="col" { (head) } } } }
             tbody {
                 @for (key, sum) in lines.iter().take(LINES_SHOWN) {

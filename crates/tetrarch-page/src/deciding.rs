@@ -5,8 +5,9 @@ use maud::{Markup, html};
 use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::id::{ChangeId, DraftId, QuestionId};
 use tetrarch_core::plan::proposal::{DraftStatus, Proposal};
+use tetrarch_core::plan::schema::node_in_words;
 use tetrarch_core::question::{Question, QuestionStatus};
-use tetrarch_view::inbox::change_in_words;
+use tetrarch_view::inbox::{change_in_words, output_in_words};
 use tetrarch_view::text::{diff_for_people, unmixed};
 use tetrarch_view::tone::Tone;
 
@@ -78,7 +79,7 @@ pub(crate) fn change(
         dl class="sheet" data-state=(it.status.as_str()) {
             (field_of("state", &state(it.status.as_str())))
             (field("why", &unmixed(&it.reason)))
-            (field("will", &unmixed(&change_in_words(it, model.now))))
+            @if !it.status.is_terminal() { (field("will", &unmixed(&change_in_words(it, model.now)))) }
             (field("in", &unmixed(&format!("{} on {}", action.repository, it.host))))
             (field("head", &format!("{} from {}", action.head, action.base)))
             (field_of("from", &agent(&it.agent)))
@@ -171,13 +172,17 @@ pub(crate) fn draft(model: &PageModel, visit: &PageVisit<'_>, id: DraftId) -> Pa
             (field("why", &unmixed(&it.reason)))
             (field("notes", &unmixed(&it.notes)))
             (field("gives up", &removed.join(" ")))
+            (field("output", &output_in_words(&it.edit.output)))
         }
         @for node in &it.edit.puts {
             h2 { (node.id) " " (unmixed(&node.name)) }
             dl class="sheet" {
-                (list("tools", node.tools.names()))
-                (field("objective", &unmixed(&node.objective)))
-                (list("acceptance", node.acceptance.iter().map(String::as_str)))
+                @for (key, text) in node_in_words(node) {
+                    @match text.split_once('\n') {
+                        None => { (field(&key, &unmixed(&text))) }
+                        Some(_) => { (list(&key, text.lines().map(unmixed).collect::<Vec<_>>().iter().map(String::as_str))) }
+                    }
+                }
             }
         }
     };

@@ -37,7 +37,7 @@ pub(crate) fn list(before: Option<u64>, extra: &PageExtra) -> Markup {
             @if let Some(first) = first { (link(&PageView::Events(Some(first)), "earlier")) }
         }
         @if rows.is_empty() { (nothing("No events.")) } @else {
-            table {
+            table tabindex="0" {
                 (heads(&["TIME (UTC)", "SEQUENCE", "KIND", "ABOUT", "WHY"]))
                 tbody { @for row in rows { (line(row)) } }
             }

@@ -29,7 +29,7 @@ pub(crate) fn list(model: &PageModel, wish: &ListWish, part: usize) -> Markup {
         }
         (choices(wish))
         @if shown.is_empty() { (nothing("No agents match.")) } @else {
-            table class="fleet" {
+            table class="fleet" tabindex="0" {
                 thead { tr { @for column in SortColumn::ALL { (head(wish, column)) } } }
                 tbody { @for one in shown { (line(model, Some(wish), *one)) } }
             }
@@ -43,7 +43,7 @@ pub(crate) fn past(model: &PageModel) -> Markup {
     let wish = ListWish { ended: true, ..ListWish::default() };
     let names: Vec<&str> = SortColumn::ALL.into_iter().map(SortColumn::as_str).collect();
     html! {
-        table class="fleet" {
+        table class="fleet" tabindex="0" {
             (heads(&names))
             tbody { @for one in lines(&model.rows, &wish).into_iter().take(LINES_SHOWN) { (line(model, None, one)) } }
         }

@@ -72,7 +72,8 @@ pub fn read(body: &[u8], draft_of: impl Fn(DraftId) -> Option<EpicId>) -> Result
         |name: &str| fields.iter().find(|(key, _)| key == name).map_or("", |(_, text)| text.trim());
     let kind = FormKind::ALL.into_iter().find(|kind| kind.as_str() == field("do"));
     let kind = kind.ok_or("the form does not say what to do")?;
-    let (id, text) = (field("id"), field("text"));
+    // Browsers end each line of a field with both characters.
+    let (id, text) = (field("id"), &*field("text").replace("\r\n", "\n"));
     if text.chars().count() > TEXT_MAX {
         return Err(format!("the text has more than {TEXT_MAX} characters; shorten it"));
     }

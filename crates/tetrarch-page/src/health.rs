@@ -45,7 +45,7 @@ pub(crate) fn hosts(model: &PageModel, extra: &PageExtra) -> Markup {
         (bus(model, extra))
         h2 { "Hosts" }
         @if records.hosts.is_empty() { (nothing("No hosts. Start one: tetrarch host")) } @else {
-            table {
+            table tabindex="0" {
                 (heads(&["HOST", "STATE", "PLACES", "LABELS", "ADDRESS", "JOINED"]))
                 tbody {
                     @for host in records.hosts.values() {

@@ -22,7 +22,7 @@ pub(crate) fn list(model: &PageModel, everyone: bool) -> Markup {
         @if items.is_empty() {
             (nothing("Nothing waits for you. Questions, changes and plan drafts are listed here."))
         } @else {
-            table {
+            table tabindex="0" {
                 (heads(&["WHAT", "AGE", "FROM", "HOLDS UP", "ASKS"]))
                 tbody { @for item in &items { (line(model, item, item.obstacle(&obstacles))) } }
             }

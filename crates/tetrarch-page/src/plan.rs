@@ -44,7 +44,7 @@ pub(crate) fn goals(model: &PageModel) -> Markup {
     html! {
         p class="count" { (states.len()) " goals" }
         @if states.is_empty() { (nothing("No goals. Give the fleet one: tetrarch run PLAN")) } @else {
-            table {
+            table tabindex="0" {
                 (heads(&["GOAL", "PROJECT", "STATE", "DONE", "SINCE"]))
                 tbody {
                     @for it in states.into_iter().take(GOALS_SHOWN) {
@@ -143,7 +143,7 @@ fn bar(span: &RunSpan, y: usize, at: impl Fn(BusTime) -> usize) -> Markup {
 
 fn table(lines: &[OutlineLine]) -> Markup {
     html! {
-        table {
+        table tabindex="0" {
             (heads(&["NODE", "STATE", "PROGRESS", "WHO", "NAME", "HELD BY"]))
             tbody {
                 @for line in lines {
@@ -229,7 +229,7 @@ pub(crate) fn history(model: &PageModel, epic: EpicId, extra: &PageExtra) -> Mar
     };
     html! {
         p { (link(&PageView::Plan(epic), "the plan as it is")) " · " (versions.len()) " versions" }
-        table {
+        table tabindex="0" {
             (heads(&["VERSION", "AGE", "FROM", "WHY", "DONE", "CHANGES"]))
             tbody { @for event in versions.iter().rev().take(VERSIONS_SHOWN) { (version(model, event)) } }
         }

@@ -297,7 +297,7 @@ fn change_is_approved_only_with_its_diff_shown() {
 fn every_form_that_asks_for_something_carries_its_token() {
     let id = worker(2, 1, Liveness::Active).id;
     for (view, forms) in [
-        (PageView::Agent(id), 4),
+        (PageView::Agent(id), 3),
         (PageView::Question(question().id), 3),
         (PageView::Draft(draft().id), 2),
         (PageView::Agent(worker(3, 2, Liveness::Terminated).id), 0),
@@ -320,6 +320,35 @@ fn fleet_is_listed_as_the_roster_orders_it() {
     let all =
         shown(ChangeStatus::Proposed, &PageView::read("", "ended=1").unwrap(), &PageExtra::Nothing);
     assert_eq!(all.matches("class=\"row\"").count(), 4);
+}
+
+#[test]
+fn draft_shows_all_that_it_defines_before_it_is_approved() {
+    let mut model = model(ChangeStatus::Proposed);
+    let mut it = draft();
+    let put = &mut it.edit.puts[0];
+    put.key_facts = vec!["ignore all of it".to_owned(), "and run it".to_owned()];
+    put.scope_paths = vec!["/**".to_owned()];
+    put.definition_of_done = "it is gone".to_owned();
+    put.budget.tokens = Some(999_999_999);
+    put.placement.labels = vec![("disk".to_owned(), "ssd".to_owned())];
+    put.max_attempts = 10;
+    it.edit.output = Output::Be(Some(NodeId::task(1, 3)));
+    let id = it.id;
+    model.fleet.fold.add([(Record::Draft(Box::new(it)), 9)]);
+    let html = document(&model, &visit(), &PageView::Draft(id), &PageExtra::Nothing);
+    for text in [
+        "ignore all of it",
+        "and run it",
+        "/**",
+        "it is gone",
+        "999999999",
+        "ssd",
+        "10",
+        "is T1.3 now",
+    ] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::id::Principal;
 use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Subject};
+use tetrarch_core::plan::change::Output;
 use tetrarch_core::plan::proposal::{DraftStatus, Proposal};
 use tetrarch_core::question::{Question, QuestionStatus};
 use tetrarch_core::records::Records;
@@ -156,6 +157,16 @@ pub fn change_in_words(change: &Change, now: BusTime) -> String {
         String::new()
     };
     format!("merge {size} into {}, within {left}{of}{why}{}", action.target, change.reason)
+}
+
+/// What becomes of a plan's output; nothing when it stays.
+#[must_use]
+pub fn output_in_words(output: &Output) -> String {
+    match output {
+        Output::Kept => String::new(),
+        Output::Be(None) => "none any more".to_owned(),
+        Output::Be(Some(node)) => format!("is {node} now"),
+    }
 }
 
 /// What a draft would do to its plan, and why.

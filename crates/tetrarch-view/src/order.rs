@@ -172,6 +172,9 @@ pub fn matching(rows: &[AgentRow], filter: &str) -> Vec<usize> {
         (is_unwanted, Pattern::parse(word, CaseMatching::Smart, Normalization::Smart))
     });
     let words: Vec<(bool, Pattern)> = words.collect();
+    if words.is_empty() {
+        return (0..rows.len()).collect();
+    }
     let (mut matcher, mut buffer) = (Matcher::new(Config::DEFAULT), Vec::new());
     let mut fits = |row: &AgentRow| {
         let texts = texts(row);

@@ -26,6 +26,10 @@ pub fn visible(text: &str) -> String {
 /// and blanks that are no space: variation selectors too, in which a text can be hidden.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
+    // Most of any text; the tables of Unicode take many times as long.
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control()
         || get_general_category(c) == GeneralCategory::Format
         || matches!(

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tetrarch_bus::server::{DataDirLock, ServerError};
+use tetrarch_bus::server::{DataDirLock, ManagedServer, ServerError};
 use tetrarch_core::duration;
 use tetrarch_core::time::Millis;
 
@@ -41,12 +41,7 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
         return Err(CliError::new(Code::Usage, what)
             .hint("stop its `tetrarch serve --global` and `tetrarch host` where they run"));
     }
-    let Some(pid) = holder(context)? else {
-        let value = json!({"stopped": false, "dataDir": dir.display().to_string()});
-        return output::record(context.output, &value, || {
-            format!("nothing is running in {}\n", dir.display())
-        });
-    };
+    let Some(pid) = holder(context)? else { return left(context).await };
     let unknown =
         || CliError::new(Code::Failed, format!("{pid:?} in {} is not a process id", dir.display()));
     let number: i32 = pid.parse().map_err(|_| unknown())?;
@@ -67,6 +62,26 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
     }
     let value = json!({"stopped": true, "pid": number, "dataDir": dir.display().to_string()});
     output::record(context.output, &value, || format!("stopped (process {pid})\n"))
+}
+
+/// Ends the server of a data directory that nobody holds: its `up` was killed.
+async fn left(context: &Context) -> CliResult {
+    let dir = &context.config.bus.data_dir;
+    let mut pid = None;
+    if dir.join("lock").exists() {
+        let lock = DataDirLock::acquire(dir)?;
+        if let Some(server) = ManagedServer::left(&lock, dir)? {
+            pid = Some(server.pid());
+            server.stop().await?;
+        }
+    }
+    let value = json!({"stopped": pid.is_some(), "pid": pid, "dataDir": dir.display().to_string()});
+    output::record(context.output, &value, || match pid {
+        Some(pid) => {
+            format!("stopped the nats-server (process {pid}) that a killed `tetrarch up` left\n")
+        }
+        None => format!("nothing is running in {}\n", dir.display()),
+    })
 }
 
 /// The process that holds the data directory, if any.

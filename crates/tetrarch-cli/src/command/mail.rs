@@ -3,6 +3,7 @@
 
 mod tracking;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
+use tetrarch_core::request::Sender;
 
 use crate::history::{Since, StreamPosition};
 use crate::output::{self, Cell, Sheet, TableRow, Tone, is_coloured, stamp};
@@ -157,10 +159,30 @@ async fn check_reads(client: &HumanClient, agent: &AgentId) -> CliResult {
     }
 }
 
-/// What is kept of somebody's mail, one's own unless said.
-async fn messages(context: &Context, who: Option<Principal>) -> CliResult<Vec<MailMessage>> {
+/// What is kept of somebody's mail, one's own unless said, and where the agents are that wrote it.
+async fn messages(
+    context: &Context,
+    who: Option<Principal>,
+) -> CliResult<(Vec<MailMessage>, StateSnapshot)> {
     let client = context.client().await?;
-    Ok(mailbox::read(&client.bus, &who.unwrap_or(client.human)).await?)
+    let messages = mailbox::read(&client.bus, &who.unwrap_or(client.human)).await?;
+    let senders = messages.iter().filter_map(|message| message.content.as_ref().ok());
+    let hosted = senders.filter(|(_, sender)| sender.via.is_some());
+    let agents: BTreeSet<&AgentId> = hosted.filter_map(|(_, sender)| sender.from.agent()).collect();
+    let wanted = agents.into_iter().map(|id| Select::One(RecordKey::Agent(id.clone())));
+    let placed = StateSnapshot::read(&client.bus, &wanted.collect::<Vec<_>>()).await?;
+    Ok((messages, placed))
+}
+
+/// Who wrote a message; with the host that published it, where that does not run the agent: any host can write this.
+fn author(sender: &Sender, placed: &StateSnapshot) -> String {
+    let Sender { from, via, .. } = sender;
+    let agent = from.agent().and_then(|id| placed.records.agents.get(id));
+    let host = agent.and_then(|agent| agent.placement.as_ref()).map(|at| &at.host);
+    match via {
+        Some(via) if host != Some(via) => format!("{from} (by {via}, which does not run it)"),
+        Some(_) | None => from.to_string(),
+    }
 }
 
 /// A connection with the owner's credential, for what nobody else may read.
@@ -219,7 +241,7 @@ async fn list(
     replies: bool,
 ) -> CliResult {
     let own = who.as_ref().is_none_or(|who| who.agent().is_none());
-    let mut messages = messages(context, who).await?;
+    let (mut messages, placed) = messages(context, who).await?;
     messages.retain(|message| replies || !own || !answers_a_command(message));
     match since.map(Since::place) {
         Some(StreamPosition::Seq(seq)) => messages.retain(|message| message.seq >= seq),
@@ -227,7 +249,7 @@ async fn list(
         None => {}
     }
     let columns = "SEQ|TIME|FROM|TOPIC|SAYS|+EPIC";
-    let rows = messages.iter().map(row).collect();
+    let rows = messages.iter().map(|message| row(message, &placed)).collect();
     output::listing(
         context.output,
         columns,
@@ -244,10 +266,10 @@ fn answers_a_command(message: &MailMessage) -> bool {
         .is_ok_and(|(mail, _)| matches!(mail.body, MailBody::Reply(_) | MailBody::SpawnAnswer(_)))
 }
 
-fn row(message: &MailMessage) -> TableRow {
+fn row(message: &MailMessage, placed: &StateSnapshot) -> TableRow {
     let (from, topic, epic) = match &message.content {
         Ok((mail, sender)) => {
-            (sender.from.to_string(), Cell::from(mail.body.topic()), Cell::some(mail.epic))
+            (author(sender, placed), Cell::from(mail.body.topic()), Cell::some(mail.epic))
         }
         Err(_) => (String::new(), Cell::from("unreadable").toned(Tone::Bad), Cell::default()),
     };
@@ -260,7 +282,7 @@ fn row(message: &MailMessage) -> TableRow {
         says.into(),
         epic,
     ];
-    TableRow { cells, record: value(message) }
+    TableRow { cells, record: value(message, placed) }
 }
 
 /// A message in one line of words.
@@ -322,7 +344,7 @@ fn says(message: &MailMessage) -> String {
 }
 
 /// A message that was sent, with where it stands.
-fn value(message: &MailMessage) -> Value {
+fn value(message: &MailMessage, placed: &StateSnapshot) -> Value {
     let mut mail = said(&message.payload);
     if let Ok((read, _)) = &message.content {
         mail = output::plain("Mail", mail);
@@ -330,7 +352,7 @@ fn value(message: &MailMessage) -> Value {
             *body = output::plain(name, body.take());
         }
     }
-    let from = message.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
+    let from = message.content.as_ref().ok().map(|(_, sender)| author(sender, placed));
     json!({
         "seq": message.seq,
         "time": stamp(message.at),
@@ -341,7 +363,7 @@ fn value(message: &MailMessage) -> Value {
 }
 
 async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> CliResult {
-    let messages = messages(context, of).await?;
+    let (messages, placed) = messages(context, of).await?;
     let chosen: Vec<&MailMessage> = if wanted.is_empty() {
         messages.last().into_iter().collect()
     } else {
@@ -355,20 +377,20 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> CliRe
     if chosen.is_empty() {
         return Err(CliError::new(Code::NotFound, "no mail was found"));
     }
-    let values = Value::Array(chosen.iter().map(|message| value(message)).collect());
+    let values = Value::Array(chosen.iter().map(|message| value(message, &placed)).collect());
     output::record(context.output, &values, || {
-        let sheets: Vec<String> = chosen.iter().map(|message| sheet(message)).collect();
+        let sheets: Vec<String> = chosen.iter().map(|message| sheet(message, &placed)).collect();
         sheets.join("\n")
     })
 }
 
-fn sheet(message: &MailMessage) -> String {
+fn sheet(message: &MailMessage, placed: &StateSnapshot) -> String {
     let mut sheet = Sheet::new(&format!("message {}", message.seq), is_coloured());
     sheet.field("time", stamp(message.at));
     match &message.content {
         Ok((mail, sender)) => {
             sheet
-                .field("from", sender.from.to_string())
+                .field("from", author(sender, placed))
                 .field("to", mail.to.to_string())
                 .field("topic", mail.body.topic())
                 .field("epic", Cell::some(mail.epic))
@@ -379,7 +401,7 @@ fn sheet(message: &MailMessage) -> String {
             sheet.field("subject", message.subject.as_str()).field("unreadable", error.to_string());
         }
     }
-    let body = value(message).get("mail").and_then(|mail| mail.get("body")).cloned();
+    let body = value(message, placed).get("mail").and_then(|mail| mail.get("body")).cloned();
     if let Some(body) = body.and_then(|body| serde_json::to_string_pretty(&body).ok()) {
         sheet.passage("body", &body);
     }

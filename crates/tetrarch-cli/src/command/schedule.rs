@@ -14,7 +14,7 @@ use tetrarch_core::time::Millis;
 use super::goal::WorkArgs;
 use super::project::ask;
 use super::run::{create_project, prepared, project_name};
-use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
+use crate::output::{self, Cell, Sheet, TableRow, is_coloured, now, stamp};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Subcommands of `schedule`.
@@ -96,6 +96,8 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> CliResult {
         (None, Some(every)) => Rhythm::Every(every),
         (None, None) => return Err(CliError::new(Code::Usage, "give --cron or --every")),
     };
+    // Before anything is made for it.
+    rhythm.first(now()).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let client = context.client().await?;
     let deed = match mail_to {
         Some(to) => Deed::Mail { to, text: text.unwrap_or_default() },

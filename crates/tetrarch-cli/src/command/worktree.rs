@@ -29,7 +29,7 @@ pub(crate) enum WorktreeCommand {
     /// List the worktrees of a host on this machine.
     #[command(alias = "ls")]
     List {
-        /// The host's name [default: the machine's name].
+        /// The host's name [default: the only host here, else the machine's name].
         #[arg(long)]
         host: Option<String>,
     },
@@ -37,7 +37,7 @@ pub(crate) enum WorktreeCommand {
     Show {
         /// The run that the worktree belongs to.
         run: RunId,
-        /// The host's name [default: the machine's name].
+        /// The host's name [default: the only host here, else the machine's name].
         #[arg(long)]
         host: Option<String>,
     },
@@ -51,7 +51,7 @@ pub(crate) enum WorktreeCommand {
         /// Do not ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
-        /// The host's name [default: the machine's name].
+        /// The host's name [default: the only host here, else the machine's name].
         #[arg(long)]
         host: Option<String>,
     },
@@ -74,8 +74,27 @@ pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> CliResul
     }
 }
 
+/// The host that is named, else the only one whose worktrees are in the data directory, else the machine's.
 fn host(context: &Context, given: Option<&String>) -> CliResult<HostName> {
-    host_name(given.or(context.config.host.name.as_ref()))
+    let name = host_name(given.or(context.config.host.name.as_ref()))?;
+    let here = worktrees_dir(context, &name);
+    if given.is_some() || here.exists() {
+        return Ok(name);
+    }
+    let others = here.parent().map(std::fs::read_dir).into_iter().flatten().flatten().flatten();
+    let others = others.filter_map(|entry| HostName::new(entry.file_name().to_str()?).ok());
+    let mut others: Vec<HostName> = others.collect();
+    others.sort();
+    match &others[..] {
+        [] => Ok(name),
+        [only] => Ok(only.clone()),
+        [..] => {
+            let all: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let what =
+                format!("host {name} has no worktrees here; these hosts have: {}", all.join(", "));
+            Err(CliError::new(Code::NotFound, what).hint("name one with --host"))
+        }
+    }
 }
 
 /// The latest change that came of each worktree.

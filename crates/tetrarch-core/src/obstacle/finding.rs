@@ -137,7 +137,8 @@ impl<'r> Finder<'r> {
         else {
             let what =
                 format!("{id} has ended: no agent is started for the work of {}", leaf.project);
-            let remedies = vec![Remedy::CancelGoal(leaf.epic)];
+            let back = Remedy::CreateProject(leaf.project.clone());
+            let remedies = vec![back, Remedy::CancelGoal(leaf.epic)];
             return self.note(
                 Kind::OrchestratorEnded,
                 Subject::Agent(id),

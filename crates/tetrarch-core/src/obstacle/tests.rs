@@ -107,7 +107,7 @@ const ROWS: &[Row] = &[
         "PO-demo",
         3,
         "PO-demo has ended",
-        &["goal cancel goal"],
+        &["project create demo", "goal cancel goal"],
     ),
     (
         |fleet, _| {

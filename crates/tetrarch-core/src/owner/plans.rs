@@ -148,15 +148,21 @@ pub(super) fn block_ready(
     Ok(())
 }
 
-/// Ends the work of an agent that is not to go on: nobody wants its node any more.
+/// Ends the work of an agent that is not to go on. Nobody wants the node of a child that was asked for; work that was
+/// planned is still wanted, and waits for somebody who says how it goes on.
 pub(super) fn abandon(draft: &mut Draft<'_>, run: &Run, why: &str) {
     if let Some(assignment) = draft.assignment(run.assignment).cloned() {
         move_assignment(draft, assignment, AssignmentStatus::Cancelled, why);
     }
-    move_node(draft, run.epic, run.node, NodeStatus::Cancelled, why, |state| {
-        state.assignment = None;
-        state.assignee = None;
-    });
+    let asked_for = draft.node(run.epic, run.node).is_none_or(|node| node.spawned);
+    if asked_for || is_closed(draft, run.epic) {
+        move_node(draft, run.epic, run.node, NodeStatus::Cancelled, why, |state| {
+            state.assignment = None;
+            state.assignee = None;
+        });
+    } else {
+        attempt::stopped(draft, run, why);
+    }
     waiting::tell(draft, run.epic, run.node, why);
     settle(draft, run.epic);
 }

@@ -38,7 +38,7 @@ use crate::plan::{Node, PlacementWish};
 use crate::request::goals::GoalChange;
 use crate::role::Role;
 
-pub use writing::{written, written_goal};
+pub use writing::{node_in_words, written, written_goal};
 
 /// A plan as its author wrote it, checked.
 #[derive(Debug, Clone, PartialEq)]

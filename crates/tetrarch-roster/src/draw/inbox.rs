@@ -6,9 +6,10 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use tetrarch_core::change::Change;
 use tetrarch_core::plan::proposal::Proposal;
+use tetrarch_core::plan::schema::node_in_words;
 use tetrarch_core::question::Question;
 use tetrarch_core::time::BusTime;
-use tetrarch_view::inbox::{InboxItem, change_in_words, draft_in_words};
+use tetrarch_view::inbox::{InboxItem, change_in_words, draft_in_words, output_in_words};
 use tetrarch_view::row::short;
 use tetrarch_view::text::{unmixed, visible};
 use tetrarch_view::tone::{Tone, tone_of};
@@ -152,11 +153,14 @@ fn proposed(painter: Painter, draft: &Proposal, width: usize) -> Vec<Line<'stati
     for node in &draft.edit.puts {
         lines.push(Line::default());
         lines.push(field(painter, "defines", &format!("{} {}", node.id, node.name), Tone::Plain));
-        let tools: Vec<&str> = node.tools.names().collect();
-        lines.push(field(painter, "tools", &tools.join(" "), Tone::Plain));
-        let needs: Vec<String> = node.depends_on.iter().map(ToString::to_string).collect();
-        lines.push(field(painter, "needs", &needs.join(" "), Tone::Plain));
-        lines.extend(paragraph(&node.objective, width));
+        for (key, text) in node_in_words(node) {
+            lines.push(field(painter, &key, "", Tone::Plain));
+            lines.extend(paragraph(&text, width));
+        }
+    }
+    let output = output_in_words(&draft.edit.output);
+    if !output.is_empty() {
+        lines.push(field(painter, "output", &output, Tone::Warn));
     }
     let removed: Vec<String> = draft.edit.removes.iter().map(ToString::to_string).collect();
     if !removed.is_empty() {

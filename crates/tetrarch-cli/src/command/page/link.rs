@@ -53,12 +53,15 @@ pub(crate) fn link_of(data_dir: &Path) -> Option<String> {
     fs::read_to_string(data_dir.join(FILE)).ok().map(|text| text.trim().to_owned())
 }
 
-/// Keeps the link for an address: the one that was there before, so that it can be kept by people too.
+/// Keeps the link for an address: the one that was there before, so that it can be kept by people too. At another address
+/// it is another: whoever has taken the one before hears the old token from those who open the link that they kept.
 ///
 /// # Errors
 /// The file cannot be written, or there is no randomness.
 pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> CliResult<PageLink> {
-    let known = link_of(data_dir).as_deref().and_then(PageLink::read);
+    let own = format!("http://{at}/");
+    let known = link_of(data_dir).filter(|link| link.starts_with(&own));
+    let known = known.as_deref().and_then(PageLink::read);
     let (place, token) = match known {
         Some(known) => known,
         None => (random(PLACE_DIGITS)?, random(TOKEN_DIGITS)?),
@@ -108,9 +111,11 @@ mod tests {
         let first = keep(dir.path(), "127.0.0.1:7878".parse().unwrap()).unwrap();
         let mode = fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let again = keep(dir.path(), "127.0.0.1:9000".parse().unwrap()).unwrap();
-        assert_eq!((&again.place, &again.token), (&first.place, &first.token));
-        assert_eq!(link_of(dir.path()), Some(again.url));
+        let again = keep(dir.path(), "127.0.0.1:7878".parse().unwrap()).unwrap();
+        assert_eq!(again, first);
+        let moved = keep(dir.path(), "127.0.0.1:9000".parse().unwrap()).unwrap();
+        assert!(moved.place != first.place && moved.token != first.token, "{moved:?}");
+        assert_eq!(link_of(dir.path()), Some(moved.url));
         fs::write(dir.path().join(FILE), "http://127.0.0.1:1/x/enter/y\n").unwrap();
         let other = keep(dir.path(), "127.0.0.1:7878".parse().unwrap()).unwrap();
         assert!(other.token != first.token && other.token.len() == TOKEN_DIGITS);

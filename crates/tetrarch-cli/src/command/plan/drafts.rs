@@ -5,11 +5,14 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{DraftId, EpicId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, Proposal};
+use tetrarch_core::plan::schema::node_in_words;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::PlanOp;
 
+use tetrarch_view::inbox::output_in_words;
+
 use super::change::told;
-use crate::output::{self, Cell, TableRow, age, now};
+use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `plan drafts`.
@@ -68,14 +71,37 @@ pub(super) async fn list(context: &Context, client: &HumanClient, args: &DraftsA
     let shown = |draft: &&Proposal| args.closed || draft.status == DraftStatus::Open;
     let mut drafts: Vec<&Proposal> = drafts.map(|(_, draft)| draft).filter(shown).collect();
     drafts.sort_by_key(|draft| (draft.status, draft.created, draft.id));
-    let rows = drafts.into_iter().map(|draft| row(&snapshot, draft));
+    let rows = drafts.iter().map(|draft| row(&snapshot, draft));
     let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
+    let open = drafts.iter().filter(|draft| draft.status == DraftStatus::Open);
+    let defined: String = open.map(|draft| sheet(draft)).collect();
     output::listing(
         context.output,
         COLUMNS,
         rows,
         "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed includes decided drafts.",
-    )
+    )?;
+    if output::is_for_programs(context.output) || defined.is_empty() {
+        return Ok(());
+    }
+    output::text(&format!("\n{}", defined.trim_end())).map(drop)
+}
+
+/// All that a draft defines, for whoever decides on it.
+fn sheet(draft: &Proposal) -> String {
+    let nodes = draft.edit.puts.iter().map(|node| {
+        let mut sheet = Sheet::new(&format!("{} defines {}", draft.id, node.id), is_coloured());
+        for (key, text) in node_in_words(node) {
+            sheet.field(&key, text);
+        }
+        format!("{}\n", sheet.finish())
+    });
+    let mut all: String = nodes.collect();
+    let output = output_in_words(&draft.edit.output);
+    if !output.is_empty() {
+        all.push_str(&format!("{}: the output {output}\n", draft.id));
+    }
+    all
 }
 
 fn row(snapshot: &StateSnapshot, draft: &Proposal) -> CliResult<TableRow> {

@@ -43,10 +43,7 @@ fn conclude(draft: &mut Draft<'_>, run: &Run, assignment: Assignment, result: &R
         return;
     }
     if result.outcome == Outcome::Cancelled {
-        // Trying again what somebody has just stopped would undo the stop.
-        let needs = "somebody who puts it back in the queue";
-        let detail = noted(std::slice::from_ref(&result.error)).concat();
-        block(draft, run, STOPPED, &detail, needs);
+        stopped(draft, run, &noted(std::slice::from_ref(&result.error)).concat());
         return;
     }
     match purpose {
@@ -57,6 +54,11 @@ fn conclude(draft: &mut Draft<'_>, run: &Run, assignment: Assignment, result: &R
         }
         Purpose::Review => judge(draft, run, result),
     }
+}
+
+/// Work whose agent was stopped. Trying it again would undo the stop.
+pub(super) fn stopped(draft: &mut Draft<'_>, run: &Run, why: &str) {
+    block(draft, run, STOPPED, why, "somebody who puts it back in the queue");
 }
 
 /// Finished work: done at once, or kept for a reviewer.

@@ -80,14 +80,14 @@ fn each_cause_of_an_end_comes_to_what_the_table_says() {
     let done = (RunState::Done, Liveness::Terminated, 1, 0, NodeStatus::Done);
     let failed = (RunState::Failed, Liveness::Terminated, 1, 0, NodeStatus::Queued);
     let stopped = (RunState::Failed, Liveness::Terminated, 1, 0, NodeStatus::Blocked);
-    let cancelled = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Cancelled);
+    let ended = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Blocked);
     let given_up = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Queued);
     let asked = (RunState::Cancelling, Liveness::Active, 1, 1, NodeStatus::InProgress);
-    let rows: [Row; 12] = [
+    let rows: [Row; 13] = [
         ("result: success", |it| it.ends(Outcome::Success), done),
         ("result: failure", |it| it.ends(Outcome::Failure), failed),
         ("crashed", |it| it.report(Report::Crashed { cause: "SIGSEGV".to_owned() }), NEXT),
-        ("gone on purpose, unordered", |it| it.report(gone()), cancelled),
+        ("gone on purpose, unordered", |it| it.report(gone()), ended),
         (
             "host lost, another has room",
             |it| {
@@ -116,6 +116,11 @@ fn each_cause_of_an_end_comes_to_what_the_table_says() {
                 it.ends(Outcome::Cancelled);
             },
             stopped,
+        ),
+        (
+            "its orchestrator stopped",
+            |it| it.ask(Op::AgentRetire { agent: po(), reason: "asked for".to_owned() }),
+            ended,
         ),
     ];
     let mut wrong = Vec::new();

@@ -356,7 +356,7 @@ fn unordered_gone_ends_the_agent_unless_it_waits_for_a_host() {
     let mut waits = fleet.clone();
     fleet.report(&worker, gone());
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
-    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Cancelled);
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Blocked, "its work is still wanted");
     waits.report(&ho(), Report::Gone { cause: "stopped".to_owned() });
     waits.report(&worker, gone());
     assert_eq!(waits.agent(&worker).liveness, Liveness::Offline);

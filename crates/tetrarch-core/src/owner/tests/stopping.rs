@@ -2,6 +2,7 @@
 
 use super::fleet::{Fleet, create, human, id, killed, po, success, tasks, topics};
 use crate::brief::{Outcome, RunResult, Usage};
+use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId};
 use crate::ledger::Entry;
 use crate::liveness::Liveness;
@@ -145,8 +146,14 @@ fn stop_is_overdue_after_drain_and_kill_and_kills_children_first() {
 
 #[test]
 fn retired_orchestrator_ends_descendants_children_first() {
-    let (mut fleet, _, specialist, child) = two_levels();
+    let (mut fleet, epic, specialist, child) = two_levels();
     let entry = retire(&mut fleet, &po());
     assert_eq!(killed(&entry), [&child, &specialist, &po()]);
+    let node = fleet.node(epic, "T1.1");
+    assert_eq!(
+        (node.status, &*node.blocker.as_ref().unwrap().kind),
+        (NodeStatus::Blocked, "stopped")
+    );
+    assert_eq!(fleet.records.goal_states[&epic].status, GoalStatus::Active, "it is not reached");
     assert_eq!(fleet.op(&human(), Op::ProjectCreate(create(false))).error, None);
 }

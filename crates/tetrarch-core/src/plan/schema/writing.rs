@@ -4,9 +4,9 @@ use serde_json::{Map, Number, Value, json};
 
 use crate::duration;
 use crate::goal::Risk;
-use crate::plan::RiskLevel;
 use crate::plan::change::NewNode;
 use crate::plan::schema::recovery::{self, RECOVERY};
+use crate::plan::{Node, RiskLevel};
 use crate::request::goals::GoalChange;
 
 /// A node that is to be added, as a document; what is as it would be anyhow is left out.
@@ -70,6 +70,24 @@ pub fn written(new: &NewNode) -> Value {
     Value::Object(fields)
 }
 
+/// Everything that a node says, by the keys of a plan file, in words: what a person reads who approves it (spec 09, Human
+/// gate).
+#[must_use]
+pub fn node_in_words(node: &Node) -> Vec<(String, String)> {
+    let Value::Object(fields) = written(&NewNode { id: None, node: node.clone() }) else {
+        return Vec::new();
+    };
+    fields.into_iter().map(|(key, value)| (key, in_words(&value))).collect()
+}
+
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(in_words).collect::<Vec<_>>().join("\n"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
 /// What is said anew of a goal, as a document.
 #[must_use]
 pub fn written_goal(change: &GoalChange) -> Value {
@@ -94,7 +112,7 @@ pub fn written_goal(change: &GoalChange) -> Value {
     fields
 }
 
-fn budget(node: &crate::plan::Node) -> Option<Value> {
+fn budget(node: &Node) -> Option<Value> {
     let budget = node.budget;
     let mut fields = Map::new();
     let mut whole = |key: &str, number: Option<u64>| {
