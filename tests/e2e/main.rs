@@ -17,6 +17,7 @@ mod conversations;
 mod credentials;
 mod deadlines;
 mod deaths;
+mod editor;
 mod external;
 mod failover;
 mod faults;
