@@ -26,6 +26,7 @@
     agent.py helm <file>   takes steers and interrupts, and notes them in a file, where it counts too; ends when
                            it is steered to
     agent.py bomb N how    asks for N workers as fast as it can, and tells how many it got and was denied, or stays
+    agent.py permitted <file>  asks for the use of two tools, waits for a file, asks when, and tells what it heard
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
@@ -292,14 +293,21 @@ def helm(brief, path):
                 return {"epoch": brief["epoch"]}
 
 
-def wonder(brief):
-    def answer(question, options=()):
-        say("ask", question=question, options=list(options))
-        while True:
-            line = read()
-            if line["type"] == "mail" and line["topic"] == "answer":
-                return line["body"]["text"]
+def answer(question, options=()):
+    say("ask", question=question, options=list(options))
+    while True:
+        line = read()
+        if line["type"] == "mail" and line["topic"] == "answer":
+            return line["body"]["text"]
 
+
+def permitted(brief, path):
+    uses = [answer("May it use %s?" % tool, ["allow", "deny"]) for tool in ("run", "fetch")]
+    until(lambda: os.path.exists(path))
+    return {"uses": uses, "when": answer("And when?", ["now", "later"])}
+
+
+def wonder(brief):
     which = answer("Which one?", ["A", "B"])
     if brief["epoch"] == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -405,8 +413,7 @@ def asked(brief):
 
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
-        "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "silent": silent,
-        "asked": asked, "bomb": bomb, "leak": leak, "helm": helm,
-        "canary": canary}
+        "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "permitted": permitted,
+        "silent": silent, "asked": asked, "bomb": bomb, "leak": leak, "helm": helm, "canary": canary}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

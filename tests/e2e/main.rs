@@ -18,6 +18,7 @@ mod credentials;
 mod deadlines;
 mod deaths;
 mod delegating;
+mod editor;
 mod external;
 mod failover;
 mod faults;

@@ -3,10 +3,11 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command::{
-    advise, agent, answer, artifact, ask, audit, budget, change, chat, circuit, completion, config,
-    creds, describe, doctor, down, events, file, get, goal, graph, guard, host, inbox, init,
-    insights, logs, mail, man, mcp, page, plan, profile, project, replay, roster, run, schedule,
-    schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work, worktree,
+    acp, advise, agent, answer, artifact, ask, audit, budget, change, chat, circuit, completion,
+    config, creds, describe, doctor, down, events, file, get, goal, graph, guard, host, inbox,
+    init, insights, logs, mail, man, mcp, page, plan, profile, project, replay, roster, run,
+    schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work,
+    worktree,
 };
 use crate::options::GlobalArgs;
 
@@ -17,7 +18,7 @@ const GROUPS: [(&str, &str); 6] = [
     ("Agents", "project profile agent spawn stop steer interrupt pause resume circuit budget"),
     ("People", "ask chat graph inbox answer change approve deny apply mail worktree file"),
     ("Look", "page roster get describe tree logs why events audit replay artifact"),
-    ("Operate", "doctor creds host serve mcp config completion man schema vectors"),
+    ("Operate", "doctor creds host serve mcp acp config completion man schema vectors"),
 ];
 /// Columns before a command's description.
 const NAME_WIDTH: usize = 11;
@@ -192,6 +193,8 @@ pub(crate) enum CliCommand {
     Completion(completion::CompletionArgs),
     /// Serve the commands as tools to an assistant (Model Context Protocol).
     Mcp(mcp::McpArgs),
+    /// Serve your conversations to an editor (Agent Client Protocol).
+    Acp(acp::AcpArgs),
     /// Write manual pages.
     Man(man::ManArgs),
     /// Check or run conformance vectors.

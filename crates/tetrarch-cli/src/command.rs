@@ -1,5 +1,6 @@
 //! The commands, one file each, and the way into them.
 
+pub(crate) mod acp;
 pub(crate) mod advise;
 pub(crate) mod agent;
 pub(crate) mod answer;
@@ -293,6 +294,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Schema(args) => schema::run(context, &args),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Mcp(args) => mcp::run(&context.global, command_line(), args).await,
+        CliCommand::Acp(args) => acp::run(context, args).await,
         CliCommand::Man(args) => man::run(args, command_line()),
         CliCommand::Vectors(command) => vectors::run(context, command),
         CliCommand::Why(args) => why::run(context, args).await,

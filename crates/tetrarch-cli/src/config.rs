@@ -10,6 +10,7 @@ mod source;
 mod tests;
 mod value;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,25 +20,26 @@ use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
 use tetrarch_core::change::Approvals;
+use tetrarch_core::duration;
 use tetrarch_core::id::{HumanName, ProjectName};
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::reach::Reach;
 use tetrarch_core::owner::{Deadlines, Policy};
+use tetrarch_core::size;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::Millis;
 use tetrarch_runner::{Containment, Launcher};
 
-use crate::CliResult;
 use crate::options::GlobalArgs;
 use crate::output::say;
+use crate::{CliError, CliResult};
 
 pub(crate) use keys::KeyDefault;
 pub(crate) use laws::check_freezing;
 pub(crate) use planner::PlannerSection;
-use settings::fitted;
 pub(crate) use settings::{Setting, Settings};
 
 use laws::EVERY_AGENT;
@@ -184,168 +186,175 @@ impl Config {
     /// # Errors
     /// A file, a variable or an option is wrong.
     pub(crate) fn load(global: &GlobalArgs) -> CliResult<Self> {
-        Ok(Self::of(Settings::read(&ConfigSources::standard(global), global)?))
+        Self::of(Settings::read(&ConfigSources::standard(global), global)?)
     }
 
-    fn of(settings: Settings) -> Self {
-        let bus = bus(&settings);
-        Self {
-            liveness: liveness(&settings),
-            policy: policy(&settings),
-            mode: Mode::parse_or_solo(&settings.text("limits.mode").unwrap_or_default()),
-            tick_every: settings
-                .flag("overseer.enabled")
-                .then(|| settings.span("overseer.tick_every")),
+    fn of(settings: Settings) -> CliResult<Self> {
+        let bus = bus(&settings)?;
+        let page: Option<String> = settings.get("people.page_listen")?;
+        let tick_every = settings.span("overseer.tick_every")?;
+        Ok(Self {
+            liveness: LivenessConfig {
+                window: settings.span("liveness.window")?,
+                register_deadline: settings.span("liveness.register_deadline")?,
+                mass: MassPolicy {
+                    share: thousandths(settings.get("liveness.mass_silence")?),
+                    per_second: settings.get("liveness.replacements_per_second")?,
+                },
+            },
+            policy: policy(&settings)?,
+            mode: Mode::parse_or_solo(&settings.get::<String>("limits.mode")?),
+            tick_every: settings.get::<bool>("overseer.enabled")?.then_some(tick_every),
             host: HostSection {
-                name: settings.text("host.name"),
-                labels: settings.labels("host.labels"),
-                capacity: settings.number("host.capacity").map(|number| fitted(number, u32::MAX)),
-                workspace_dir: settings.path("host.workspace_dir"),
-                containment: containment(&settings, &bus),
-                freeze_max: settings.span("host.freeze_max"),
-                worktrees_max: fitted(settings.whole("host.worktrees_max"), usize::MAX),
+                name: settings.get("host.name")?,
+                labels: settings.get::<BTreeMap<_, _>>("host.labels")?.into_iter().collect(),
+                capacity: settings.get("host.capacity")?,
+                workspace_dir: settings.path("host.workspace_dir")?,
+                containment: containment(&settings, &bus)?,
+                freeze_max: settings.span("host.freeze_max")?,
+                worktrees_max: settings.get("host.worktrees_max")?,
             },
-            prices: settings.path("prices.file"),
+            prices: settings.path("prices.file")?,
             runs: RunsConfig {
-                output_limit: settings.whole("runs.output_limit"),
-                turn_timeout: settings.given_millis("runs.turn_timeout"),
-                artifact_max: settings.whole("runs.artifact_max"),
+                output_limit: settings.size("runs.output_limit")?,
+                turn_timeout: settings.parsed("runs.turn_timeout", duration::parse)?,
+                artifact_max: settings.size("runs.artifact_max")?,
             },
-            planner: PlannerSection::of(&settings),
-            retention: RetentionConfig {
-                go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
-                ledger: Retention {
-                    ledger: settings.millis("retention.ledger"),
-                    ..Retention::default()
-                },
-                ages: Ages {
-                    mail: settings.span("retention.mail"),
-                    runs: settings.span("retention.runs"),
-                    plans: settings.span("retention.plans"),
-                },
-            },
+            planner: PlannerSection::of(&settings)?,
+            retention: retention(&settings)?,
             // `off` is no address.
-            page_listen: settings.text("people.page_listen").and_then(|text| text.parse().ok()),
+            page_listen: page.and_then(|text| text.parse().ok()),
             telemetry: TelemetryConfig {
-                otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
-                prometheus_listen: settings.text("telemetry.prometheus_listen"),
-                log: settings.text("telemetry.log"),
-                content: settings.flag("telemetry.content"),
+                otlp_endpoint: settings.get("telemetry.otlp_endpoint")?,
+                prometheus_listen: settings.get("telemetry.prometheus_listen")?,
+                log: settings.get("telemetry.log")?,
+                content: settings.get("telemetry.content")?,
             },
             bus,
             settings,
-        }
+        })
     }
 }
 
-fn containment(settings: &Settings, bus: &BusConfig) -> Containment {
+/// A share of one, above 0, in thousandths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is above 0 and at most 1"
+)]
+fn thousandths(share: f64) -> u32 {
+    (share * 1e3).round() as u32
+}
+
+fn retention(settings: &Settings) -> CliResult<RetentionConfig> {
+    let go_ttl = settings.span("retention.go_ttl")?.as_secs();
+    Ok(RetentionConfig {
+        go_ttl_secs: u32::try_from(go_ttl).unwrap_or(u32::MAX),
+        ledger: Retention { ledger: settings.millis("retention.ledger")?, ..Retention::default() },
+        ages: Ages {
+            mail: settings.span("retention.mail")?,
+            runs: settings.span("retention.runs")?,
+            plans: settings.span("retention.plans")?,
+        },
+    })
+}
+
+fn containment(settings: &Settings, bus: &BusConfig) -> CliResult<Containment> {
     let keys = [&bus.credentials, &bus.operator_key].into_iter().flatten().cloned();
-    let hidden = [bus.data_dir.clone()].into_iter().chain(keys).chain(settings.path("bus.tls_key"));
-    Containment {
-        required: settings.text("host.isolation").as_deref() == Some("required"),
-        network: settings.flag("runs.network"),
-        writable: settings.names("host.writable").into_iter().map(PathBuf::from).collect(),
+    let hidden =
+        [bus.data_dir.clone()].into_iter().chain(keys).chain(settings.path("bus.tls_key")?);
+    Ok(Containment {
+        required: settings.get::<String>("host.isolation")? == "required",
+        network: settings.get("runs.network")?,
+        writable: settings.get("host.writable")?,
         hidden: hidden.collect(),
-        memory_max: settings.number("runs.memory_max"),
-        processes_max: settings.number("runs.processes_max"),
-        cpus_max: settings.number("runs.cpus_max"),
+        memory_max: settings.parsed("runs.memory_max", size::parse)?,
+        processes_max: settings.get("runs.processes_max")?,
+        cpus_max: settings.get("runs.cpus_max")?,
         launcher: Launcher::default(),
-    }
+    })
 }
 
-fn liveness(settings: &Settings) -> LivenessConfig {
-    LivenessConfig {
-        window: settings.span("liveness.window"),
-        register_deadline: settings.span("liveness.register_deadline"),
-        mass: MassPolicy {
-            share: settings.thousandths("liveness.mass_silence"),
-            per_second: fitted(settings.whole("liveness.replacements_per_second"), u32::MAX),
-        },
-    }
-}
-
-fn deadlines(settings: &Settings) -> Deadlines {
-    Deadlines {
-        spawning: settings.millis("deadlines.spawning"),
-        awaiting_input: settings.millis("deadlines.awaiting_input"),
-        blocked: settings.millis("deadlines.blocked"),
-        compacting: settings.millis("deadlines.compacting"),
+fn deadlines(settings: &Settings) -> CliResult<Deadlines> {
+    Ok(Deadlines {
+        spawning: settings.millis("deadlines.spawning")?,
+        awaiting_input: settings.millis("deadlines.awaiting_input")?,
+        blocked: settings.millis("deadlines.blocked")?,
+        compacting: settings.millis("deadlines.compacting")?,
         stop: StopWithin {
-            drain: settings.millis("runs.drain"),
-            kill_grace: settings.millis("runs.kill_grace"),
+            drain: settings.millis("runs.drain")?,
+            kill_grace: settings.millis("runs.kill_grace")?,
         },
-    }
+    })
 }
 
-fn policy(settings: &Settings) -> Policy {
+fn policy(settings: &Settings) -> CliResult<Policy> {
     // That each is one is among the laws.
-    let appliers = settings.names("overseer.plan_appliers");
-    Policy {
-        max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
-        max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
-        requests_per_second: settings.whole("limits.requests_per_second"),
+    let appliers: Vec<String> = settings.get("overseer.plan_appliers")?;
+    Ok(Policy {
+        max_depth: settings.get("limits.max_depth")?,
+        max_children: settings.get("limits.max_children")?,
+        requests_per_second: settings.get("limits.requests_per_second")?,
         intensity: Intensity {
-            max: fitted(settings.whole("limits.max_restarts"), u32::MAX),
-            window: settings.millis("limits.restart_window"),
+            max: settings.get("limits.max_restarts")?,
+            window: settings.millis("limits.restart_window")?,
         },
-        deadlines: deadlines(settings),
-        window: settings.millis("liveness.window"),
+        deadlines: deadlines(settings)?,
+        window: settings.millis("liveness.window")?,
         overseer: Patience {
-            idle_after: settings.millis("overseer.idle_after"),
-            max_retries: fitted(settings.whole("overseer.max_retries"), u32::MAX),
-            min_resend_interval: settings.millis("overseer.min_resend_interval"),
-            backoff: settings.backoff("overseer.backoff"),
+            idle_after: settings.millis("overseer.idle_after")?,
+            max_retries: settings.get("overseer.max_retries")?,
+            min_resend_interval: settings.millis("overseer.min_resend_interval")?,
+            backoff: settings.backoff("overseer.backoff")?,
         },
-        proposes: settings.flag("overseer.propose"),
-        reach: reach(settings),
+        proposes: settings.get("overseer.propose")?,
+        reach: reach(settings)?,
         plan_appliers: appliers.iter().filter_map(|name| name.parse().ok()).collect(),
-        approval_ttl: settings.millis("people.approval_ttl"),
-        approvals: approvals(settings),
+        approval_ttl: settings.millis("people.approval_ttl")?,
+        approvals: approvals(settings)?,
         ..Policy::default()
-    }
+    })
 }
 
-fn reach(settings: &Settings) -> Reach {
-    let names = settings.names("overseer.allow_agents");
-    Reach {
-        cross_agent: settings.flag("overseer.allow_cross_agent"),
+fn reach(settings: &Settings) -> CliResult<Reach> {
+    let names: Vec<String> = settings.get("overseer.allow_agents")?;
+    Ok(Reach {
+        cross_agent: settings.get("overseer.allow_cross_agent")?,
         all: names.iter().any(|name| *name == EVERY_AGENT),
         // That each is one is among the laws.
         agents: names.iter().filter_map(|name| name.parse().ok()).collect(),
-    }
+    })
 }
 
-fn approvals(settings: &Settings) -> Approvals {
+fn approvals(settings: &Settings) -> CliResult<Approvals> {
     // That each is a project with a number, or a human, is among the laws.
-    let of = settings.labels("people.approvals_of");
+    let of: BTreeMap<String, String> = settings.get("people.approvals_of")?;
     let of = of.iter().filter_map(|(project, count)| {
         Some((ProjectName::new(project).ok()?, count.parse().ok()?))
     });
-    let approvers = settings.names("people.approvers");
-    Approvals {
-        needed: fitted(settings.whole("people.approvals"), u32::MAX),
+    let approvers: Option<Vec<String>> = settings.get("people.approvers")?;
+    let approvers = approvers.iter().flatten();
+    Ok(Approvals {
+        needed: settings.get("people.approvals")?,
         of: of.collect(),
-        approvers: approvers.iter().filter_map(|name| HumanName::new(name).ok()).collect(),
-    }
+        approvers: approvers.filter_map(|name| HumanName::new(name).ok()).collect(),
+    })
 }
 
-fn bus(settings: &Settings) -> BusConfig {
-    BusConfig {
-        url: settings.text("bus.url"),
-        data_dir: settings.path("bus.data_dir").unwrap_or_default(),
-        port: fitted(settings.whole("bus.port"), u16::MAX),
-        durability: match settings.text("bus.durability").as_deref() {
-            Some("process") => Durability::Process,
-            Some(_) | None => Durability::Power,
-        },
-        replicas: fitted(settings.whole("bus.replicas"), usize::MAX),
-        api_prefix: settings.text("bus.api_prefix"),
-        credentials: settings.path("bus.credentials"),
-        tls_ca: settings.path("bus.tls_ca"),
-        tls_identity: settings
-            .path("bus.tls_cert")
-            .zip(settings.path("bus.tls_key"))
-            .map(|(cert, key)| Identity { cert, key }),
-        operator_key: settings.path("bus.operator_key"),
-    }
+fn bus(settings: &Settings) -> CliResult<BusConfig> {
+    let identity = settings.path("bus.tls_cert")?.zip(settings.path("bus.tls_key")?);
+    let process = settings.get::<String>("bus.durability")? == Durability::Process.as_str();
+    Ok(BusConfig {
+        url: settings.get("bus.url")?,
+        data_dir: std::path::absolute(settings.get::<PathBuf>("bus.data_dir")?)
+            .map_err(CliError::usage)?,
+        port: settings.get("bus.port")?,
+        durability: if process { Durability::Process } else { Durability::Power },
+        replicas: settings.get("bus.replicas")?,
+        api_prefix: settings.get("bus.api_prefix")?,
+        credentials: settings.path("bus.credentials")?,
+        tls_ca: settings.path("bus.tls_ca")?,
+        tls_identity: identity.map(|(cert, key)| Identity { cert, key }),
+        operator_key: settings.path("bus.operator_key")?,
+    })
 }

@@ -15,7 +15,7 @@ use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
 
-use self::following::{TurnFollower, TurnNews};
+use self::following::{TurnFollower, TurnNews, words_of};
 use super::run::PROJECT;
 use crate::document::{STANDARD_INPUT, read_text};
 use crate::history;
@@ -82,10 +82,13 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> CliResult {
     }
     loop {
         match follower.next().await? {
+            TurnNews::Progress(line) | TurnNews::Still(line) => output::say(&line),
             // It may be answered here or anywhere else.
-            TurnNews::Question(id, question) => {
-                output::say(&format!("{question}; `tetrarch inbox` shows it as {id}"));
+            TurnNews::Question(question) => {
+                let (id, asked) = (question.id, words_of(&question));
+                output::say(&format!("{asked}; `tetrarch inbox` shows it as {id}"));
             }
+            TurnNews::Settled(_) => {}
             TurnNews::Ended(turn) => return told(context, &follower.snapshot, &turn),
             TurnNews::Interrupted => {
                 let conversation = &follower.id().conversation;

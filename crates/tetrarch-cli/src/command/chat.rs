@@ -13,7 +13,7 @@ use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
 use tokio::sync::mpsc;
 
-use super::ask::following::{TurnFollower, TurnNews};
+use super::ask::following::{TurnFollower, TurnNews, words_of};
 use super::ask::{Talk, TalkArgs};
 use crate::output::{self, TableRow, stamp};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
@@ -64,10 +64,6 @@ const COLUMNS: &str = "CONVERSATION|PROJECT|GRAPH|TURNS|LAST|SINCE|+VERSION";
 async fn conversations(context: &Context, client: &HumanClient) -> CliResult {
     let wanted = [Select::TurnsOf(context.human()?)];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
-    let mut latest: BTreeMap<&ConversationName, &Turn> = BTreeMap::new();
-    for turn in snapshot.records.turns.values() {
-        latest.insert(&turn.id.conversation, turn);
-    }
     let row = |turn: &&Turn| {
         Ok(TableRow {
             cells: vec![
@@ -82,9 +78,14 @@ async fn conversations(context: &Context, client: &HumanClient) -> CliResult {
             record: snapshot.json(&Record::Turn(Box::new((*turn).clone())))?,
         })
     };
-    let rows = latest.values().map(row).collect::<CliResult<Vec<TableRow>>>()?;
+    let rows = latest(&snapshot).values().map(row).collect::<CliResult<Vec<TableRow>>>()?;
     let empty = "No conversations. Begin one with `tetrarch chat`.";
     output::listing(context.output, COLUMNS, rows, empty)
+}
+
+/// The latest turn of each conversation of a person.
+pub(super) fn latest(snapshot: &StateSnapshot) -> BTreeMap<&ConversationName, &Turn> {
+    snapshot.records.turns.values().map(|turn| (&turn.id.conversation, turn)).collect()
 }
 
 /// Prints the turns of a conversation that are kept.
@@ -180,8 +181,11 @@ async fn follow(
 ) -> CliResult<bool> {
     loop {
         match follower.next().await? {
-            TurnNews::Question(question, text) => {
-                output::text(&text)?;
+            TurnNews::Progress(line) | TurnNews::Still(line) => output::say(&line),
+            TurnNews::Settled(_) => {}
+            TurnNews::Question(asked) => {
+                output::text(&words_of(&asked))?;
+                let question = asked.id;
                 let Some(line) = lines.recv().await.transpose()? else { return Ok(false) };
                 let text = line.trim_end().to_owned();
                 let answered = client.operate(&Op::QuestionAnswer { question, text }).await;

@@ -170,7 +170,7 @@ fn row(setting: &Setting) -> TableRow {
     TableRow {
         cells: vec![
             key.name.into(),
-            Cell::from(value.to_string()),
+            Cell::from(setting.shown()),
             Cell::from(from.as_str()).toned(tone),
             Cell::from(note).toned(Tone::Faint),
             change.into(),
@@ -179,7 +179,7 @@ fn row(setting: &Setting) -> TableRow {
         ],
         record: json!({
             "key": key.name,
-            "value": value.to_json(),
+            "value": value,
             "from": from,
             "note": note,
             "change": change,

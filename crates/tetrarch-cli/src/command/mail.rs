@@ -170,7 +170,11 @@ async fn messages(
     let hosted = senders.filter(|(_, sender)| sender.via.is_some());
     let agents: BTreeSet<&AgentId> = hosted.filter_map(|(_, sender)| sender.from.agent()).collect();
     let wanted = agents.into_iter().map(|id| Select::One(RecordKey::Agent(id.clone())));
-    let placed = StateSnapshot::read(&client.bus, &wanted.collect::<Vec<_>>()).await?;
+    let wanted: Vec<Select> = wanted.collect();
+    let mut placed = StateSnapshot::default();
+    if !wanted.is_empty() {
+        placed.add(&client.bus, &wanted).await?;
+    }
     Ok((messages, placed))
 }
 

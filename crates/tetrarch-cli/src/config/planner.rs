@@ -8,7 +8,6 @@ use tetrarch_core::secret::SecretSource;
 use tetrarch_engine::{ApiKey, PlannerConfig};
 
 use super::settings::Settings;
-use super::settings::fitted;
 use crate::{CliError, CliResult, Code};
 
 /// `[planner]`.
@@ -26,24 +25,23 @@ pub(crate) struct PlannerSection {
 }
 
 impl PlannerSection {
-    pub(super) fn of(settings: &Settings) -> Self {
-        let bound = |name| fitted(settings.whole(name), usize::MAX);
-        let key_from = settings.text("planner.key_from");
-        Self {
-            enabled: settings.flag("planner.enabled"),
-            provider: settings.text("planner.provider"),
-            model: settings.text("planner.model"),
-            base_url: settings.text("planner.base_url"),
+    pub(super) fn of(settings: &Settings) -> CliResult<Self> {
+        let key_from: Option<String> = settings.get("planner.key_from")?;
+        Ok(Self {
+            enabled: settings.get("planner.enabled")?,
+            provider: settings.get("planner.provider")?,
+            model: settings.get("planner.model")?,
+            base_url: settings.get("planner.base_url")?,
             key_from: key_from.and_then(|from| SecretSource::parse(&from)),
-            timeout: settings.span("planner.timeout"),
-            max_tokens: fitted(settings.whole("planner.max_tokens"), u32::MAX),
+            timeout: settings.span("planner.timeout")?,
+            max_tokens: settings.get("planner.max_tokens")?,
             bounds: Bounds {
-                phases: bound("planner.max_phases"),
-                tasks: bound("planner.max_tasks_per_phase"),
-                subtasks: bound("planner.max_subtasks_per_task"),
-                repairs: fitted(settings.whole("planner.max_repair_attempts"), u32::MAX),
+                phases: settings.get("planner.max_phases")?,
+                tasks: settings.get("planner.max_tasks_per_phase")?,
+                subtasks: settings.get("planner.max_subtasks_per_task")?,
+                repairs: settings.get("planner.max_repair_attempts")?,
             },
-        }
+        })
     }
 
     /// The planner with its key; none when nobody wants one.

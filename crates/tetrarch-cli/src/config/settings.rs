@@ -1,18 +1,23 @@
 //! Every key with its value and where that comes from: the layers laid over each other.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
+use tetrarch_core::duration;
 use tetrarch_core::overseer::backoff::Backoff;
+use tetrarch_core::size;
 use tetrarch_core::time::Millis;
 
 use super::keys::{ConfigKey, KEYS, KeyDefault};
 use super::source::{ConfigErrors, SetValue, ValueSource};
-use super::value::ConfigValue;
+use super::value::shown;
 use super::{laws, source};
-use crate::CliResult;
 use crate::options::GlobalArgs;
+use crate::{CliError, CliResult};
 
 /// One key's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,12 +25,17 @@ pub(crate) struct Setting {
     /// The key.
     pub(crate) key: &'static ConfigKey,
     /// Its value.
-    pub(crate) value: ConfigValue,
+    pub(crate) value: Json,
     /// Where that comes from.
     pub(crate) from: ValueSource,
 }
 
 impl Setting {
+    /// Its value as people write it.
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.value)
+    }
+
     /// Whether somebody set it.
     pub(crate) fn is_set(&self) -> bool {
         self.from != ValueSource::Default
@@ -71,7 +81,7 @@ pub(crate) struct Settings {
     settings: Vec<Setting>,
     files: Vec<PathBuf>,
     looked: Vec<PathBuf>,
-    remarks: Vec<String>,
+    advice: Vec<String>,
 }
 
 impl Settings {
@@ -84,7 +94,7 @@ impl Settings {
             settings: KEYS.iter().map(default).collect(),
             files: Vec::new(),
             looked: Vec::new(),
-            remarks: Vec::new(),
+            advice: Vec::new(),
         };
         let mut faults = ConfigErrors::default();
         for (path, required) in &places.files {
@@ -95,12 +105,13 @@ impl Settings {
         }
         settings.lay(source::variables(places.environment.iter().cloned(), &mut faults));
         settings.lay(options(global, &mut faults));
-        settings.follow(&places.environment);
+        settings.follow(&places.environment, &mut faults)?;
         // Values that could not be read are at their defaults, which say nothing of how they fit together.
         if faults.is_empty() {
-            laws::check(&settings, &mut faults);
+            laws::check(&settings, &mut faults)?;
         }
         faults.into_result()?;
+        settings.advice.extend(laws::advice(&settings)?);
         settings.looked = places.files.iter().map(|(path, _)| path.clone()).collect();
         Ok(settings)
     }
@@ -111,39 +122,41 @@ impl Settings {
         }
     }
 
-    fn put(&mut self, name: &str, value: ConfigValue, from: ValueSource) {
+    fn put(&mut self, name: &str, value: Json, from: ValueSource) {
         if let Some(setting) = self.settings.iter_mut().find(|setting| setting.key.name == name) {
             setting.value = value;
             setting.from = from;
         }
     }
 
+    fn put_default(&mut self, name: &str, value: Json) {
+        if self.value(name).is_null() {
+            self.put(name, value, ValueSource::Default);
+        }
+    }
+
     /// Defaults that follow from other values.
-    fn follow(&mut self, environment: &[(OsString, OsString)]) {
-        let unset = |settings: &Self, name| !settings.named(name).is_some_and(Setting::is_set);
-        if unset(self, "bus.data_dir") {
-            let dir = xdg(environment, "XDG_DATA_HOME", ".local/share")
-                .map_or_else(|| PathBuf::from("/var/lib/tetrarch"), |dir| dir.join("tetrarch"));
-            self.put("bus.data_dir", ConfigValue::Path(dir), ValueSource::Default);
+    fn follow(
+        &mut self,
+        environment: &[(OsString, OsString)],
+        faults: &mut ConfigErrors,
+    ) -> CliResult {
+        let dir = xdg(environment, "XDG_DATA_HOME", ".local/share")
+            .map_or_else(|| PathBuf::from("/var/lib/tetrarch"), |dir| dir.join("tetrarch"));
+        match dir.to_str() {
+            Some(dir) => self.put_default("bus.data_dir", json!(dir)),
+            None if self.value("bus.data_dir").is_null() => faults.add(format!(
+                "bus.data_dir: its default {} is not UTF-8; set another",
+                dir.display()
+            )),
+            None => {}
         }
-        if unset(self, "retention.go_ttl") {
-            let secs = if self.whole("bus.replicas") > 1 { 15 } else { 3 };
-            self.put(
-                "retention.go_ttl",
-                ConfigValue::Span(Millis::from_secs(secs)),
-                ValueSource::Default,
-            );
-        }
-        if unset(self, "liveness.register_deadline") {
-            let ms = u64::try_from(self.span("liveness.window").as_millis()).unwrap_or(u64::MAX);
-            let deadline = Millis(ms.saturating_mul(6));
-            self.put(
-                "liveness.register_deadline",
-                ConfigValue::Span(deadline),
-                ValueSource::Default,
-            );
-        }
+        let elections = self.get::<u64>("bus.replicas")? > 1;
+        self.put_default("retention.go_ttl", json!(if elections { "15s" } else { "3s" }));
+        let deadline = Millis(self.millis("liveness.window")?.0.saturating_mul(6));
+        self.put_default("liveness.register_deadline", json!(duration::print(deadline)));
         self.collector(environment);
+        Ok(())
     }
 
     /// The variable that OpenTelemetry's own tools read counts for us too. It is not ours, so a
@@ -156,7 +169,7 @@ impl Settings {
         }
         match url.to_str().and_then(|text| key.kind.read_text(text)) {
             Some(value) => self.put(key.name, value, ValueSource::Variable(COLLECTOR.to_owned())),
-            None => self.remarks.push(format!(
+            None => self.advice.push(format!(
                 "{COLLECTOR} = {} is not used; {} takes {}",
                 url.display(),
                 key.name,
@@ -181,10 +194,8 @@ impl Settings {
     }
 
     /// What is allowed but not advised, in words.
-    pub(crate) fn advice(&self) -> Vec<String> {
-        let mut advice = laws::advice(self);
-        advice.extend(self.remarks.iter().cloned());
-        advice
+    pub(crate) fn advice(&self) -> &[String] {
+        &self.advice
     }
 
     /// One key.
@@ -192,83 +203,63 @@ impl Settings {
         self.settings.iter().find(|setting| setting.key.name == name)
     }
 
-    fn value(&self, name: &str) -> &ConfigValue {
-        self.named(name).map_or(&ConfigValue::Nothing, |setting| &setting.value)
+    fn value(&self, name: &str) -> &Json {
+        self.named(name).map_or(&Json::Null, |setting| &setting.value)
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<String> {
-        if let ConfigValue::Text(text) = self.value(name) { Some(text.clone()) } else { None }
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// The key takes what its use does not.
+    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> CliResult<T> {
+        T::deserialize(self.value(name)).map_err(|error| unusable(name, error))
     }
 
-    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        let ConfigValue::Path(path) = self.value(name) else { return None };
-        // Children are started elsewhere, so a path must not depend on where.
-        Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+    /// The value of a key that is written as a text; none where nobody says anything and there is no default.
+    ///
+    /// # Errors
+    /// The key takes what its use does not.
+    pub(super) fn parsed<T, E: ToString>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> CliResult<Option<T>> {
+        let text: Option<String> = self.get(name)?;
+        text.map(|text| parse(&text)).transpose().map_err(|error| unusable(name, error))
     }
 
-    pub(super) fn span(&self, name: &str) -> Duration {
-        if let ConfigValue::Span(span) = self.value(name) {
-            Duration::from_millis(span.0)
-        } else {
-            Duration::ZERO
-        }
+    /// A file or directory. Children are started elsewhere, so it does not depend on where.
+    pub(super) fn path(&self, name: &str) -> CliResult<Option<PathBuf>> {
+        self.parsed(name, |path| std::path::absolute(path))
     }
 
-    pub(super) fn millis(&self, name: &str) -> Millis {
-        self.given_millis(name).unwrap_or(Millis(0))
+    pub(super) fn size(&self, name: &str) -> CliResult<u64> {
+        size::parse(&self.get::<String>(name)?).map_err(|error| unusable(name, error))
     }
 
-    /// None where nobody says anything and the default is no length.
-    pub(super) fn given_millis(&self, name: &str) -> Option<Millis> {
-        if let ConfigValue::Span(span) = self.value(name) { Some(*span) } else { None }
-    }
-
-    /// A share of one, in thousandths.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share is above 0 and at most 1"
-    )]
-    pub(super) fn thousandths(&self, name: &str) -> u32 {
-        if let ConfigValue::Share(share) = self.value(name) {
-            (share * 1e3).round() as u32
-        } else {
-            0
-        }
-    }
-
-    pub(super) fn whole(&self, name: &str) -> u64 {
-        self.number(name).unwrap_or(0)
-    }
-
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        if let ConfigValue::Whole(number) | ConfigValue::Size(number) = self.value(name) {
-            Some(*number)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn flag(&self, name: &str) -> bool {
-        matches!(self.value(name), ConfigValue::Flag(true))
+    pub(super) fn millis(&self, name: &str) -> CliResult<Millis> {
+        duration::parse(&self.get::<String>(name)?).map_err(|error| unusable(name, error))
     }
 
     /// How a wait grows.
-    pub(super) fn backoff(&self, name: &str) -> Backoff {
-        if let ConfigValue::Growth(base, max) = *self.value(name) {
-            Backoff { base, max }
-        } else {
-            Backoff::default()
-        }
+    pub(super) fn backoff(&self, name: &str) -> CliResult<Backoff> {
+        let spans: BTreeMap<String, String> = self.get(name)?;
+        let span = |of: &str| {
+            let text = spans.get(of).map_or("", String::as_str);
+            duration::parse(text).map_err(|error| unusable(name, error))
+        };
+        Ok(Backoff { base: span("base")?, max: span("max")? })
     }
 
-    pub(super) fn names(&self, name: &str) -> Vec<String> {
-        if let ConfigValue::Names(names) = self.value(name) { names.clone() } else { Vec::new() }
+    pub(super) fn span(&self, name: &str) -> CliResult<Duration> {
+        self.millis(name).map(|span| Duration::from_millis(span.0))
     }
+}
 
-    pub(super) fn labels(&self, name: &str) -> Vec<(String, String)> {
-        if let ConfigValue::Labels(labels) = self.value(name) { labels.clone() } else { Vec::new() }
-    }
+/// A value that its key takes and its use does not: an error in the list of keys, not of whoever set it.
+fn unusable(name: &str, error: impl ToString) -> CliError {
+    let what = format!("cannot use the value of {name}: {}", error.to_string());
+    CliError::usage(what).hint(format!("report this, and set {name} to another value"))
 }
 
 /// The variable by which OpenTelemetry's own tools name a collector.
@@ -276,37 +267,24 @@ const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 fn default(key: &'static ConfigKey) -> Setting {
     let value = match key.default {
-        KeyDefault::Is(text) => key.kind.read_text(text).unwrap_or(ConfigValue::Nothing),
-        KeyDefault::Follows(_) => ConfigValue::Nothing,
+        KeyDefault::Is(text) => key.kind.read_text(text).unwrap_or(Json::Null),
+        KeyDefault::Follows(_) => Json::Null,
     };
     Setting { key, value, from: ValueSource::Default }
 }
 
 fn options(global: &GlobalArgs, faults: &mut ConfigErrors) -> Vec<SetValue> {
-    let path = |name, key, path: &Option<PathBuf>| {
-        let key = ConfigKey::named(key)?;
-        let value = ConfigValue::Path(path.clone()?);
-        Some(SetValue { key, value, from: ValueSource::Option(name) })
-    };
-    let mut sets: Vec<SetValue> = [
-        path("--data-dir", "bus.data_dir", &global.data_dir),
-        path("--credentials", "bus.credentials", &global.credentials),
-        path("--tls-ca", "bus.tls_ca", &global.tls_ca),
-        path("--operator-key", "bus.operator_key", &global.operator_key),
+    let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
+    let text = |text: &Option<String>| text.clone().map(OsString::from);
+    [
+        ("--data-dir", "bus.data_dir", path(&global.data_dir)),
+        ("--credentials", "bus.credentials", path(&global.credentials)),
+        ("--tls-ca", "bus.tls_ca", path(&global.tls_ca)),
+        ("--operator-key", "bus.operator_key", path(&global.operator_key)),
+        ("--url", "bus.url", text(&global.url)),
+        ("--log", "telemetry.log", text(&global.log)),
     ]
     .into_iter()
-    .flatten()
-    .collect();
-    let texts = [("--url", "bus.url", &global.url), ("--log", "telemetry.log", &global.log)];
-    for (name, key, text) in texts {
-        if let Some(text) = text {
-            sets.extend(source::option(name, key, text, faults));
-        }
-    }
-    sets
-}
-
-/// The key's own bounds hold already, so the most is never reached by a larger number.
-pub(super) fn fitted<T: TryFrom<u64>>(number: u64, most: T) -> T {
-    T::try_from(number).unwrap_or(most)
+    .filter_map(|(name, key, value)| source::option(name, key, &value?, faults))
+    .collect()
 }

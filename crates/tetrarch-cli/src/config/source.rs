@@ -1,17 +1,19 @@
 //! Where values come from: files with their lines, variables, options (spec 12, Layers). It
 //! reads and says what is wrong where; which layer wins is the caller's.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::Value as Json;
-use toml::de::{DeInteger, DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::keys::{ConfigKey, KEYS, below};
-use super::value::ConfigValue;
+use super::value::ValueKind;
 use crate::{CliError, CliResult, Code};
 
 /// What every variable of ours starts with.
@@ -62,7 +64,7 @@ impl fmt::Display for ValueSource {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SetValue {
     pub(super) key: &'static ConfigKey,
-    pub(super) value: ConfigValue,
+    pub(super) value: Json,
     pub(super) from: ValueSource,
 }
 
@@ -158,12 +160,12 @@ impl File<'_> {
             let word = word.get_ref();
             let name =
                 if prefix.is_empty() { word.to_string() } else { format!("{prefix}.{word}") };
-            let json = json_of(value.get_ref());
+            let json = json_of(value);
             if let Some(key) = ConfigKey::named(&name) {
-                let value = json.as_ref().and_then(|json| key.kind.read(json));
+                let value = json.and_then(|json| self.placed(key, key.kind.read(&json)?));
                 let shown = || self.text.get(value_span(table, word)).unwrap_or("this").to_owned();
                 match value {
-                    Some(value) => sets.push(SetValue { key, value: self.placed(value), from }),
+                    Some(value) => sets.push(SetValue { key, value, from }),
                     None => faults.refuse(&from, key, &shown()),
                 }
             } else if below(&name).is_empty() {
@@ -179,11 +181,13 @@ impl File<'_> {
         }
     }
 
-    /// A relative path of a file counts from the file's own directory.
-    fn placed(&self, value: ConfigValue) -> ConfigValue {
-        match (value, self.path.parent()) {
-            (ConfigValue::Path(path), Some(dir)) => ConfigValue::Path(dir.join(path)),
-            (value, _) => value,
+    /// A relative path of a file counts from the file's own directory; none when that is no UTF-8.
+    fn placed(&self, key: &ConfigKey, value: Json) -> Option<Json> {
+        match (&value, self.path.parent()) {
+            (Json::String(path), Some(dir)) if key.kind == ValueKind::Path => {
+                dir.join(path).to_str().map(Json::from)
+            }
+            _ => Some(value),
         }
     }
 }
@@ -194,27 +198,10 @@ fn value_span(table: &DeTable<'_>, word: &str) -> std::ops::Range<usize> {
 }
 
 /// A TOML value as JSON; none for what no key takes.
-fn json_of(value: &DeValue<'_>) -> Option<Json> {
-    match value {
-        DeValue::String(text) => Some(Json::from(text.as_ref())),
-        DeValue::Integer(number) => integer(number).map(Json::from),
-        DeValue::Float(number) => {
-            number.as_str().replace('_', "").parse::<f64>().ok().map(Json::from)
-        }
-        DeValue::Boolean(flag) => Some(Json::from(*flag)),
-        DeValue::Array(values) => values.iter().map(|value| json_of(value.get_ref())).collect(),
-        DeValue::Table(table) => {
-            let pairs = table
-                .iter()
-                .map(|(key, value)| Some((key.get_ref().to_string(), json_of(value.get_ref())?)));
-            pairs.collect::<Option<serde_json::Map<_, _>>>().map(Json::Object)
-        }
-        DeValue::Datetime(_) => None,
-    }
-}
-
-fn integer(number: &DeInteger<'_>) -> Option<i64> {
-    i64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
+fn json_of(value: &Spanned<DeValue<'_>>) -> Option<Json> {
+    let is_datetime = matches!(value.get_ref(), DeValue::Datetime(_));
+    let json = (!is_datetime).then(|| Json::deserialize(ValueDeserializer::from(value.clone())));
+    json?.ok()
 }
 
 /// The values of variables. One that starts like ours and is unknown is an error: it would be a
@@ -250,12 +237,12 @@ pub(super) fn variables(
 pub(super) fn option(
     name: &'static str,
     key: &'static str,
-    text: &str,
+    text: &OsStr,
     faults: &mut ConfigErrors,
 ) -> Option<SetValue> {
     let key = ConfigKey::named(key)?;
     let from = ValueSource::Option(name);
-    let read = key.kind.read_text(text);
+    let read = text.to_str().and_then(|text| key.kind.read_text(text));
     if read.is_none() {
         faults.refuse(&from, key, &format!("{text:?}"));
     }

@@ -1,14 +1,13 @@
 //! What a configuration value can be: the kinds, reading them from files and from text, and
 //! saying what a kind allows (spec 12). It knows no key and no layer.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use tetrarch_core::secret::{ALL_FORMS, SecretSource};
 
 use serde_json::{Value as Json, json};
 use tetrarch_core::duration::{self, DURATION_FORMS};
 use tetrarch_core::id::HostName;
+use tetrarch_core::secret::{ALL_FORMS, SecretSource};
 use tetrarch_core::size::{self, SIZE_FORMS};
 use tetrarch_core::time::Millis;
 use tracing::level_filters::LevelFilter;
@@ -64,40 +63,13 @@ pub(crate) enum ValueKind {
     Host,
 }
 
-/// A value that was read.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ConfigValue {
-    /// Not set.
-    Nothing,
-    /// Text of any kind.
-    Text(String),
-    /// A file or directory.
-    Path(PathBuf),
-    /// A length of time.
-    Span(Millis),
-    /// Bytes.
-    Size(u64),
-    /// A whole number.
-    Whole(u64),
-    /// A share.
-    Share(f64),
-    /// Yes or no.
-    Flag(bool),
-    /// Names.
-    Names(Vec<String>),
-    /// Names with a value each.
-    Labels(Vec<(String, String)>),
-    /// A wait that grows: the base and the most.
-    Growth(Millis, Millis),
-}
-
 impl ValueKind {
     /// What a value of this kind may be, for people.
     pub(crate) fn allowed(self) -> String {
         let span = |ms| duration::print(Millis(ms));
         match self {
             Self::Text => "any text that is not empty".to_owned(),
-            Self::Path => "a path".to_owned(),
+            Self::Path => "a path in UTF-8".to_owned(),
             Self::Word(words) => words.join(", "),
             Self::Span(from, u64::MAX) => format!("at least {}, as {DURATION_FORMS}", span(from)),
             Self::Span(from, to) => {
@@ -140,7 +112,7 @@ impl ValueKind {
     }
 
     /// Reads the text of a variable or an option; none when this kind does not allow it.
-    pub(crate) fn read_text(self, text: &str) -> Option<ConfigValue> {
+    pub(crate) fn read_text(self, text: &str) -> Option<Json> {
         let json = match self {
             Self::Whole(..) | Self::OneOf(_) => json!(text.parse::<u64>().ok()?),
             Self::Share => json!(text.parse::<f64>().ok()?),
@@ -170,96 +142,59 @@ impl ValueKind {
         self.read(&json)
     }
 
-    /// Reads a value of a file; none when this kind does not allow it.
-    pub(crate) fn read(self, json: &Json) -> Option<ConfigValue> {
-        match self {
-            Self::Share => {
-                json.as_f64().filter(|share| *share > 0.0 && *share <= 1.0).map(ConfigValue::Share)
-            }
-            Self::Flag => json.as_bool().map(ConfigValue::Flag),
-            Self::Whole(from, to) => {
-                json.as_u64().filter(|number| (from..=to).contains(number)).map(ConfigValue::Whole)
-            }
-            Self::OneOf(numbers) => {
-                json.as_u64().filter(|number| numbers.contains(number)).map(ConfigValue::Whole)
-            }
-            Self::Names => {
-                let texts = json.as_array()?.iter().map(|name| full(name).map(str::to_owned));
-                texts.collect::<Option<Vec<String>>>().map(ConfigValue::Names)
-            }
+    /// Reads a value of a file; none when this kind does not allow it. Lengths of time and sizes come out in
+    /// their shortest form, pairs in order, so that equal values are the same.
+    pub(crate) fn read(self, json: &Json) -> Option<Json> {
+        let is_text = |right: fn(&str) -> bool| full(json).is_some_and(right);
+        let right = match self {
+            Self::Share => json.as_f64().is_some_and(|share| share > 0.0 && share <= 1.0),
+            Self::Flag => json.is_boolean(),
+            Self::Whole(from, to) => json.as_u64().is_some_and(|it| (from..=to).contains(&it)),
+            Self::OneOf(numbers) => json.as_u64().is_some_and(|it| numbers.contains(&it)),
+            Self::Names => json.as_array()?.iter().all(|name| full(name).is_some()),
             Self::Paths => {
-                let paths = json
-                    .as_array()?
-                    .iter()
-                    .map(|path| full(path).filter(|path| path.starts_with('/')).map(str::to_owned));
-                paths.collect::<Option<Vec<String>>>().map(ConfigValue::Names)
+                let is_absolute = |path| full(path).is_some_and(|path| path.starts_with('/'));
+                json.as_array()?.iter().all(is_absolute)
             }
             Self::Labels => {
-                let pairs = json.as_object()?.iter();
-                let pairs = pairs.map(|(key, value)| Some((key.clone(), full(value)?.to_owned())));
-                let mut labels: Vec<(String, String)> = pairs.collect::<Option<_>>()?;
-                // Labels have no order, so the same ones are the same value.
-                labels.sort_unstable();
-                Some(ConfigValue::Labels(labels))
+                let pairs = json.as_object()?.iter().map(|(key, value)| Some((key, full(value)?)));
+                return pairs.collect::<Option<BTreeMap<_, _>>>().map(|labels| json!(labels));
             }
-            Self::Growth => growth(json),
-            Self::Text
-            | Self::Path
-            | Self::Word(_)
-            | Self::Span(..)
-            | Self::Seconds(..)
-            | Self::Size(..)
-            | Self::Filter
-            | Self::BusUrls
-            | Self::CollectorUrl
-            | Self::Listen
-            | Self::Loopback
-            | Self::KeyFrom
-            | Self::Host => self.read_word(full(json)?),
-        }
-    }
-
-    /// Reads what is written as one text.
-    fn read_word(self, text: &str) -> Option<ConfigValue> {
-        let right = match self {
-            Self::Path => return Some(ConfigValue::Path(PathBuf::from(text))),
+            Self::Growth => return growth(json),
             Self::Span(from, to) => {
-                let span = duration::parse(text).ok()?;
-                return (from..=to).contains(&span.0).then_some(ConfigValue::Span(span));
+                let span = duration::parse(full(json)?).ok()?;
+                return (from..=to).contains(&span.0).then(|| json!(duration::print(span)));
             }
             Self::Seconds(from, to) => {
-                let span = duration::parse(text).ok()?;
+                let span = duration::parse(full(json)?).ok()?;
                 let whole = span.0.is_multiple_of(1000) && (from..=to).contains(&(span.0 / 1000));
-                return whole.then_some(ConfigValue::Span(span));
+                return whole.then(|| json!(duration::print(span)));
             }
             Self::Size(from, to) => {
-                let bytes = size::parse(text).ok()?;
-                return (from..=to).contains(&bytes).then_some(ConfigValue::Size(bytes));
+                let bytes = size::parse(full(json)?).ok()?;
+                return (from..=to).contains(&bytes).then(|| json!(size::print(bytes)));
             }
-            Self::Word(words) => words.contains(&text),
-            Self::Filter => EnvFilter::try_new(text).is_ok() && text.split(',').all(is_directive),
-            Self::BusUrls => text.split(',').all(|url| has_host(url, &["nats://", "tls://"])),
-            Self::CollectorUrl => has_host(text, &["http://"]),
-            Self::Listen => text
-                .rsplit_once(':')
-                .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()),
-            Self::Loopback => {
+            Self::Word(words) => full(json).is_some_and(|text| words.contains(&text)),
+            Self::Filter => is_text(|text| {
+                EnvFilter::try_new(text).is_ok() && text.split(',').all(is_directive)
+            }),
+            Self::BusUrls => {
+                is_text(|text| text.split(',').all(|url| has_host(url, &["nats://", "tls://"])))
+            }
+            Self::CollectorUrl => is_text(|text| has_host(text, &["http://"])),
+            Self::Listen => is_text(|text| {
+                let parts = text.rsplit_once(':');
+                parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+            }),
+            Self::Loopback => is_text(|text| {
                 let at = text.parse::<SocketAddr>();
                 text == OFF || at.is_ok_and(|at| at.ip().is_loopback())
-            }
-            Self::KeyFrom => SecretSource::parse(text).is_some(),
-            Self::Host => HostName::new(text).is_ok(),
-            Self::Text
-            | Self::OneOf(_)
-            | Self::Whole(..)
-            | Self::Share
-            | Self::Flag
-            | Self::Names
-            | Self::Paths
-            | Self::Labels
-            | Self::Growth => true,
+            }),
+            Self::KeyFrom => is_text(|text| SecretSource::parse(text).is_some()),
+            Self::Host => is_text(|text| HostName::new(text).is_ok()),
+            Self::Text | Self::Path => is_text(|_| true),
         };
-        right.then(|| ConfigValue::Text(text.to_owned()))
+        right.then(|| json.clone())
     }
 }
 
@@ -269,11 +204,12 @@ fn is_directive(part: &str) -> bool {
     part.contains(['=', '[']) || part.parse::<LevelFilter>().is_ok() || part.starts_with("tetrarch")
 }
 
-fn growth(json: &Json) -> Option<ConfigValue> {
+fn growth(json: &Json) -> Option<Json> {
     let fields = json.as_object().filter(|fields| fields.len() == 2)?;
     let span = |name| duration::parse(full(fields.get(name)?)?).ok();
     let (base, most) = (span("base")?, span("max")?);
-    (Millis(1000) <= base && base <= most).then_some(ConfigValue::Growth(base, most))
+    let print = duration::print;
+    (Millis(1000) <= base && base <= most).then(|| json!({"base": print(base), "max": print(most)}))
 }
 
 /// A text that is not empty.
@@ -286,50 +222,17 @@ fn has_host(url: &str, schemes: &[&str]) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([':', '/']))
 }
 
-impl ConfigValue {
-    /// The value in JSON: times and sizes as text, the way they are written.
-    pub(crate) fn to_json(&self) -> Json {
-        match self {
-            Self::Nothing => Json::Null,
-            Self::Whole(number) => json!(number),
-            Self::Share(share) => json!(share),
-            Self::Flag(flag) => json!(flag),
-            Self::Names(names) => json!(names),
-            Self::Labels(labels) => {
-                labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
-            }
-            Self::Growth(base, most) => {
-                json!({"base": duration::print(*base), "max": duration::print(*most)})
-            }
-            Self::Text(_) | Self::Path(_) | Self::Span(_) | Self::Size(_) => {
-                json!(self.to_string())
-            }
+/// A value as people write it: lists and pairs as in a variable, nothing as a dash.
+pub(super) fn shown(value: &Json) -> String {
+    let some = match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Bool(_) | Json::Number(_) => value.to_string(),
+        Json::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        Json::Object(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| format!("{key}={}", shown(value)));
+            pairs.collect::<Vec<_>>().join(",")
         }
-    }
-}
-
-impl fmt::Display for ConfigValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("-"),
-            Self::Names(names) if names.is_empty() => f.write_str("-"),
-            Self::Labels(labels) if labels.is_empty() => f.write_str("-"),
-            Self::Text(text) => f.write_str(text),
-            Self::Path(path) => write!(f, "{}", path.display()),
-            Self::Span(span) => f.write_str(&duration::print(*span)),
-            Self::Growth(base, most) => {
-                write!(f, "base={},max={}", duration::print(*base), duration::print(*most))
-            }
-            Self::Size(bytes) => f.write_str(&size::print(*bytes)),
-            Self::Whole(number) => write!(f, "{number}"),
-            Self::Share(share) => write!(f, "{share}"),
-            Self::Flag(flag) => write!(f, "{flag}"),
-            Self::Names(names) => f.write_str(&names.join(",")),
-            Self::Labels(labels) => {
-                let pairs: Vec<String> =
-                    labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                f.write_str(&pairs.join(","))
-            }
-        }
-    }
+    };
+    if some.is_empty() { "-".to_owned() } else { some }
 }

@@ -311,8 +311,8 @@ pub(super) fn withdraw(draft: &mut Draft<'_>, by: &Principal) {
     for change in open {
         let why = format!("the approval of {by} is withdrawn: the credential of {by} is revoked");
         note(draft, &change, EventKind::ChangeDecided, GATE, &why);
-        let text =
-            format!("{}: {why}; review it with `tetrarch change show {}`", change.id, change.id);
+        let id = change.id;
+        let text = format!("{id}: {why}; review it with `tetrarch change show {id}`");
         tell(draft, &change, text);
         let status = match change.status {
             ChangeStatus::Approved => ChangeStatus::Proposed,

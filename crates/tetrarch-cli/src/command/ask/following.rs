@@ -1,7 +1,7 @@
 //! A turn as it goes on: what the ledger says of it and of the goal that is worked on for it, in words, at once. While
 //! it says nothing, that something still runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,25 @@ use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::id::{AgentId, QuestionId};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
-use tetrarch_core::question::QuestionStatus;
+use tetrarch_core::question::{Question, QuestionStatus};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::output;
 use crate::{CliError, CliResult, Code, StateSnapshot};
 
 /// The longest silence while something runs (spec 07, Streaming).
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 
-/// What somebody who follows a turn has to be told, beside the statuses.
+/// What somebody who follows a turn is told.
 #[derive(Debug)]
 pub(in crate::command) enum TurnNews {
+    /// What happened, in words.
+    Progress(String),
+    /// Nothing happened for a while: what still runs.
+    Still(String),
     /// An agent asks its person something.
-    Question(QuestionId, String),
+    Question(Box<Question>),
+    /// A question waits for its person no longer.
+    Settled(QuestionId),
     /// The turn ended, or asks.
     Ended(Box<Turn>),
     /// Ctrl-C.
@@ -38,8 +43,10 @@ pub(in crate::command) struct TurnFollower {
     entries: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
     interrupt: Signal,
     began: Instant,
-    /// When something was said last.
+    /// When something was told last.
     said: Instant,
+    /// What happened and was not told yet: of one entry.
+    untold: VecDeque<TurnNews>,
     renewals: Renewals,
     /// Turns that agents have made, as their hosts say.
     turns: BTreeMap<AgentId, u64>,
@@ -62,9 +69,21 @@ impl TurnFollower {
     ) -> CliResult<Self> {
         let entries = Box::pin(follow_ledger(bus, from, 0));
         let interrupt = signal(SignalKind::interrupt())?;
+        let (began, untold) = (Instant::now(), VecDeque::new());
         let (renewals, turns) = (Renewals::listen(bus).await?, BTreeMap::new());
-        let began = Instant::now();
-        Ok(Self { id, entries, interrupt, began, said: began, renewals, turns, answered, snapshot })
+        let said = began;
+        Ok(Self {
+            id,
+            entries,
+            interrupt,
+            began,
+            said,
+            untold,
+            renewals,
+            turns,
+            answered,
+            snapshot,
+        })
     }
 
     /// Which turn.
@@ -76,14 +95,22 @@ impl TurnFollower {
         turn.status == TurnStatus::Asking && turn.moved > self.answered
     }
 
-    /// Says what happens until there is something to decide.
+    /// The turn as it is.
+    pub(in crate::command) fn turn(&self) -> Option<&Turn> {
+        self.snapshot.records.turns.get(&self.id)
+    }
+
+    /// What is heard next. Dropped before it says something, it loses nothing.
     ///
     /// # Errors
     /// The ledger cannot be read any more.
     pub(in crate::command) async fn next(&mut self) -> CliResult<TurnNews> {
         loop {
-            if let Some(turn) = self.snapshot.records.turns.get(&self.id)
-                && (turn.status.is_over() || self.asks(turn))
+            if let Some(news) = self.untold.pop_front() {
+                self.said = Instant::now();
+                return Ok(news);
+            }
+            if let Some(turn) = self.turn().filter(|turn| turn.status.is_over() || self.asks(turn))
             {
                 return Ok(TurnNews::Ended(Box::new(turn.clone())));
             }
@@ -95,32 +122,22 @@ impl TurnFollower {
                     continue;
                 }
                 () = tokio::time::sleep_until((self.said + SILENCE_MAX).into()) => {
-                    let turn = self.snapshot.records.turns.get(&self.id);
-                    let at = turn.and_then(|turn| self.turn_of_agent(turn)).unwrap_or_default();
-                    self.say(&format!("{}{at} ({} s)", still(turn), self.began.elapsed().as_secs()));
-                    continue;
+                    self.said = Instant::now();
+                    let at = self.turn().and_then(|turn| self.turn_of_agent(turn)).unwrap_or_default();
+                    let passed = self.began.elapsed().as_secs();
+                    return Ok(TurnNews::Still(format!("{}{at} ({passed} s)", still(self.turn()))));
                 }
             };
             let Some(LedgerItem { seq, entry, .. }) = item else {
                 return Err(CliError::new(Code::BusUnreachable, "the ledger cannot be followed"));
             };
             let Ok(entry) = entry else { continue };
-            let before = self.snapshot.records.turns.get(&self.id).cloned();
+            let before = self.turn().cloned();
             self.snapshot.apply(seq, &entry);
             let after = self.snapshot.records.turns.get(&self.id);
-            let question = asked(after, &entry);
-            for line in news(before.as_ref(), after, &entry) {
-                self.say(&line);
-            }
-            if let Some((id, question)) = question {
-                return Ok(TurnNews::Question(id, question));
-            }
+            self.untold.extend(news(before.as_ref(), after, &entry).map(TurnNews::Progress));
+            self.untold.extend(questions(after, entry));
         }
-    }
-
-    fn say(&mut self, line: &str) {
-        output::say(line);
-        self.said = Instant::now();
     }
 
     /// In which turn of how many the agent is that works for a person's turn.
@@ -144,9 +161,13 @@ fn still(turn: Option<&Turn>) -> String {
 }
 
 /// What an entry says of a turn, in words.
-fn news(before: Option<&Turn>, after: Option<&Turn>, entry: &Entry) -> Vec<String> {
-    let Some(after) = after else { return Vec::new() };
+fn news(
+    before: Option<&Turn>,
+    after: Option<&Turn>,
+    entry: &Entry,
+) -> impl Iterator<Item = String> + use<> {
     let mut lines = Vec::new();
+    let Some(after) = after else { return lines.into_iter() };
     if before.is_none_or(|before| before.moved < after.moved) && after.moved > 0 {
         let at = after.position.as_ref().map(|position| position.at.to_string());
         let at = at.unwrap_or_default();
@@ -170,15 +191,25 @@ fn news(before: Option<&Turn>, after: Option<&Turn>, entry: &Entry) -> Vec<Strin
             lines.push(ended.to_owned());
         }
     }
-    lines
+    lines.into_iter()
 }
 
-/// A question of an agent that works for a turn, which an entry asks.
-fn asked(turn: Option<&Turn>, entry: &Entry) -> Option<(QuestionId, String)> {
-    let epic = turn?.epic?;
-    entry.records.iter().find_map(|record| {
+/// The questions of agents that work for a turn, which an entry asks or settles.
+fn questions(turn: Option<&Turn>, entry: Entry) -> impl Iterator<Item = TurnNews> + use<> {
+    let epic = turn.and_then(|turn| turn.epic);
+    entry.records.into_iter().filter_map(move |record| {
         let Record::Question(question) = record else { return None };
-        let open = question.epic == epic && question.status == QuestionStatus::Open;
-        open.then(|| (question.id, format!("{} asks: {}", question.agent, question.text)))
+        if epic != Some(question.epic) {
+            return None;
+        }
+        Some(match question.status {
+            QuestionStatus::Open => TurnNews::Question(question),
+            QuestionStatus::Answered | QuestionStatus::Withdrawn => TurnNews::Settled(question.id),
+        })
     })
+}
+
+/// A question as its person reads it.
+pub(in crate::command) fn words_of(question: &Question) -> String {
+    format!("{} asks: {}", question.agent, question.text)
 }

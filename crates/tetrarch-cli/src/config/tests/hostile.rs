@@ -1,6 +1,9 @@
 //! Whatever stands in a configuration file, a variable or an option is taken or refused with its
 //! place; what is taken can be run with. Values are made up from a seed (`FUZZ_SEED`).
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use super::super::keys::KEYS;
 use super::*;
 
@@ -96,7 +99,7 @@ fn from_env(name: &str, otherwise: u64) -> u64 {
 fn bear(stage: &Stage, place: &str) -> bool {
     match stage.read() {
         Ok(settings) => {
-            drop(Config::of(settings));
+            drop(Config::of(settings).unwrap());
             true
         }
         Err(error) => {
@@ -148,4 +151,23 @@ fn any_text_as_a_file_is_refused_with_its_line() {
     let path = Stage::new().file("t.toml", "");
     fs::write(path.dir.path().join("t.toml"), b"\xff\xfe").unwrap();
     assert!(!bear(&path, "t.toml"));
+}
+
+#[test]
+fn date_as_labels_is_refused() {
+    let said = Stage::new().file("t.toml", "[host]\nlabels = 1979-05-27").refused();
+    assert!(said.contains("allowed: names with a value each"), "{said}");
+}
+
+#[test]
+fn path_outside_of_utf8_is_refused() {
+    let path = || OsString::from_vec(b"/\xff".to_vec());
+    let mut stage = Stage::new();
+    stage.global.data_dir = Some(PathBuf::from(path()));
+    let said = stage.refused();
+    assert!(said.contains("--data-dir: bus.data_dir = \"/\\xFF\" is not allowed"), "{said}");
+    let mut stage = Stage::new();
+    stage.places.environment.push(("HOME".into(), path()));
+    let said = stage.refused();
+    assert!(said.contains("bus.data_dir: its default /\u{fffd}/.local"), "{said}");
 }
