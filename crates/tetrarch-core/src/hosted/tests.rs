@@ -10,10 +10,8 @@ mod vitals;
 mod worktree;
 
 use super::*;
-use crate::agent::{DelegationOptions, Mode};
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
 use crate::budget::Limits;
-use crate::converse::opening;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, AssignmentId, EpicId, ProfileName, ProjectName, SessionId, Ulid};
 use crate::limits::{LOG_JOURNALED_WITHIN, SPONSOR_ANSWER_WITHIN};

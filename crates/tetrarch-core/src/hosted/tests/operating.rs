@@ -1,6 +1,8 @@
 //! What a program asks of the owner and writes to others, in its agent's name.
 
 use super::*;
+use crate::agent::{DelegationOptions, Mode};
+use crate::converse::opening;
 use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX, TEXT_BYTES_MAX};
 
 fn id(place: u128) -> RequestId {
