@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 
-# The product knows no such variable.
-sys.path.insert(0, os.environ.pop("TETRARCH_BROWSER"))
+# Not for the product.
+sys.path.insert(0, os.environ.pop("CHROMIUM_DRIVER"))
 
 from playwright.sync_api import sync_playwright  # noqa: E402
 

@@ -17,7 +17,7 @@ const SEEN_WITHIN_MS: f64 = 500.0;
 /// The directory with what drives the browser; none where one of both is not installed.
 #[expect(clippy::print_stdout, reason = "a skipped test has to be seen")]
 fn driver() -> Option<PathBuf> {
-    let driver = std::env::var_os("TETRARCH_BROWSER").map(PathBuf::from);
+    let driver = std::env::var_os("CHROMIUM_DRIVER").map(PathBuf::from);
     if driver.is_none() {
         println!("skipped: install chromium (tests/run does with CI set) and run tests/run");
     }
@@ -45,7 +45,7 @@ fn people_see_and_decide_on_the_page_in_a_browser() {
         "agent": worker["id"],
         "change": made,
         "seq": last_seq(&fleet),
-        "pictures": std::env::var("TETRARCH_PICTURES").ok(),
+        "pictures": std::env::var("PAGE_PICTURES").ok(),
     });
     let told = looked_at(&fleet, &driver, &facts);
     for nothing in ["violations", "complaints", "wide"] {
@@ -75,7 +75,7 @@ fn looked_at(fleet: &Fleet, driver: &Path, facts: &Value) -> Value {
     let inner = fleet.command([""; 0]);
     let mut command = Command::new(python());
     command.arg(script("browser.py")).arg(facts.to_string()).arg(inner.get_program());
-    command.env_clear().current_dir(fleet.cwd()).env("TETRARCH_BROWSER", driver);
+    command.env_clear().current_dir(fleet.cwd()).env("CHROMIUM_DRIVER", driver);
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let ended = Program::start(&mut command).ended();
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);

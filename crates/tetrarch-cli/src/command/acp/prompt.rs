@@ -240,7 +240,7 @@ impl EditorPrompt<'_> {
             }
             Ok(_) => self.thought(&format!("`tetrarch inbox` shows the question as {question}")),
             Err(error) => self.thought(&format!(
-                "the editor cannot ask: {error}; `tetrarch answer {question} TEXT` answers"
+                "the editor cannot ask: {error}; `tetrarch inbox` shows the question as {question}"
             )),
         }
     }
