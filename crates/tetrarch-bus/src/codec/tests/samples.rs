@@ -365,7 +365,7 @@ pub(super) fn goal_spec() -> GoalSpec {
         stakeholders: words("h"),
         repo_context: "on main".to_owned(),
         tags: words("x y"),
-        origin: labels(),
+        origin: vec![("channel".to_owned(), "irc".to_owned()), ("to".to_owned(), "eve".to_owned())],
     }
 }
 

@@ -151,7 +151,7 @@ fn relaunched_session_is_not_asked_again_within_the_interval() {
 #[test]
 fn escalation_says_where_its_goal_came_from() {
     let mut plan = plan_of(&[task("T1.1", json!({}))]);
-    plan["goal"] = json!({"title": "g", "origin": {"channel": "irc", "to": "eve"}});
+    plan["goal"] = json!({"origin": {"channel": "irc", "to": "eve"}});
     let (mut fleet, epic) = Fleet::with_goal(plan);
     let worker = fleet.worker(epic, "T1.1");
     says(&mut fleet, &worker, r#"{"status": "blocked", "blockers": ["a key for the shop"]}"#);
