@@ -160,7 +160,7 @@ fn goal_says_its_context_and_is_updated() {
         ids.find(|id| id.starts_with("W:")).map(str::to_owned)
     });
     let agent = fleet.ok(["describe", &worker]);
-    assert!(agent.contains("channel irc, thread 17"), "{agent}");
+    assert!(agent.contains("channel irc") && agent.contains("thread 17"), "{agent}");
     let version = || fleet.json(&["plan", "show", &epic])["plan"]["version"].as_u64().unwrap();
     let before = version();
     let said =

@@ -142,13 +142,27 @@ fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
         let text = format!("[limits]\nmax_children = {children}\n");
         std::fs::write(dir.join("config.toml"), text).unwrap();
     };
-    configure("0");
+    configure("1");
     fleet.start();
-    let file = plan(&fleet, "early", json!(["true"]), json!({}));
-    let epic = fleet.ok(["goal", "create", &file]).trim().to_owned();
-    wait::until("nothing may start", || {
-        fleet.ok(["why", &epic]).contains("children_limit_exceeded").then_some(())
+    let task = |id: &str| json!({"id": id, "name": "wait", "run": "sleep 600"});
+    let plan = json!({
+        "project": "pair",
+        "goal": {"title": "Wait"},
+        "phases": [{"id": "P1", "name": "Wait", "tasks": [task("T1.1"), task("T1.2")]}],
     });
+    let file = fleet.file("pair.json", &plan.to_string());
+    let epic = fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned();
+    let at_work = |wanted: usize| {
+        wait::until("so many work", || {
+            let nodes = fleet.json(&["get", "nodes", "--epic", &epic]);
+            let nodes = nodes.as_array().unwrap().iter();
+            let there = nodes
+                .filter(|it| it["state"]["status"] == "in_progress" && it["id"] != "P1")
+                .count();
+            (there == wanted).then_some(())
+        });
+    };
+    at_work(1);
     configure("'many'");
     assert_eq!(fleet.run(["config", "reload"]).code, Some(2));
     configure("3");
@@ -161,7 +175,5 @@ fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
     };
     assert_eq!(change("limits.max_children"), json!("live"));
     assert_eq!(change("limits.max_depth"), json!("restart"));
-    let file = plan(&fleet, "late", json!(["echo", "it began"]), json!({}));
-    let ended = fleet.run(["run", &file]);
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    at_work(2);
 }

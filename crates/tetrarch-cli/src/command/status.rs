@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
-use tetrarch_bus::state::{OwnerMeta, load_meta};
-use tetrarch_bus::subject::Origin;
+use tetrarch_bus::state::{OwnerMeta, Select, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_core::agent::{Agent, Project};
-use tetrarch_core::assignment::{Assignment, AssignmentStatus};
+use tetrarch_core::assignment::Assignment;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
@@ -88,7 +88,8 @@ impl Status {
             bus.stream_last_seq(LEDGER),
             dead_letters(bus),
         );
-        let (snapshot, obstacles) = found?;
+        let (mut snapshot, obstacles) = found?;
+        snapshot.add(bus, &[Select::Kind(KeyKind::Assignment)]).await?;
         let records = snapshot.0.records;
         let hosts = records.hosts.keys().map(async |host| {
             let holder = LeaseHolder::of(bus, &LeaseKey::Host(host.clone())).await?;
@@ -138,10 +139,10 @@ impl Status {
         .collect()
     }
 
-    /// Assignments that stand still.
+    /// Assignments that stand still: an agent that has the overseer's words is active again, and has not moved yet.
     fn stalled(&self) -> impl Iterator<Item = &Assignment> {
         let all = self.records.assignments.values();
-        all.filter(|assignment| assignment.status == AssignmentStatus::Stalled)
+        all.filter(|it| !it.status.is_terminal() && it.recovery.retries > 0)
     }
 
     /// The state of a host's orchestrator, the agents placed there beside it, and those that take a place.

@@ -91,7 +91,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key("liveness.mass_silence", Share, Is("0.3")),
     key("liveness.replacements_per_second", Whole(1, NAMED), Is("50")),
     key("limits.max_depth", Whole(1, 3), Is("3")),
-    key("limits.max_children", Whole(0, 3), Is("3")),
+    key("limits.max_children", Whole(1, 3), Is("3")),
     key("limits.requests_per_second", Whole(1, 1_000_000), Is("1000")),
     key("limits.mode", Word(MODES), Is("orchestrator")),
     key("limits.max_restarts", Whole(0, 1000), Is("3")),
