@@ -157,7 +157,7 @@ fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
             let nodes = fleet.json(&["get", "nodes", "--epic", &epic]);
             let nodes = nodes.as_array().unwrap().iter();
             let there = nodes
-                .filter(|it| it["state"]["status"] == "in_progress" && it["id"] != "P1")
+                .filter(|it| it["status"] == "in_progress" && it["node"]["id"] != "P1")
                 .count();
             (there == wanted).then_some(())
         });
