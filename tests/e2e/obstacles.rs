@@ -144,25 +144,25 @@ fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
     };
     configure("1");
     fleet.start();
-    let task = |id: &str| json!({"id": id, "name": "wait", "run": "sleep 600"});
-    let plan = json!({
-        "project": "pair",
-        "goal": {"title": "Wait"},
-        "phases": [{"id": "P1", "name": "Wait", "tasks": [task("T1.1"), task("T1.2")]}],
-    });
-    let file = fleet.file("pair.json", &plan.to_string());
-    let epic = fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned();
-    let at_work = |wanted: usize| {
-        wait::until("so many work", || {
-            let nodes = fleet.json(&["get", "nodes", "--epic", &epic]);
+    let begin = |project: &str| {
+        let task = |id: &str| json!({"id": id, "name": "wait", "run": "sleep 600"});
+        let plan = json!({
+            "project": project,
+            "goal": {"title": "Wait"},
+            "phases": [{"id": "P1", "name": "Wait", "tasks": [task("T1.1"), task("T1.2")]}],
+        });
+        let file = fleet.file("pair.json", &plan.to_string());
+        fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned()
+    };
+    let reached = |epic: &str, wanted: [&str; 2]| {
+        wait::until("the work of the children there may be", || {
+            let nodes = fleet.json(&["get", "nodes", "--epic", epic]);
             let nodes = nodes.as_array().unwrap().iter();
-            let there = nodes
-                .filter(|it| it["status"] == "in_progress" && it["node"]["id"] != "P1")
-                .count();
-            (there == wanted).then_some(())
+            let of = nodes.filter(|it| it["node"]["id"] != "P1").map(|it| it["status"].clone());
+            (of.collect::<Vec<_>>() == wanted).then_some(())
         });
     };
-    at_work(1);
+    reached(&begin("narrow"), ["in_progress", "queued"]);
     configure("'many'");
     assert_eq!(fleet.run(["config", "reload"]).code, Some(2));
     configure("3");
@@ -175,5 +175,5 @@ fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
     };
     assert_eq!(change("limits.max_children"), json!("live"));
     assert_eq!(change("limits.max_depth"), json!("restart"));
-    at_work(2);
+    reached(&begin("wide"), ["in_progress", "in_progress"]);
 }
