@@ -224,7 +224,7 @@ fn quiet_turn_tells_every_two_seconds_how_far_its_agent_is() {
         })
     });
     let fleet = Fleet::up();
-    fleet.ok(["project", "create", "desk"]);
+    fleet.ok(["project", "create", "desk", "--tools", "mail_wait"]);
     let profile = json!({
         "name": "default", "runner": "llm", "provider": "openai", "model": "scripted",
         "baseUrl": format!("{url}/v1"), "tools": ["mail_wait"], "budget": {"turns": 5},

@@ -41,6 +41,12 @@ impl Tools {
         beyond.filter(|entry| !covered(entry)).cloned().collect()
     }
 
+    /// Those of both.
+    #[must_use]
+    pub fn and(&self, more: &Self) -> Self {
+        self.names().chain(more.names()).collect()
+    }
+
     /// Whether a tool is among them.
     #[must_use]
     pub fn has(&self, tool: &str) -> bool {

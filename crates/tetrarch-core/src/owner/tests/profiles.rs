@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, plan_of, po, project, request, task, topics, wish};
+use super::fleet::{Fleet, create, human, plan_of, po, project, request, task, topics, wish};
 use crate::agent::{DelegationOptions, Mode};
 use crate::brief::Tools;
 use crate::error::{DenialReason, ErrorCode};
@@ -13,7 +13,7 @@ use crate::plan::change::NewNode;
 use crate::plan::schema::{self, PlanFile};
 use crate::request::planning::{Addition, PlanMode, PlanOp, Wanted};
 use crate::request::schedules::ScheduleOp;
-use crate::request::{Op, SpawnRequest};
+use crate::request::{Op, ProjectCreate, Report, SpawnRequest};
 use crate::role::Role;
 use crate::schedule::{Deed, Rhythm};
 use crate::time::Millis;
@@ -50,6 +50,25 @@ fn goal_without_any_profile_is_refused_and_not_kept() {
     assert!(fleet.records.goals.is_empty() && fleet.records.plans.is_empty());
     apply(&mut fleet, "default");
     assert_eq!(give(&mut fleet, &bare()).error, None, "as soon as there is one");
+}
+
+#[test]
+fn profile_lets_its_project_use_its_tools_also_when_that_begins_anew() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 20);
+    let bare = || Op::ProjectCreate(ProjectCreate { tools: Tools::default(), ..create(false) });
+    fleet.op(&human(), bare());
+    fleet.report(&po(), Report::Ready);
+    let has = |fleet: &Fleet| fleet.records.agents[&po()].tools.has("broom");
+    assert!(!has(&fleet));
+    let profile = json!({"name": "default", "argv": ["sweep"], "tools": ["broom"]});
+    let profile = Box::new(schema::parse_profile(&profile).unwrap());
+    fleet.op(&human(), Op::ProfileApply { project: project(), profile });
+    assert!(has(&fleet));
+    fleet.op(&human(), Op::AgentRetire { agent: po(), reason: "no need".to_owned() });
+    fleet.report(&po(), Report::Gone { cause: "no need".to_owned() });
+    assert_eq!(fleet.op(&human(), bare()).error, None);
+    assert!(has(&fleet));
 }
 
 #[test]
