@@ -28,7 +28,7 @@ use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
-use tetrarch_engine::{GlobalConfig, HostConfig, serve_global, serve_host};
+use tetrarch_engine::{GlobalConfig, HostConfig, HostStop, serve_global, serve_host};
 use tetrarch_tests::Server;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -263,11 +263,19 @@ async fn host(
     let runner = runner(mark, &server.data_dir().join("work"));
     let runner = tokio::spawn(tetrarch_runner::serve(runner, to_runner, tell_observed));
     let (tell, mut ready) = watch::channel(false);
+    let (ending, stop_host) = watch::channel(HostStop::No);
+    let mut stop = stop;
+    tokio::spawn(async move {
+        let _ended = stop.wait_for(|stop| *stop).await;
+        ending.send_replace(HostStop::Now);
+    });
     // The host is its process's main task, never one that moves between threads.
     let runtime = tokio::runtime::Handle::current();
     let host = tokio::task::spawn_blocking(move || {
         let (renewed, _) = watch::channel(None);
-        runtime.block_on(serve_host(bus, config, orders, observed, stop, tell, renewed)).unwrap();
+        runtime
+            .block_on(serve_host(bus, config, orders, observed, stop_host, tell, renewed))
+            .unwrap();
     });
     soon("a host", async { ready.wait_for(|ready| *ready).await.map(drop) }).await.unwrap();
     [host, leads, runner]

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
+use tetrarch_engine::HostStop;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -32,6 +33,33 @@ pub(crate) fn stop_signal(with_parent: bool) -> CliResult<watch::Receiver<bool>>
         }
         // Nobody left to tell means that it ends anyway.
         let _ended = tell.send(true);
+        std::future::pending::<()>().await;
+    });
+    Ok(stop)
+}
+
+/// What a host is to do: at the first SIGINT or SIGTERM it drains, at the second it ends; it ends too when its
+/// parent dies, of which it learns by the end of standard input.
+///
+/// # Errors
+/// Signals cannot be listened to.
+pub(crate) fn host_stop(with_parent: bool) -> CliResult<watch::Receiver<HostStop>> {
+    let (tell, stop) = watch::channel(HostStop::No);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        let mut parent = std::pin::pin!(parent_gone());
+        let mut wanted = HostStop::No;
+        while wanted != HostStop::Now {
+            let next = if wanted == HostStop::No { HostStop::Drain } else { HostStop::Now };
+            wanted = tokio::select! {
+                _ = interrupt.recv() => next,
+                _ = terminate.recv() => next,
+                () = &mut parent, if with_parent => HostStop::Now,
+            };
+            // Nobody left to tell means that it ends anyway.
+            let _ended = tell.send(wanted);
+        }
         std::future::pending::<()>().await;
     });
     Ok(stop)

@@ -70,9 +70,15 @@ pub enum SessionInput {
     Stored(Vec<Artifact>),
     /// Another epoch writes the cursor or the journal: this session is over.
     Fenced,
+    /// The host stops: the program is to reach a boundary, and the session ends. Its next one, under another
+    /// life of a host, goes on.
+    HostStops,
     /// Time has passed.
     Tick,
 }
+
+/// Why a session ends whose host stops.
+const HOST_STOPS: &str = "its host stops";
 
 /// The exit code of a program that could not be started, as a shell gives it.
 const NOT_STARTED: i32 = 127;
@@ -275,6 +281,7 @@ impl HostedSession {
                     self.over(&mut effects);
                 }
             }
+            SessionInput::HostStops => self.rotate(HOST_STOPS, false, &mut effects),
             SessionInput::Tick => self.tick(now, &mut effects),
         }
         self.noted.join(effects)

@@ -39,6 +39,26 @@ use crate::tree::ActorTree;
 use lease::LeaseRenewer;
 use roster::Roster;
 
+/// Whether a host goes on, as whoever runs it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum HostStop {
+    /// It goes on.
+    #[default]
+    No,
+    /// It ends once its programs reached a boundary, or their time for that is over (spec 06, The three verbs).
+    Drain,
+    /// It ends now.
+    Now,
+}
+
+impl HostStop {
+    fn is_wanted(&self) -> bool {
+        *self != Self::No
+    }
+}
+
+/// How long what ended its program may take to say so, beyond the time that programs have.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
 /// How long a join waits for its answer.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
 /// How often in a window what is told of the sessions here is brought up to date.
@@ -67,7 +87,7 @@ pub struct HostConfig {
     pub artifact_max: u64,
 }
 
-/// Runs a host orchestrator until `stop` turns true. `ready` turns true when it has joined.
+/// Runs a host orchestrator until it is to stop. `ready` turns true when it has joined.
 /// `renewed` is told the moment at which each acknowledged renewal of the host's lease was sent:
 /// the deadline by which its agents are to be frozen counts from there (spec 04, Hosts).
 ///
@@ -78,13 +98,13 @@ pub async fn serve_host(
     config: HostConfig,
     orders: mpsc::Sender<Order>,
     mut observed: mpsc::Receiver<Observed>,
-    mut stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<HostStop>,
     ready: watch::Sender<bool>,
     renewed: watch::Sender<Option<Instant>>,
 ) -> EngineResult {
     let lease = tokio::select! {
         lease = until_answered(|| acquire(&bus, &config)) => lease?,
-        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+        _ = stop.wait_for(HostStop::is_wanted) => return Ok(()),
     };
     reach(Failpoint::HostLeaseHeld);
     let wakeup = Arc::new(Wakeup::start(bus.clone()));
@@ -93,7 +113,7 @@ pub async fn serve_host(
     let (reply, positions, clock) = tokio::select! {
         joined = join(&bus, &wakeup, &config, lease_epoch) => joined?,
         lost = keeper.lost() => return Err(lost),
-        _ = stop.wait_for(|stop| *stop) => return keeper.release().await,
+        _ = stop.wait_for(HostStop::is_wanted) => return keeper.release().await,
     };
     let host_epoch = reply.agent_epoch.unwrap_or(lease_epoch);
     let session = reply.session.unwrap_or(SessionId(config.life));
@@ -240,12 +260,17 @@ async fn run(
     config: &HostConfig,
     mut mail: mpsc::Receiver<EngineResult<Admitted>>,
     observed: &mut mpsc::Receiver<Observed>,
-    mut stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<HostStop>,
 ) -> EngineResult {
     let mut rows = tokio::time::interval(config.window / ROWS_PER_WINDOW);
     rows.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let metrics = HostMetrics::new(config.name.as_str());
+    let StopWithin { drain, kill_grace } = config.stop_within;
+    let within = Duration::from_millis(drain.0.saturating_add(kill_grace.0)) + TOLD_WITHIN;
+    let mut reached = HostStop::No;
+    let mut drained = std::pin::pin!(tokio::time::sleep(within));
     loop {
+        let before = reached;
         tokio::select! {
             admitted = mail.recv() => match admitted {
                 Some(admitted) => roster.read(admitted?).await?,
@@ -262,7 +287,21 @@ async fn run(
                 keeper.tell(vitals);
             }
             lost = keeper.lost() => return Err(lost),
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            wanted = stop.wait_for(|stop| *stop > before) => {
+                // Who could say so is gone.
+                reached = wanted.map_or(HostStop::Now, |stop| *stop);
+                if reached == HostStop::Drain {
+                    roster.drain();
+                    drained.as_mut().reset(tokio::time::Instant::now() + within);
+                }
+            }
+            () = &mut drained, if reached == HostStop::Drain => {
+                tracing::warn!(host = %config.name, "programs that reached no boundary in time are killed");
+                return Ok(());
+            }
+        }
+        if reached == HostStop::Now || reached == HostStop::Drain && !roster.runs_programs() {
+            return Ok(());
         }
     }
 }

@@ -24,4 +24,4 @@ pub use global::{
     Acceptance, Accepted, ApiKey, BadPlanner, GlobalConfig, MemorySource, PlannerConfig,
     accept_ledger, memories, propose, provide_tls, remembered, serve_global,
 };
-pub use host::{HostConfig, serve_host};
+pub use host::{HostConfig, HostStop, serve_host};

@@ -22,7 +22,7 @@ use crate::command::project;
 use crate::config::{Config, check_freezing};
 use crate::document::read_document;
 use crate::output::{self, say};
-use crate::process::{Instance, address, announce, stop_signal};
+use crate::process::{Instance, address, announce, host_stop};
 use crate::{CliError, CliResult, Code, ConfirmArgs, Context, new_ulid};
 
 /// The word after which a program of a run and its arguments follow.
@@ -206,7 +206,7 @@ async fn serve(context: &Context, args: HostArgs) -> CliResult {
         artifact_max: context.config.runs.artifact_max,
         name: name.clone(),
     };
-    let stop = stop_signal(args.with_parent)?;
+    let stop = host_stop(args.with_parent)?;
     let (tell, ready) = watch::channel(false);
     announce(ready);
     let (orders, ordered) = mpsc::channel(CHANNEL);

@@ -14,7 +14,10 @@ use tetrarch_bus::server::{
     Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
     ServerConfig, guard_pace,
 };
+use tetrarch_core::duration;
+use tetrarch_core::order::StopWithin;
 use tetrarch_core::share::Pace;
+use tetrarch_engine::HostStop;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -23,11 +26,13 @@ use crate::command::host::host_name;
 use crate::command::page::link_of;
 use crate::config::BusConfig;
 use crate::output;
-use crate::process::{READY, stop_signal};
+use crate::process::{READY, host_stop};
 use crate::{CliError, CliResult, Code, Context};
 
 /// How long a child may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// When it is said what is waited for.
+const SAID_AFTER: Duration = Duration::from_secs(1);
 /// How long a child may take to stop before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 /// First and longest wait before a child is started again.
@@ -131,7 +136,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> CliResult {
     // The owner would say so too, each time it is started again.
     context.config.planner.prepared()?;
     host_name(args.name.as_ref())?;
-    let stop = stop_signal(args.with_parent)?;
+    let stop = host_stop(args.with_parent)?;
     // A question that is being answered meanwhile has the bus for a moment.
     let turn = ReaderLock::wait(&data_dir, STOP_WITHIN).await?;
     let _lock = DataDirLock::acquire(&data_dir)?;
@@ -175,12 +180,12 @@ struct Supervised {
 impl FleetStart<'_> {
     async fn supervise(
         &mut self,
-        mut stop: watch::Receiver<bool>,
+        mut stop: watch::Receiver<HostStop>,
         started: std::time::Instant,
     ) -> CliResult {
         let mut owner = tokio::select! {
             owner = self.launcher.start("owner") => owner?,
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            _ = stop.wait_for(|stop| *stop != HostStop::No) => return Ok(()),
         };
         let launcher = self.launcher;
         let mut page = None;
@@ -198,7 +203,7 @@ impl FleetStart<'_> {
         };
         let mut host = tokio::select! {
             host = both => host,
-            _ = stop.wait_for(|stop| *stop) => return end(owner).await,
+            _ = stop.wait_for(|stop| *stop != HostStop::No) => return end(owner).await,
             // The others may end while it comes up.
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => {
                 end(owner).await?;
@@ -217,7 +222,12 @@ impl FleetStart<'_> {
             end(page).await?;
         }
         match host {
-            Ok(host) => end(host).await?,
+            // Without a bus nothing can be kept.
+            Ok(host) if outcome.is_err() => end(host).await?,
+            Ok(host) => {
+                let within = launcher.context.config.policy.deadlines.stop;
+                end_host(host, within, &mut stop).await?;
+            }
             Err(error) => {
                 end(owner).await?;
                 return Err(error);
@@ -233,11 +243,11 @@ impl FleetStart<'_> {
         owner: &mut Supervised,
         host: &mut Supervised,
         page: Option<&mut Supervised>,
-        stop: &mut watch::Receiver<bool>,
+        stop: &mut watch::Receiver<HostStop>,
     ) -> CliResult {
         let launcher = self.launcher;
         tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => Ok(()),
+            _ = stop.wait_for(|stop| *stop != HostStop::No) => Ok(()),
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => failed,
             () = launcher.keep(owner) => Ok(()),
             () = launcher.keep(host) => Ok(()),
@@ -439,15 +449,45 @@ impl FleetLauncher<'_> {
     }
 }
 
-/// Asks a child to stop and waits until it has.
-async fn end(mut supervised: Supervised) -> CliResult {
-    drop(supervised.input.take());
+/// Asks the host to stop and waits until its programs came to a boundary and it has; at the second request no longer.
+async fn end_host(
+    mut host: Supervised,
+    within: StopWithin,
+    stop: &mut watch::Receiver<HostStop>,
+) -> CliResult {
+    terminate(&host);
+    let StopWithin { drain, kill_grace } = within;
+    let patience = Duration::from_millis(drain.0.saturating_add(kill_grace.0)) + STOP_WITHIN;
+    let waits = async {
+        tokio::time::sleep(SAID_AFTER).await;
+        let drain = duration::print(drain);
+        tracing::warn!(
+            "agents have {drain} to reach a boundary; a second Ctrl-C or TERM ends them"
+        );
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        status = host.child.wait() => return Ok(status.map(drop)?),
+        _ = stop.wait_for(|stop| *stop == HostStop::Now) => {}
+        () = tokio::time::sleep(patience) => {}
+        () = waits => {}
+    }
+    end(host).await
+}
+
+fn terminate(supervised: &Supervised) {
     if let Some(pid) = supervised.child.id().and_then(|id| i32::try_from(id).ok())
         && let Some(pid) = rustix::process::Pid::from_raw(pid)
     {
         // A child that has ended already needs no signal.
         let _ended = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
+}
+
+/// Has a child stop and waits until it has.
+async fn end(mut supervised: Supervised) -> CliResult {
+    drop(supervised.input.take());
+    terminate(&supervised);
     match tokio::time::timeout(STOP_WITHIN, supervised.child.wait()).await {
         Ok(status) => {
             status?;

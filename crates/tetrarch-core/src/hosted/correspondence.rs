@@ -36,7 +36,7 @@ impl HostedSession {
             }
             MailBody::Rotate(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
-                    self.rotate(&order.reason.clone(), effects);
+                    self.rotate(&order.reason.clone(), true, effects);
                 }
             }
             MailBody::Superseded(order) => {
@@ -188,11 +188,11 @@ impl HostedSession {
     }
 
     /// Asks the program to checkpoint and end; its next session goes on. A stop or a kill that came
-    /// first stands, and a result that it still gives counts.
-    fn rotate(&mut self, reason: &str, effects: &mut Vec<SessionEffect>) {
+    /// first stands, and a result that it still gives counts. Whoever `ordered` it is told of the end.
+    pub(super) fn rotate(&mut self, reason: &str, ordered: bool, effects: &mut Vec<SessionEffect>) {
         match self.phase {
             SessionPhase::Claiming => {
-                self.ordered = Some(reason.to_owned());
+                self.ordered = ordered.then(|| reason.to_owned());
                 self.gone(effects);
                 return;
             }
@@ -204,7 +204,7 @@ impl HostedSession {
         }
         self.verbs.give_up();
         let reason = reason.to_owned();
-        self.ordered = Some(reason.clone());
+        self.ordered = ordered.then(|| reason.clone());
         effects.push(SessionEffect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
         effects.push(SessionEffect::Order(Box::new(Order::Rotate {
             run: self.run.id,

@@ -6,7 +6,7 @@ use crate::journal::JournalEvent;
 use crate::order::{Exit, Order};
 use crate::request::Report;
 
-use super::{HostedSession, SessionEffect, SessionPhase};
+use super::{HOST_STOPS, HostedSession, SessionEffect, SessionPhase};
 
 impl HostedSession {
     pub(super) fn exited(
@@ -51,16 +51,19 @@ impl HostedSession {
         effects.push(SessionEffect::End);
     }
 
-    /// Every process is gone without a result: told to whoever ordered it.
+    /// Every process is gone without a result: told to whoever ordered it. That a host stops is told by the host.
     pub(super) fn gone(&mut self, effects: &mut Vec<SessionEffect>) {
-        if let Some(cause) = self.ordered.take() {
-            if self.phase != SessionPhase::Claiming {
-                let how = if self.killed { "killed" } else { "rotated" };
-                let cause = format!("{how}: {cause}");
-                effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
-            }
-            effects.push(SessionEffect::Report(Box::new(Report::Gone { cause })));
+        let ordered = self.ordered.take();
+        let stops = self.rotating && !self.killed;
+        if let Some(cause) = ordered.as_deref().or(stops.then_some(HOST_STOPS))
+            && self.phase != SessionPhase::Claiming
+        {
+            let how = if self.killed { "killed" } else { "rotated" };
+            let cause = format!("{how}: {cause}");
+            effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
         }
+        let gone = ordered.map(|cause| SessionEffect::Report(Box::new(Report::Gone { cause })));
+        effects.extend(gone);
         self.over(effects);
     }
 

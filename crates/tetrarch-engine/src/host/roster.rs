@@ -58,6 +58,8 @@ pub(super) struct Roster {
     dying: HashMap<RunId, (Session, String)>,
     actors: HashMap<ActorId, AgentId>,
     reports: usize,
+    /// This life ends: what is ordered to begin is for the next.
+    draining: bool,
 }
 
 impl Roster {
@@ -72,6 +74,7 @@ impl Roster {
             dying: HashMap::new(),
             actors: HashMap::new(),
             reports: 0,
+            draining: false,
         }
     }
 
@@ -135,8 +138,9 @@ impl Roster {
     ) -> EngineResult {
         let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
         let known = self.sessions.get(&launch.agent);
-        if !ours || known.is_some_and(|entry| entry.epoch >= launch.epoch) {
-            tracing::debug!(agent = %launch.agent, "a launch order for another life or an earlier session");
+        let late = self.draining || known.is_some_and(|entry| entry.epoch >= launch.epoch);
+        if !ours || late {
+            tracing::debug!(agent = %launch.agent, "a launch order for another life or session");
             return Ok(());
         }
         reach_if(Failpoint::LaunchRead, || matches!(launch.duty, Duty::Run(_)));
@@ -324,6 +328,23 @@ impl Roster {
         let farewell = self.report(&own, &gone);
         // A bus that is gone as well hears it from the next join.
         let _unheard = tokio::time::timeout(std::time::Duration::from_secs(2), farewell).await;
+    }
+
+    /// Has every program come to a boundary, since this life ends. No session is seated any more.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+        for entry in self.sessions.values() {
+            if let SessionActor::Agent(actor, _) = &entry.actor {
+                // An actor that has ended needs no word.
+                let _ended = actor.cast(AgentMsg::Forwarded(Box::new(SessionInput::HostStops)));
+            }
+        }
+    }
+
+    /// Whether a program may still run here.
+    pub(super) fn runs_programs(&self) -> bool {
+        let agents = self.sessions.values().any(|it| matches!(it.actor, SessionActor::Agent(..)));
+        agents || !self.dying.is_empty()
     }
 
     /// Ends every actor, then every program, and returns when none is left.

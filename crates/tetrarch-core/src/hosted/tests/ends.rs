@@ -239,6 +239,30 @@ fn rotation_is_requested_once_and_gives_no_result() {
 }
 
 #[test]
+fn session_of_a_stopping_host_ends_at_a_boundary_and_reports_nothing() {
+    let mut hosted = running(worker());
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::HostStops)), ["journal", "rotate"]);
+    assert_eq!(hosted.step(NOW, SessionInput::HostStops), []);
+    let effects = ended(&mut hosted, Exit::Code(0));
+    assert_eq!(kinds(&effects), ["journal", "end"]);
+    let cause = "rotated: its host stops".to_owned();
+    assert_eq!(effects[0], SessionEffect::Journal(JournalEvent::Ended { cause }));
+
+    let mut finishing = running(worker());
+    finishing.step(NOW, SessionInput::HostStops);
+    let exit = RunnerEvent::Exited { exit: Exit::Code(0), result: Some(success()) };
+    let effects = finishing.step(NOW, SessionInput::Runner(exit));
+    assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
+
+    let mut killed = running(worker());
+    killed.step(NOW, SessionInput::HostStops);
+    killed.step(NOW, kill());
+    assert_eq!(kinds(&ended(&mut killed, Exit::Signal(9))), ["journal", "report", "end"]);
+
+    assert_eq!(kinds(&worker().step(NOW, SessionInput::HostStops)), ["end"], "not begun");
+}
+
+#[test]
 fn program_finishing_during_rotation_has_finished() {
     let mut hosted = running(worker());
     hosted.step(NOW, rotate());
