@@ -182,6 +182,7 @@ pub(crate) fn new_id() -> RequestId {
 pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
     Profile {
         name: ProfileName::new(name).unwrap(),
+        description: String::new(),
         kind,
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
         env: Vec::new(),
@@ -222,6 +223,7 @@ async fn owner(server: &Server, window: Duration, stop: watch::Receiver<bool>) -
         mass: MassPolicy::default(),
         replicas: 1,
         halted: tokio::sync::watch::channel(None).1,
+        reloads: tokio::sync::watch::channel(None).1,
         policy: Policy { requests_per_second: 1_000_000, ..Policy::default() },
         tick_every: None,
         planner: None,

@@ -83,6 +83,7 @@ impl Requester {
             progress: 0,
             tokens: 0,
             tokens_out: 0,
+            turns: 0,
             cost_micro: 0,
             burn: Default::default(),
             tool: String::new(),

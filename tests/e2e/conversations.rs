@@ -12,6 +12,7 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::EventKind;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
+use tetrarch_tests::scripted::{Words, serve_model, turn_of};
 use tetrarch_tests::{Fleet, Ledger, Program, wait};
 
 use crate::acting;
@@ -211,4 +212,32 @@ fn graph_of_a_project_is_checked_applied_and_asks_back() {
     let fixed = fleet.run(["ask", "--conversation", "paint", "--graph", "default", "x"]);
     assert_eq!(fixed.code, Some(5), "{}", fixed.err);
     assert!(fixed.err.contains("conversation paint has the graph choose"), "{}", fixed.err);
+}
+
+#[test]
+fn quiet_turn_tells_every_two_seconds_how_far_its_agent_is() {
+    let url = serve_model(|request| {
+        let waits = vec![("mail_wait", json!({"seconds": 7}))];
+        Some(match turn_of(request) {
+            1 => Words { calls: waits, ..Words::default() },
+            _ => Words { text: "it took its time".to_owned(), ..Words::default() },
+        })
+    });
+    let fleet = Fleet::up();
+    fleet.ok(["project", "create", "desk", "--tools", "mail_wait"]);
+    let profile = json!({
+        "name": "default", "runner": "llm", "provider": "openai", "model": "scripted",
+        "baseUrl": format!("{url}/v1"), "tools": ["mail_wait"], "budget": {"turns": 5},
+    });
+    let file = fleet.file("default.json", &profile.to_string());
+    fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
+    let ended = fleet.run(["ask", "--project", "desk", "take your time"]);
+    assert_eq!((ended.out.trim(), ended.code), ("it took its time", Some(0)), "{}", ended.err);
+    let seconds = |line: &str| {
+        let (_, last) = line.rsplit_once('(')?;
+        last.strip_suffix(" s)")?.parse::<u64>().ok()
+    };
+    let told: Vec<u64> = ended.err.lines().filter_map(seconds).collect();
+    assert!(told.len() >= 3 && told.windows(2).all(|pair| pair[1] - pair[0] <= 4), "{}", ended.err);
+    assert!(ended.err.contains(" in turn 1 of 5"), "{}", ended.err);
 }

@@ -128,6 +128,7 @@ fn goal_says_its_context_and_is_updated() {
     let plan = json!({
         "project": "shop",
         "goal": {"title": "Tidy", "assumptions": ["it is closed"], "stakeholders": ["eve"],
+                 "origin": {"channel": "irc", "thread": "17"},
                  "risks": [{"risk": "dust", "impact": "sneezing", "mitigation": "a mask"}]},
         "phases": [{"id": "P1", "name": "Go", "tasks": [{"id": "T1.1", "name": "sweep",
             "run": "sleep 600", "expectedOutcome": "no dust", "estimatedEffort": "an hour",
@@ -136,15 +137,30 @@ fn goal_says_its_context_and_is_updated() {
     let file = fleet.file("shop.json", &plan.to_string());
     let epic = fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned();
     let shown = fleet.ok(["goal", "show", &epic]);
-    for told in
-        ["it is closed", "eve", "sneezing", "a mask", "branch trunk", "Open the shop", "README.md"]
-    {
+    for told in [
+        "it is closed",
+        "eve",
+        "channel irc",
+        "thread 17",
+        "sneezing",
+        "a mask",
+        "branch trunk",
+        "Open the shop",
+        "README.md",
+    ] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
     let node = fleet.ok(["describe", &format!("{epic}/T1.1")]);
     for told in ["no dust", "an hour", "high"] {
         assert!(node.contains(told), "{told}: {node}");
     }
+    let worker = wait::until("it is worked on", || {
+        let agents = fleet.json(&["get", "agents"]);
+        let mut ids = agents.as_array().unwrap().iter().filter_map(|it| it["id"].as_str());
+        ids.find(|id| id.starts_with("W:")).map(str::to_owned)
+    });
+    let agent = fleet.ok(["describe", &worker]);
+    assert!(agent.contains("channel irc") && agent.contains("thread 17"), "{agent}");
     let version = || fleet.json(&["plan", "show", &epic])["plan"]["version"].as_u64().unwrap();
     let before = version();
     let said =

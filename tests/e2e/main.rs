@@ -17,6 +17,7 @@ mod conversations;
 mod credentials;
 mod deadlines;
 mod deaths;
+mod delegating;
 mod editor;
 mod external;
 mod failover;

@@ -28,6 +28,7 @@ async fn fleet_serves_its_metrics() {
     let at = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut fleet = Fleet::prepared()
         .with_env("TETRARCH_TELEMETRY_PROMETHEUS_LISTEN", at.to_string())
+        .with_env("TETRARCH_OVERSEER_TICK_EVERY", "1s")
         .started();
     fleet.ok(["project", "create", "counted"]);
     assert_eq!(page(at, "/health").await, "live\n");
@@ -37,6 +38,7 @@ async fn fleet_serves_its_metrics() {
             // GO, the host's, the human's and the project's.
             if value(&text, "tetrarch_agents{liveness=\"active\"").is_some_and(|n| n >= 2.0)
                 && value(&text, "tetrarch_events_total{kind=\"project.created\"") == Some(1.0)
+                && value(&text, "tetrarch_overseer_tick_duration_seconds_count").is_some()
             {
                 return text;
             }

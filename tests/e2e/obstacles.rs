@@ -132,3 +132,48 @@ fn paused_goal_is_reported_and_resumed_by_the_printed_command() {
     std::fs::write(gate, "").unwrap();
     assert_eq!(running.ended().code, Some(0));
 }
+
+#[test]
+fn reloaded_configuration_lets_work_begin_and_a_wrong_one_changes_nothing() {
+    let mut fleet = Fleet::prepared();
+    let dir = fleet.cwd().join("../home/.config/tetrarch");
+    std::fs::create_dir_all(&dir).unwrap();
+    let configure = |children: &str| {
+        let text = format!("[limits]\nmax_children = {children}\n");
+        std::fs::write(dir.join("config.toml"), text).unwrap();
+    };
+    configure("1");
+    fleet.start();
+    let begin = |project: &str| {
+        let task = |id: &str| json!({"id": id, "name": "wait", "run": "sleep 600"});
+        let plan = json!({
+            "project": project,
+            "goal": {"title": "Wait"},
+            "phases": [{"id": "P1", "name": "Wait", "tasks": [task("T1.1"), task("T1.2")]}],
+        });
+        let file = fleet.file("pair.json", &plan.to_string());
+        fleet.ok(["goal", "create", file.to_str().unwrap()]).trim().to_owned()
+    };
+    let reached = |epic: &str, wanted: [&str; 2]| {
+        wait::until("the work of the children there may be", || {
+            let nodes = fleet.json(&["get", "nodes", "--epic", epic]);
+            let nodes = nodes.as_array().unwrap().iter();
+            let of = nodes.filter(|it| it["node"]["id"] != "P1").map(|it| it["status"].clone());
+            (of.collect::<Vec<_>>() == wanted).then_some(())
+        });
+    };
+    reached(&begin("narrow"), ["in_progress", "queued"]);
+    configure("'many'");
+    assert_eq!(fleet.run(["config", "reload"]).code, Some(2));
+    configure("3");
+    let said = fleet.ok(["config", "reload"]);
+    assert!(said.contains("reads its configuration again"), "{said}");
+    let explained = fleet.json(&["config", "explain", "limits"]);
+    let change = |key: &str| {
+        let all = explained.as_array().unwrap().iter();
+        all.clone().find(|it| it["key"] == json!(key)).unwrap()["change"].clone()
+    };
+    assert_eq!(change("limits.max_children"), json!("live"));
+    assert_eq!(change("limits.max_depth"), json!("restart"));
+    reached(&begin("wide"), ["in_progress", "in_progress"]);
+}

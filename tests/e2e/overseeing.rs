@@ -41,6 +41,10 @@ fn silent_agent_is_asked_replaced_and_escalated_to_people() {
     let witness = fleet.cwd().join("witness");
     let plan = fleet.file("watched.json", &plan(&["silent", witness.to_str().unwrap()]));
     let running = fleet.spawn(["run", "--wait", plan.to_str().unwrap()]);
+    wait::until("status names it", || {
+        let stalled = fleet.json(&["status"])["stalled"].clone();
+        stalled.as_array().unwrap().iter().any(|it| it["node"] == json!("T1.1")).then_some(())
+    });
     let question = wait::until("people are asked", || {
         let listed = fleet.json(&["inbox"]);
         listed.as_array().unwrap().first().cloned()

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tetrarch_tests::Fleet;
 use tetrarch_tests::scripted::{Words, serve_model, turn_of};
+use tetrarch_tests::{Fleet, wait};
 
 /// Its calls, and what the model is told of each.
 fn calls() -> Vec<(&'static str, Value, &'static str)> {
@@ -23,6 +23,7 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ("agent_status", json!({}), "\"liveness\":\"active\""),
         ("todo_list", json!({}), "do it by own tools"),
         ("todo_add", task, "drf_"),
+        ("plan_review", json!({"reason": "half of it is done"}), "people are told"),
     ]
 }
 
@@ -39,8 +40,15 @@ fn model_uses_its_tools_and_sees_their_results() {
         })
     });
     let fleet = Fleet::up();
-    let tools =
-        ["mail_send", "file_reserve", "file_release", "agent_status", "todo_list", "todo_add"];
+    let tools = [
+        "mail_send",
+        "file_reserve",
+        "file_release",
+        "agent_status",
+        "todo_list",
+        "todo_add",
+        "plan_review",
+    ];
     let plan = json!({
         "project": "own", "output": "T1.1", "goal": {"title": "own tools"},
         "phases": [{"id": "P1", "name": "Do", "tasks": [
@@ -68,5 +76,10 @@ fn model_uses_its_tools_and_sees_their_results() {
     let epic = fleet.json(&["get", "goals"])[0]["id"].as_str().unwrap().to_owned();
     let drafts = fleet.json(&["plan", "drafts", &epic]);
     assert!(drafts.to_string().contains("once is not enough"), "{drafts}");
+    let asked = wait::until("people are asked to look at the plan", || {
+        let mail = fleet.ok(["mail", "list"]);
+        mail.contains("half of it is done").then_some(mail)
+    });
+    assert!(asked.contains("plan.review_needed"), "{asked}");
     fleet.ok(["doctor", "--check-ledger"]);
 }

@@ -137,7 +137,7 @@ fn goal_gets_a_valid_plan_whatever_the_model_server_says() {
         }
         assert_eq!(
             (&told["model"], &told["template"]),
-            (&json!("openai scripted"), &json!("plan.1"))
+            (&json!("openai scripted"), &json!("plan.2"))
         );
         assert!(!told.to_string().contains(KEY), "{told}");
     }

@@ -40,6 +40,7 @@ impl Owner {
             policy: Policy::default(),
             planner: None,
             halted: watch::channel(None).1,
+            reloads: watch::channel(None).1,
             tick_every: Some(Duration::from_secs(120)),
             retention: Retention::default(),
             ages: Ages::default(),

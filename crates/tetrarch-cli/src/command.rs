@@ -290,7 +290,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Plan(command) => plan::run(context, command).await,
         CliCommand::Insights(args) => insights::run(context, args).await,
         CliCommand::Doctor(args) => doctor::run(context, args).await,
-        CliCommand::Config(command) => config::run(context, command),
+        CliCommand::Config(command) => config::run(context, command).await,
         CliCommand::Schema(args) => schema::run(context, &args),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Mcp(args) => mcp::run(&context.global, command_line(), args).await,

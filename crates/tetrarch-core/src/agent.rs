@@ -239,6 +239,24 @@ impl Mode {
         }
     }
 
+    /// What a model that may ask for agents is told of when to do so (docs/llm-runner.md).
+    #[must_use]
+    pub fn guidance(self) -> &'static str {
+        match self {
+            Self::Solo => {
+                "Do the work yourself. A request for an agent of your own is denied, until a human changes the mode."
+            }
+            Self::Tight => {
+                "Keep to the one task, without tangents. You may have one agent of your own at a time: delegate only \
+                 what is plainly beyond you, one thing after another."
+            }
+            Self::Orchestrator => {
+                "Delegate by default: whatever is more than a small edit or a single look-up goes to an agent of your \
+                 own, and independent parts to several side by side. Nobody confirms it."
+            }
+        }
+    }
+
     /// Reads the word; unknown text is an error at configuration time.
     ///
     /// # Errors
@@ -255,6 +273,15 @@ impl Mode {
     pub fn parse_or_solo(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self::Solo)
     }
+}
+
+/// What a session that may ask for agents is told of delegating when it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DelegationOptions {
+    /// How its project delegates.
+    pub mode: Mode,
+    /// The project's profiles by their names, with what each is for.
+    pub profiles: Vec<(String, String)>,
 }
 
 /// What the ledger knows of a project.
@@ -298,6 +325,8 @@ pub struct Host {
 pub struct Profile {
     /// Its name; `default` is what a bare task uses.
     pub name: ProfileName,
+    /// What it is for, told to those who choose one.
+    pub description: String,
     /// Which runner.
     pub kind: RunnerKind,
     /// The command and its arguments.
@@ -326,8 +355,37 @@ pub struct Profile {
     pub worktree: Option<Worktree>,
 }
 
+impl Profile {
+    /// What it is for, else how it works.
+    #[must_use]
+    pub fn purpose(&self) -> String {
+        let how = format!("{} {}", self.kind.as_str(), self.model);
+        if self.description.is_empty() {
+            how.trim_end().to_owned()
+        } else {
+            self.description.clone()
+        }
+    }
+
+    /// Whether its model is its parent's: it names none (docs/decisions/0127).
+    #[must_use]
+    pub fn inherits_model(&self) -> bool {
+        self.kind == RunnerKind::Llm && self.model.is_empty()
+    }
+
+    /// Whether a model is missing: model and provider are named together, and the default profile names both.
+    #[must_use]
+    pub fn lacks_model(&self) -> bool {
+        let (model, provider) = (self.model.is_empty(), self.served.provider.is_empty());
+        let is_root = self.name.as_str() == DEFAULT_PROFILE;
+        self.kind == RunnerKind::Llm && (model || provider) && (model != provider || is_root)
+    }
+}
+
 /// The profile a bare task uses.
 pub const DEFAULT_PROFILE: &str = "default";
+/// How the names of profiles begin that plans make of commands (docs/decisions/0067).
+pub const COMMAND_PROFILE: &str = "run-";
 /// The profile by which a project's orchestrator judges (docs/decisions/0052). A project without it has one
 /// that decides by rules alone.
 pub const ORCHESTRATOR_PROFILE: &str = "orchestrator";

@@ -17,6 +17,9 @@ pub struct Tools(BTreeSet<String>);
 /// The entry that stands for every tool; only GO holds it from the start.
 pub const EVERY_TOOL: &str = "*";
 
+/// The tool by which a model asks for agents of its own.
+pub const SPAWN_TOOL: &str = "agent_spawn";
+
 impl Tools {
     /// Every tool there is.
     #[must_use]
@@ -36,6 +39,12 @@ impl Tools {
                 && allowed.names().any(|own| destination::covers(own, entry))
         };
         beyond.filter(|entry| !covered(entry)).cloned().collect()
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(&self, more: &Self) -> Self {
+        self.names().chain(more.names()).collect()
     }
 
     /// Whether a tool is among them.

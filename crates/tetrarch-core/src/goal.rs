@@ -102,6 +102,8 @@ pub struct GoalSpec {
     pub repo_context: String,
     /// For people.
     pub tags: Vec<String>,
+    /// Where it came from and where answers go: session, channel, to, thread, account, as far as they are known.
+    pub origin: Vec<(String, String)>,
 }
 
 /// What may go wrong on the way to a goal.

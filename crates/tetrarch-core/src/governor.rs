@@ -242,6 +242,14 @@ impl<P> Governor<P> {
         self.policy.halted = why;
     }
 
+    /// What an operator may set is this from now on, but for what a start settles: depth, window, the rate of senders,
+    /// the planner (spec 12, Reload).
+    pub fn reconfigure(&mut self, policy: Policy) {
+        let Policy { max_depth, requests_per_second, window, planner, halted, .. } =
+            std::mem::take(&mut self.policy);
+        self.policy = Policy { max_depth, requests_per_second, window, planner, halted, ..policy };
+    }
+
     /// Time has passed: what is due is done.
     pub fn tick(&mut self) {
         // Another wake-up is said when more is due.

@@ -326,6 +326,7 @@ impl HostedSession {
             epic: self.run.epic,
             node: self.run.node,
             brief: self.run.brief.clone(),
+            delegation: self.launch.delegation.clone(),
             first: self.first,
             checkpoint: self.checkpoint.clone(),
             recorded: self.recorded.clone(),

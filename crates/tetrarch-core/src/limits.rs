@@ -138,6 +138,10 @@ pub const REPO_CONTEXT_BYTES_MAX: usize = 4 * 1024;
 pub const EFFORT_BYTES_MAX: usize = 256;
 /// Any other text, in bytes (spec 05).
 pub const TEXT_BYTES_MAX: usize = 4 * 1024;
+/// What a profile is for, in bytes.
+pub const PROFILE_DESCRIPTION_BYTES_MAX: usize = 256;
+/// Profiles that a session is told of when it may ask for agents.
+pub const PROFILES_TOLD_MAX: usize = 40;
 /// What roll-ups say together when one commit settles many places at once, in bytes.
 pub const ROLL_UPS_BYTES_MAX: usize = 4 * SUMMARY_BYTES_MAX;
 /// Entries of a list (spec 05).

@@ -153,6 +153,8 @@ pub enum MailBody {
         question: String,
         /// Answers to choose from.
         options: Vec<String>,
+        /// Where its goal came from, so that whoever carries messages brings it there.
+        origin: Vec<(String, String)>,
     },
     /// `answer`, to the agent that asked.
     Answer {
@@ -415,6 +417,8 @@ pub struct Launch {
     pub project: Option<ProjectName>,
     /// Its depth.
     pub depth: u8,
+    /// What it is told of delegating, when it may ask for agents.
+    pub delegation: Option<crate::agent::DelegationOptions>,
     /// What it is to do.
     pub duty: Duty,
 }

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 
+use crate::agent::DelegationOptions;
 use crate::brief::{Brief, RunResult, Usage};
 use crate::budget::{Counter, Limits, Spend};
 use crate::change::{ApplyOrder, ApplyOutcome, Made};
@@ -101,6 +102,8 @@ pub struct Start {
     pub node: NodeId,
     /// The contract.
     pub brief: Brief,
+    /// What it is told of delegating, when it may ask for agents.
+    pub delegation: Option<DelegationOptions>,
     /// The first of the runs that it goes on from; itself when there is none.
     pub first: RunId,
     /// The state of the last checkpoint of the run it goes on from, as JSON text.

@@ -14,6 +14,7 @@ pub mod profiles;
 pub mod proposal;
 pub mod rollup;
 pub mod schema;
+pub mod splitting;
 pub mod tidying;
 pub mod view;
 
@@ -304,6 +305,16 @@ pub struct NodeState {
     pub priorities: Priorities,
     /// When it came into the plan.
     pub created: BusTime,
+    /// When work on it began for the first time.
+    pub started: Option<BusTime>,
+}
+
+impl NodeState {
+    /// When it was settled; none while it is not.
+    #[must_use]
+    pub fn ended(&self) -> Option<BusTime> {
+        self.status.is_settled().then_some(self.since)
+    }
 }
 
 words! {

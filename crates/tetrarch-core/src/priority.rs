@@ -11,6 +11,11 @@ const HIGHEST: u8 = 100;
 /// The words for some of the numbers (spec 05, Records).
 const WORDS: [(&str, u8); 4] = [("low", 25), ("normal", 50), ("high", 75), ("urgent", 100)];
 
+/// What people's word weighs of both.
+const WEIGHT_OF_USER: u32 = 25;
+/// What people's and the overseer's word weigh together.
+const WEIGHTS: u32 = 40;
+
 /// Why something is no priority.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not a priority; allowed: 0 to {HIGHEST}, low, normal, high, urgent")]
@@ -25,6 +30,9 @@ pub struct Priority(u8);
 impl Priority {
     /// What counts where nobody has said anything.
     pub const NORMAL: Self = Self(50);
+
+    /// What is to come before the rest.
+    pub const HIGH: Self = Self(75);
 
     /// A priority by its number.
     ///
@@ -107,7 +115,16 @@ impl Priorities {
     /// Both in one number, in the proportion of the recommendation score (spec 05, Insights).
     #[must_use]
     pub fn weight(self) -> u32 {
-        25 * u32::from(self.of_user().0) + 15 * u32::from(self.of_overseer().0)
+        WEIGHT_OF_USER * u32::from(self.of_user().0)
+            + (WEIGHTS - WEIGHT_OF_USER) * u32::from(self.of_overseer().0)
+    }
+
+    /// The word that both come nearest to; empty while nobody has said anything.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        let both = self.weight() / WEIGHTS;
+        let nearest = WORDS.iter().min_by_key(|(_, number)| both.abs_diff(u32::from(*number)));
+        nearest.filter(|_| self.is_set()).map_or("", |(word, _)| word)
     }
 
     /// The same with one voice's word changed.
@@ -143,6 +160,13 @@ mod tests {
         assert_eq!(Priorities::default().weight(), said.weight());
         assert!(said.is_set() && !Priorities::default().is_set());
         let urgent = Priorities::default().with(Voice::User, Some(Priority(100)));
+        assert_eq!(
+            (urgent.word(), said.word(), Priorities::default().word()),
+            ("high", "normal", "")
+        );
+        let least = Priorities { user: Some(Priority(0)), overseer: Some(Priority(0)) };
+        let most = urgent.with(Voice::Overseer, Some(Priority(100)));
+        assert_eq!((least.word(), most.word()), ("low", "urgent"));
         let both = Priorities::default().with(Voice::Overseer, Some(Priority(100)));
         assert!(urgent.weight() > both.weight(), "people weigh more");
     }

@@ -27,6 +27,8 @@ pub struct Vitals {
     pub tokens: u64,
     /// The part of these that a model wrote.
     pub tokens_out: u64,
+    /// Turns of its loop.
+    pub turns: u64,
     /// Cost in millionths of a dollar.
     pub cost_micro: u64,
     /// How fast it spends tokens and money.

@@ -90,6 +90,8 @@ pub struct GlobalConfig {
     pub planner: Option<PlannerConfig>,
     /// Why no work is taken, as long as it says so; what is given up says none.
     pub halted: watch::Receiver<Option<String>>,
+    /// What an operator may set, when it is read again.
+    pub reloads: watch::Receiver<Option<Policy>>,
     /// How long the ledger is kept.
     pub retention: Retention,
     /// How long other streams keep what they hold.

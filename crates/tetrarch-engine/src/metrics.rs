@@ -13,6 +13,7 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::run::RunState;
+use tetrarch_core::time::Millis;
 use tetrarch_telemetry::is_counted;
 use tokio::time::Instant;
 
@@ -28,6 +29,7 @@ const COMMIT_BOUNDS: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.25, 1
 pub(crate) struct OwnerMetrics {
     leads: Gauge<u64>,
     commits: Histogram<f64>,
+    ticks: Histogram<f64>,
     events: Counter<u64>,
     set_aside: Counter<u64>,
     waiting: Gauge<u64>,
@@ -52,6 +54,12 @@ impl OwnerMetrics {
                 .with_unit("s")
                 .with_boundaries(COMMIT_BOUNDS.to_vec())
                 .with_description("Time from a decided entry to its acknowledgement")
+                .build(),
+            ticks: meter
+                .f64_histogram("tetrarch.overseer.tick.duration")
+                .with_unit("s")
+                .with_boundaries(COMMIT_BOUNDS.to_vec())
+                .with_description("Time that a look at what stands still takes")
                 .build(),
             events: meter
                 .u64_counter("tetrarch.events")
@@ -90,6 +98,12 @@ impl OwnerMetrics {
         for event in &entry.events {
             self.events.add(1, &[KeyValue::new("kind", event.kind.as_str())]);
         }
+    }
+
+    /// The overseer looked, for so long. What it did are events.
+    pub(crate) fn ticked(&self, took: Millis) {
+        self.ticks.record(Duration::from_millis(took.0).as_secs_f64(), &[]);
+        tracing::debug!(took_ms = took.0, "overseer tick");
     }
 
     /// A request was set aside.

@@ -191,6 +191,7 @@ impl Stage {
             parent: AgentId::Po(project.clone()),
             project: Some(project),
             depth: 2,
+            delegation: None,
             duty: Duty::Run(run.clone()),
         };
         let id = run.id;

@@ -1,11 +1,12 @@
 //! Records of agents, hosts, projects and profiles.
 
 use tetrarch_core::agent::{
-    Agent, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
-    Unsettled, Work,
+    Agent, DelegationOptions, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile,
+    Project, Slot, Unsettled, Work,
 };
 use tetrarch_core::brief::Served;
 use tetrarch_core::denials::Denials;
+use tetrarch_core::id::AgentId;
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::time::BusTime;
@@ -34,13 +35,17 @@ message!(Agent, Agent {
         failures: failures_unix_ms, opened: circuit_opened_unix_ms, cause: circuit_cause,
     },
     work, verbs as absent, created: created_unix_ms,
+    // Every agent's ancestors end at GO, which `core::check` holds.
+    root <- |_: &Self| AgentId::Go.put(),
 });
 
 message!(Host, Host { name, instance, labels, capacity, address, joined: joined_unix_ms, drained });
 message!(Project, Project { name, mode, created_by, created: created_unix_ms, retired, fencing });
 
+message!(DelegationOptions, DelegationOptions { mode, profiles });
+
 message!(Profile, Profile {
-    name, kind: runner, argv, env, pass_env, writable, model,
+    name, description, kind: runner, argv, env, pass_env, writable, model,
     served: Served {
         provider: provider, base_url: base_url, key_from: key_from,
         max_output_tokens: max_output_tokens, context_tokens: context_tokens,

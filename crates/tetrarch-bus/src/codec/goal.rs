@@ -20,7 +20,7 @@ message!(Goal, Goal {
     spec: GoalSpec {
         title: title, problem_statement: problem_statement, success_criteria: success_criteria,
         non_goals: non_goals, constraints: constraints, assumptions: assumptions, risks: risks,
-        stakeholders: stakeholders, repo_context: repo_context_snapshot, tags: tags,
+        stakeholders: stakeholders, repo_context: repo_context_snapshot, tags: tags, origin: origin,
     },
     owner, created: created_unix_ms, updated: updated_unix_ms,
 }, first: |goal: &mut pb::Goal| {

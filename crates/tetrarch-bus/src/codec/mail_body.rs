@@ -101,7 +101,7 @@ bodies! {
         "plan.review_needed" => ReviewNeeded: ReviewNeeded { reason },
         "agent.completed" => AgentCompleted: AgentCompleted { agent, session, reason },
         "governor.violation" => Violation: Violation { sender, parent, denied, count },
-        "question" => Question: Question { id, agent, run, question, options },
+        "question" => Question: Question { id, agent, run, question, options, origin },
         "sponsor.silent" => SponsorSilent: SponsorSilent { agent, sponsor, request },
     ]
 }
@@ -126,7 +126,10 @@ message!(StatusRequest, StatusRequest { dispatch, assignment, node, session, tex
 message!(SessionOrder, SessionOrder { agent, session, epoch, host_epoch, reason });
 message!(ResultReady, ResultReady { agent, node, run, result, verdict });
 
-message!(Launch, Launch { agent, session, epoch, host_epoch, parent, project, depth, duty });
+message!(
+    Launch,
+    Launch { agent, session, epoch, host_epoch, parent, project, depth, delegation, duty }
+);
 
 impl Wire<Option<pb::launch::Duty>> for Duty {
     fn put(&self) -> Option<pb::launch::Duty> {

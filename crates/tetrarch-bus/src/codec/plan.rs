@@ -63,7 +63,9 @@ message!(NodeResult, NodeResult {
 message!(NodeState, NodeState {
     id, status, assignee, assignment, latest, purpose, attempts, findings, blocker, result,
     since: since_unix_ms, failures: failures_unix_ms, begun, settled, priorities as absent,
-    created: created_unix_ms,
+    created: created_unix_ms, started: started_unix_ms,
+    ended_unix_ms <- |state: &Self| state.ended().put(),
+    updated_unix_ms <- |state: &Self| state.since.put(),
 }, first: |state: &mut pb::NodeState| {
     // An earlier version did not write down when a node came into being.
     if state.created_unix_ms == 0 {

@@ -49,6 +49,7 @@ message!(PlanEvent, PlanEvent {
     trace_id <- |event: &Self| trace_id(event.trace.as_ref()),
     project: workspace_id, changes, full, nodes, folded, counts as kept, definitions, title, output, goal, percent, result,
     trace: traceparent, at: at_unix_ms, priorities as absent,
+    priority <- |event: &Self| event.priorities.word().to_owned(),
 }, first: |event: &mut pb::PlanEvent| {
     // Those of earlier versions counted nothing and told every node.
     event.full |= event.counts.is_none();

@@ -14,7 +14,8 @@ use crate::{CliError, CliResult, Code, Context};
 #[command(after_help = "\
 The score is 0.30 PATH + 0.20 RANK + 0.25 USER + 0.15 OVERSEER + 0.10 NEW, each from 0 to 1: the
 longest path below the node, its PageRank, the priority set by people, the priority set by the
-overseer, and 1 / (1 + days in the plan). A priority that is not set counts as normal.
+overseer, and 1 / (1 + days in the plan). A priority that is not set counts as normal. SPLIT says whether
+the node is better cut into subtasks; `-o json` lists the reasons.
 
 Examples:
   tetrarch advise goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
@@ -27,7 +28,7 @@ pub(crate) struct AdviseArgs {
     limit: u32,
 }
 
-const COLUMNS: &str = "NODE|STATE|SCORE|PATH|RANK|USER|OVERSEER|NEW|TITLE";
+const COLUMNS: &str = "NODE|STATE|SCORE|PATH|RANK|USER|OVERSEER|NEW|SPLIT|TITLE";
 
 /// Runs the command.
 ///
@@ -64,6 +65,7 @@ fn row(best: Value) -> TableRow {
         part("userPriority"),
         part("overseerPriority"),
         part("freshness"),
+        if best["split"]["advised"] == true { "yes" } else { "no" }.into(),
         text("title").into(),
     ];
     TableRow { cells, record: best }

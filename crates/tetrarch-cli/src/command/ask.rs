@@ -201,7 +201,7 @@ impl Talk {
         let id = TurnId { human: self.human.clone(), conversation, number };
         let turns = [Select::TurnsOf(self.human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
-        TurnFollower::new(&client.bus, (self.from, snapshot), id, answered)
+        TurnFollower::new(&client.bus, (self.from, snapshot), id, answered).await
     }
 
     /// The turns of this conversation, as they were read.

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 
 use crate::config::{KeyDefault, Setting};
 use crate::output::{self, Cell, TableRow, Tone};
+use crate::process::address;
 use crate::{CliError, CliResult, Code, Context};
 
 /// Explains the configuration.
@@ -20,6 +23,11 @@ pub(crate) enum ConfigCommand {
         /// A key or a section [default: all keys].
         key: Option<String>,
     },
+    /// Have the running owner read its configuration again.
+    #[command(
+        after_help = "Examples:\n  tetrarch config reload\n\nSIGHUP to `tetrarch serve --global` does the same. `tetrarch config explain -o wide` shows which keys\nare live; the others need a restart. A configuration that cannot be read changes nothing."
+    )]
+    Reload,
     /// Print the configuration of a nats-server that accepts this installation's credentials,
     /// alone or in a cluster.
     #[command(
@@ -60,12 +68,45 @@ pub(crate) struct ServerArgs {
 ///
 /// # Errors
 /// There is no such key, or the installation's keys cannot be read.
-pub(crate) fn run(context: &Context, command: ConfigCommand) -> CliResult {
+pub(crate) async fn run(context: &Context, command: ConfigCommand) -> CliResult {
     match command {
+        ConfigCommand::Reload => reload(context).await,
         ConfigCommand::Explain { key } => explain(context, key),
         ConfigCommand::Server(args) => server(context, args),
         ConfigCommand::Operator => operator(context),
     }
+}
+
+/// Tells the owner to read its configuration again, which is this one: what is wrong with it was said before.
+async fn reload(context: &Context) -> CliResult {
+    let bus = context.client().await?.bus;
+    let owner = Lease::look(&bus, &LeaseKey::Go).await?.and_then(|seen| seen.holder);
+    let owner = owner.ok_or_else(|| {
+        CliError::new(Code::NotFound, "no owner is running")
+            .hint("start one with `tetrarch serve --global`")
+    })?;
+    let own = address();
+    let here = own.rsplit_once(' ').map(|(here, _)| here);
+    let pid = owner.address.rsplit_once(' ').filter(|(at, _)| Some(*at) == here);
+    let pid = pid.and_then(|(_, pid)| pid.parse().ok()).and_then(Pid::from_raw);
+    let elsewhere = || {
+        CliError::new(Code::Failed, format!("the owner runs at {}", owner.address))
+            .hint("send SIGHUP to that process there")
+    };
+    let pid = pid.filter(|pid| is_tetrarch(*pid)).ok_or_else(elsewhere)?;
+    kill_process(pid, Signal::HUP).map_err(|error| {
+        CliError::new(Code::Denied, format!("cannot signal process {}: {error}", owner.address))
+    })?;
+    let told = json!({"owner": owner.address});
+    output::record(context.output, &told, || {
+        format!("{} reads its configuration again\n", owner.address)
+    })
+}
+
+/// Whether a process is one of this program: a number alone may be another's by now.
+fn is_tetrarch(pid: Pid) -> bool {
+    let name = |of: &str| std::fs::read_to_string(format!("/proc/{of}/comm")).ok();
+    name(&pid.as_raw_nonzero().to_string()).is_some_and(|its| Some(its) == name("self"))
 }
 
 fn server(context: &Context, args: ServerArgs) -> CliResult {
@@ -98,7 +139,7 @@ fn explain(context: &Context, key: Option<String>) -> CliResult {
             .hint("`tetrarch config explain` lists all keys"));
     }
     let rows = settings.into_iter().map(row).collect();
-    output::listing(context.output, "KEY|VALUE|FROM|NOTE|+VARIABLE|+ALLOWED", rows, "")?;
+    output::listing(context.output, "KEY|VALUE|FROM|NOTE|+CHANGE|+VARIABLE|+ALLOWED", rows, "")?;
     if !output::is_for_programs(context.output) {
         let files = context.config.settings.search_path();
         let files = files.map(|(path, there)| {
@@ -120,6 +161,7 @@ fn is_within(name: &str, asked: &str) -> bool {
 fn row(setting: &Setting) -> TableRow {
     let Setting { key, value, from } = setting;
     let (from, allowed, variable) = (from.to_string(), key.kind.allowed(), key.variable());
+    let change = if key.is_live() { "live" } else { "restart" };
     let note = match key.default {
         KeyDefault::Follows(words) if !setting.is_set() => words,
         KeyDefault::Follows(_) | KeyDefault::Is(_) => "",
@@ -131,6 +173,7 @@ fn row(setting: &Setting) -> TableRow {
             Cell::from(setting.shown()),
             Cell::from(from.as_str()).toned(tone),
             Cell::from(note).toned(Tone::Faint),
+            change.into(),
             variable.as_str().into(),
             allowed.as_str().into(),
         ],
@@ -139,6 +182,7 @@ fn row(setting: &Setting) -> TableRow {
             "value": value,
             "from": from,
             "note": note,
+            "change": change,
             "variable": variable,
             "allowed": allowed,
         }),

@@ -80,7 +80,7 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> CliResult {
     })
 }
 
-/// An agent's run and assignment; a run's agent and assignment.
+/// An agent's run, assignment and goal; a run's agent, assignment and goal.
 async fn add_what_it_points_to(
     bus: &Bus,
     snapshot: &mut StateSnapshot,
@@ -94,11 +94,13 @@ async fn add_what_it_points_to(
                     RecordKey::Run(work.run),
                     RecordKey::RunStatus(work.run),
                     RecordKey::Assignment(work.assignment),
+                    RecordKey::Goal(work.epic),
                 ]
             })
         }
         DescribeTarget::Run(run) => snapshot.records.runs.get(run).map(|run| {
-            vec![RecordKey::Agent(run.agent.clone()), RecordKey::Assignment(run.assignment)]
+            let agent = RecordKey::Agent(run.agent.clone());
+            vec![agent, RecordKey::Assignment(run.assignment), RecordKey::Goal(run.epic)]
         }),
         DescribeTarget::Goal(_)
         | DescribeTarget::Node(..)

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project;
-use crate::config::check_freezing;
+use crate::config::{Config, check_freezing};
 use crate::document::read_document;
 use crate::output::{self, say};
 use crate::process::{Instance, address, announce, stop_signal};
@@ -318,13 +318,13 @@ fn runner_config(context: &Context, name: &HostName, life: HostLife) -> CliResul
         },
         worktrees_dir: worktrees_dir(context, name),
         worktrees_max: context.config.host.worktrees_max,
-        prices: prices(context)?,
+        prices: prices(&context.config)?,
     })
 }
 
 /// What models cost, as the file of `[prices]` has it.
-pub(super) fn prices(context: &Context) -> CliResult<Prices> {
-    let Some(file) = context.config.prices.as_deref() else { return Ok(Prices::default()) };
+pub(super) fn prices(config: &Config) -> CliResult<Prices> {
+    let Some(file) = config.prices.as_deref() else { return Ok(Prices::default()) };
     let read = Prices::read(&read_document(file)?.value);
     read.map_err(|why| CliError::new(Code::Usage, format!("prices.file {}: {why}", file.display())))
 }

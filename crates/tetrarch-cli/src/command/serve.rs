@@ -6,9 +6,12 @@ use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::server::free_space;
 use tetrarch_core::owner::Policy;
 use tetrarch_engine::{GlobalConfig, serve_global};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::host::prices;
+use crate::config::Config;
+use crate::options::GlobalArgs;
 use crate::process::{Instance, address, announce, stop_signal};
 use crate::{CliError, CliResult, Code, Context};
 
@@ -52,10 +55,11 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
         register_deadline: context.config.liveness.register_deadline,
         mass: context.config.liveness.mass,
         replicas: context.config.bus.replicas,
-        policy: Policy { prices: prices(context)?, ..context.config.policy.clone() },
+        policy: policy(&context.config)?,
         tick_every: context.config.tick_every,
         planner: context.config.planner.prepared()?,
         halted: watch_room(context),
+        reloads: reloads(&context.global)?,
         retention: context.config.retention.ledger,
         ages: context.config.retention.ages,
     };
@@ -63,6 +67,32 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
     let (tell, ready) = watch::channel(false);
     announce(ready);
     Ok(serve_global(bus, config, stop, tell).await?)
+}
+
+/// What an operator may set of what the owner decides on.
+fn policy(config: &Config) -> CliResult<Policy> {
+    Ok(Policy { prices: prices(config)?, ..config.policy.clone() })
+}
+
+/// The policy as it is read again at each SIGHUP. What cannot be read is said, and changes nothing.
+fn reloads(global: &GlobalArgs) -> CliResult<watch::Receiver<Option<Policy>>> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (tell, reloads) = watch::channel(None);
+    let global = global.clone();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            match Config::load(&global).and_then(|config| policy(&config)) {
+                Ok(policy) => {
+                    tracing::info!("the configuration was read again");
+                    tell.send_replace(Some(policy));
+                }
+                Err(error) => {
+                    tracing::error!(%error, "cannot read the configuration again; it stays as it was");
+                }
+            }
+        }
+    });
+    Ok(reloads)
 }
 
 /// Says for how long no work is to be taken, and why: while the disk of the managed bus has too

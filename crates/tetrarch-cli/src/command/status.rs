@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
-use tetrarch_bus::state::{OwnerMeta, load_meta};
-use tetrarch_bus::subject::Origin;
+use tetrarch_bus::state::{OwnerMeta, Select, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_core::agent::{Agent, Project};
+use tetrarch_core::assignment::Assignment;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
@@ -87,7 +88,8 @@ impl Status {
             bus.stream_last_seq(LEDGER),
             dead_letters(bus),
         );
-        let (snapshot, obstacles) = found?;
+        let (mut snapshot, obstacles) = found?;
+        snapshot.add(bus, &[Select::Kind(KeyKind::Assignment)]).await?;
         let records = snapshot.0.records;
         let hosts = records.hosts.keys().map(async |host| {
             let holder = LeaseHolder::of(bus, &LeaseKey::Host(host.clone())).await?;
@@ -137,6 +139,12 @@ impl Status {
         .collect()
     }
 
+    /// Assignments that stand still: an agent that has the overseer's words is active again, and has not moved yet.
+    fn stalled(&self) -> impl Iterator<Item = &Assignment> {
+        let all = self.records.assignments.values();
+        all.filter(|it| !it.status.is_terminal() && it.recovery.retries > 0)
+    }
+
     /// The state of a host's orchestrator, the agents placed there beside it, and those that take a place.
     fn host(&self, host: &HostName) -> (&'static str, usize, usize) {
         let own = AgentId::Ho(host.clone());
@@ -179,6 +187,15 @@ impl Status {
             }).collect::<Vec<_>>(),
             "agents": agents,
             "openGoals": goals.collect::<Vec<_>>(),
+            "stalled": self.stalled().map(|it| {
+                json!({
+                    "assignment": it.id.to_string(),
+                    "epic": it.epic.to_string(),
+                    "node": it.node.to_string(),
+                    "agent": it.agent.to_string(),
+                    "since": stamp(it.updated),
+                })
+            }).collect::<Vec<_>>(),
             "obstacles": self.obstacles.iter().map(|it| obstacles::value(context, it)).collect::<Vec<_>>(),
             "ledger": {"last": self.last, "published": self.meta.outbox_through},
             "deadLetters": self.dead.iter().map(|(origin, count)| {
@@ -216,6 +233,16 @@ impl Status {
             ]
         });
         sheet.table("open goals", goals.collect());
+        let stalled = self.stalled().map(|it| {
+            let place = format!("{}/{}", it.epic, it.node);
+            vec![
+                place.into(),
+                it.agent.to_string().into(),
+                age(now, it.updated).into(),
+                it.reason.as_str().into(),
+            ]
+        });
+        sheet.table("stalled assignments", stalled.collect());
         sheet.table("obstacles", obstacles::lines(context, &self.obstacles, now));
         sheet.finish()
     }

@@ -29,6 +29,31 @@ pub(crate) struct ConfigKey {
     pub(crate) default: KeyDefault,
 }
 
+/// What the names of keys begin with that the owner takes over at `config reload`; all others need a restart.
+const LIVE: [&str; 14] = [
+    "limits.max_children",
+    "limits.max_restarts",
+    "limits.restart_window",
+    "overseer.idle_after",
+    "overseer.max_retries",
+    "overseer.min_resend_interval",
+    "overseer.backoff",
+    "overseer.allow_",
+    "overseer.plan_appliers",
+    "overseer.propose",
+    "deadlines.",
+    "people.approval",
+    "people.approvers",
+    "prices.file",
+];
+
+impl ConfigKey {
+    /// Whether a running owner takes a new value over.
+    pub(crate) fn is_live(&self) -> bool {
+        LIVE.iter().any(|live| self.name.starts_with(live))
+    }
+}
+
 const fn key(name: &'static str, kind: ValueKind, default: KeyDefault) -> ConfigKey {
     ConfigKey { name, kind, default }
 }
@@ -66,7 +91,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key("liveness.mass_silence", Share, Is("0.3")),
     key("liveness.replacements_per_second", Whole(1, NAMED), Is("50")),
     key("limits.max_depth", Whole(1, 3), Is("3")),
-    key("limits.max_children", Whole(0, 3), Is("3")),
+    key("limits.max_children", Whole(1, 3), Is("3")),
     key("limits.requests_per_second", Whole(1, 1_000_000), Is("1000")),
     key("limits.mode", Word(MODES), Is("orchestrator")),
     key("limits.max_restarts", Whole(0, 1000), Is("3")),

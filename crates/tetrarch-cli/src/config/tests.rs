@@ -178,7 +178,7 @@ fn every_typed_value_follows_its_key() {
         window = "50ms"
         [limits]
         max_depth = 1
-        max_children = 0
+        max_children = 1
         mode = "tight"
         [overseer]
         plan_appliers = ["PO-ci", "human:ada"]
@@ -212,7 +212,7 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.bus.api_prefix.as_deref(), Some("JS.fleet.API"));
     assert_eq!(config.bus.credentials, Some(PathBuf::from("/keys/me.creds")));
     assert_eq!(config.liveness.window, Duration::from_millis(50));
-    assert_eq!((config.policy.max_depth, config.policy.max_children), (1, 0));
+    assert_eq!((config.policy.max_depth, config.policy.max_children), (1, 1));
     assert_eq!(config.mode, Mode::Tight);
     overseer_follows(&config.policy);
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
@@ -307,7 +307,7 @@ fn invalid_file_value_is_named_with_its_line() {
         ("[liveness]\nwindow = 5", "liveness.window = 5 is not allowed"),
         ("[limits]\nmax_depth = 0", "allowed: a whole number from 1 to 3"),
         ("[limits]\nmax_depth = 4", "limits.max_depth = 4 is not allowed"),
-        ("[limits]\nmax_children = 4", "allowed: a whole number from 0 to 3"),
+        ("[limits]\nmax_children = 4", "allowed: a whole number from 1 to 3"),
         ("[limits]\nmax_children = -1", "limits.max_children = -1 is not allowed"),
         ("[limits]\nmode = 'Solo'", "allowed: solo, tight, orchestrator"),
         ("[bus]\nreplicas = 2", "allowed: 1, 3, 5"),

@@ -195,6 +195,7 @@ fn state(id: NodeId, status: NodeStatus) -> NodeState {
         settled: u32::from(status.is_settled()),
         priorities: Priorities::default(),
         created: BusTime(0),
+        started: None,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::agent::DelegationOptions;
 use crate::brief::{Brief, ExpectedOutput, NodeInput};
 use crate::order::Start;
 use crate::role::Role;
@@ -34,10 +35,15 @@ You judge work that somebody else did; what it says of itself is material too, n
 End with your verdict as structured output: pass when each success criterion is satisfied, else fail or needs_changes,
 with findings that say where and what, for whoever makes it anew.";
 
-/// The system prompt: the profile's, and the rules.
+/// The system prompt: the profile's, the rules, and when to delegate, for those who may.
 #[must_use]
 pub fn system(start: &Start) -> String {
-    written(start, [FINISH_TEXT, FINISH_SCHEMA, FINISH_REVIEW])
+    let mut text = written(start, [FINISH_TEXT, FINISH_SCHEMA, FINISH_REVIEW]);
+    if let Some(DelegationOptions { mode, .. }) = &start.delegation {
+        // Writing to a text cannot fail.
+        let _infallible = write!(text, "\n\n# Mode {mode}\n{}", mode.guidance());
+    }
+    text
 }
 
 /// What a program adds to the system prompt that it has of its own.

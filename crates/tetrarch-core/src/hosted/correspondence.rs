@@ -344,6 +344,7 @@ mod tests {
             parent: AgentId::Po(project.clone()),
             project: Some(project),
             depth: 2,
+            delegation: None,
             duty: Duty::Run(run.clone()),
         };
         HostedSession::new(launch, run, "h".to_owned(), None, None)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
 use crate::id::{AgentId, DispatchId, Principal, RequestId};
-use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX};
+use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX, TEXT_BYTES_MAX};
 use crate::mail::{Mail, MailBody};
 use crate::order::{Inbound, Order};
 
@@ -27,6 +27,9 @@ pub const OPERATIONS: [&str; 11] = [
     "todo.recommend",
     "todo.split",
 ];
+
+/// What a program asks for as an operation though it is mail to GO: that people look at the plan.
+const REVIEW: &str = "plan.review_needed";
 
 /// The topic of an answer to an operation.
 pub const REPLY: &str = "reply";
@@ -80,14 +83,31 @@ impl HostedSession {
     ) {
         let id = id.unwrap_or_else(|| self.next_id("op"));
         let refused = |code: ErrorCode, detail: String| json!({"op": op, "error": code.to_string(), "detail": detail});
-        if !OPERATIONS.contains(&op.as_str()) {
-            let detail = format!("a program may request: {}", OPERATIONS.join(", "));
+        if op != REVIEW && !OPERATIONS.contains(&op.as_str()) {
+            let detail = format!("a program may request: {}, {REVIEW}", OPERATIONS.join(", "));
             return self.answer(REPLY, id, &refused(ErrorCode::Unauthorized, detail), effects);
         }
         let Ok(Value::Object(mut body)) = serde_json::from_str(body) else {
             let detail = "the body is not a JSON object".to_owned();
             return self.answer(REPLY, id, &refused(ErrorCode::InvalidRequest, detail), effects);
         };
+        if op == REVIEW {
+            let reason = body.get("reason").and_then(Value::as_str).unwrap_or_default().trim();
+            if reason.is_empty() || reason.len() > TEXT_BYTES_MAX {
+                let detail =
+                    format!("reason: {} bytes; allowed: 1 to {TEXT_BYTES_MAX}", reason.len());
+                return self.answer(
+                    REPLY,
+                    id,
+                    &refused(ErrorCode::InvalidRequest, detail),
+                    effects,
+                );
+            }
+            let body = MailBody::ReviewNeeded { reason: reason.to_owned() };
+            self.post(AgentId::Go, id, body, effects);
+            let told = json!({"op": op, "detail": "people are told"});
+            return self.answer(REPLY, id, &told, effects);
+        }
         body.insert("requestId".to_owned(), id.to_string().into());
         if op.starts_with("todo.") {
             body.entry("epic").or_insert_with(|| self.run.epic.to_string().into());
@@ -113,20 +133,24 @@ impl HostedSession {
                 format!("text: {} bytes; allowed: 1 to {INSTRUCTION_BYTES_MAX}", text.len())
             }
             Ok(to) => {
-                effects.push(SessionEffect::Mail(Box::new(Mail {
-                    to: Principal::Agent(to.clone()),
-                    epic: Some(self.run.epic),
-                    correlation: Some(id),
-                    cause: self.run.id.to_string(),
-                    ack_required: false,
-                    trace: self.trace.clone(),
-                    body: MailBody::Info { text },
-                })));
+                self.post(to.clone(), id, MailBody::Info { text }, effects);
                 return self.answer(MAIL_SENT, id, &json!({"to": to.to_string()}), effects);
             }
             Err(refused) => refused,
         };
         self.answer(MAIL_REFUSED, id, &json!({"error": refused}), effects);
+    }
+
+    fn post(&self, to: AgentId, id: RequestId, body: MailBody, effects: &mut Vec<SessionEffect>) {
+        effects.push(SessionEffect::Mail(Box::new(Mail {
+            to: Principal::Agent(to),
+            epic: Some(self.run.epic),
+            correlation: Some(id),
+            cause: self.run.id.to_string(),
+            ack_required: false,
+            trace: self.trace.clone(),
+            body,
+        })));
     }
 
     /// Whether a message was given to the program already: a writer that goes on after a death sends what it does

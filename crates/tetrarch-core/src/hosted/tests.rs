@@ -73,6 +73,7 @@ fn session(agent: &str) -> HostedSession {
         parent: "PO-a".parse().unwrap(),
         project: Some(ProjectName::new("a").unwrap()),
         depth: 2,
+        delegation: None,
         duty: Duty::Run(run.clone()),
     };
     HostedSession::new(launch, run, "h".to_owned(), None, None)

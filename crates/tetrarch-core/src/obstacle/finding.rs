@@ -320,6 +320,8 @@ impl<'r> Finder<'r> {
                 Remedy::RaiseBudget(by.id.clone(), short.counter, more)
             }));
         } else if DenialReason::ALL.iter().any(|reason| reason.as_str() == kind) {
+            let tool = kind == DenialReason::ToolNotAllowed.as_str();
+            remedies.extend(tool.then_some(apply));
             remedies.push(Remedy::ChangePlan(epic));
         } else {
             let latest = state.latest.and_then(|id| self.records.assignments.get(&id));

@@ -294,7 +294,7 @@ const ROWS: &[Row] = &[
         "goal/T1.1",
         2,
         "tool_not_allowed",
-        &["plan apply goal FILE", "work unblock goal T1.1"],
+        &["profile apply demo FILE", "plan apply goal FILE", "work unblock goal T1.1"],
     ),
     (
         |fleet, epic| {

@@ -137,7 +137,7 @@ pub fn from_value(value: &Value) -> Result<Update, UpdateError> {
             "summary" => update.summary = Some(text("summary", value, SUMMARY_BYTES_MAX)?),
             "next" => update.next = Some(text("next", value, TEXT_BYTES_MAX)?),
             "blockers" => update.blockers = texts("blockers", value)?,
-            "decisions" => update.decisions = texts("decisions", value)?,
+            "decisions" => update.decisions = decisions(value)?,
             "openQuestions" | "open_questions" => {
                 update.open_questions = texts("openQuestions", value)?;
             }
@@ -211,6 +211,16 @@ fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError>
         return Err(UpdateError::TooLarge { field, size: list.len(), max: LIST_MAX });
     }
     list.iter().map(|value| text(field, value, TEXT_BYTES_MAX)).collect()
+}
+
+/// What was decided: each in words, or as `decision` and `rationale`.
+fn decisions(value: &Value) -> Result<Vec<String>, UpdateError> {
+    let worded = |value: &Value| match (value["decision"].as_str(), value["rationale"].as_str()) {
+        (Some(decision), Some(rationale)) => format!("{decision}, because {rationale}").into(),
+        (Some(_) | None, _) => value.clone(),
+    };
+    let list = value.as_array().map(|list| list.iter().map(worded).collect());
+    texts("decisions", list.as_ref().unwrap_or(value))
 }
 
 fn evidence(value: &Value) -> Result<(Evidence, References), UpdateError> {

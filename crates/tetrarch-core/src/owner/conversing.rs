@@ -300,7 +300,7 @@ fn delegate(draft: &mut Draft<'_>, policy: &Policy, turn: Turn, work: &Delegatio
     let owner = Principal::Human(turn.id.human.clone());
     let index = usize::try_from(turn.moved).unwrap_or(usize::MAX);
     let epic = EpicId::derive(turn.said, &turn.id.to_string(), "delegation", index);
-    match consulting::give(draft, policy, epic, &turn.project, &owner, &plan_of(work)) {
+    match consulting::give(draft, policy, epic, &turn.project, &owner, &plan_of(&turn, work)) {
         Ok(_) => {
             let turn = Turn { epic: Some(epic), working: true, ..turn };
             draft.put(Record::Turn(Box::new(turn)));
@@ -310,10 +310,12 @@ fn delegate(draft: &mut Draft<'_>, policy: &Policy, turn: Turn, work: &Delegatio
     }
 }
 
-fn plan_of(work: &Delegation) -> PlanFile {
+fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
     let line = work.task.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let mut plan = one_task(&line.chars().take(TITLE_CHARS).collect::<String>());
     plan.goal.problem_statement.clone_from(&work.task);
+    let origin = [("session", turn.id.to_string()), ("to", turn.id.human.to_string())];
+    plan.goal.origin = origin.map(|(key, text)| (key.to_owned(), text)).to_vec();
     for node in plan.nodes.iter_mut().filter(|node| node.id == NodeId::task(1, 1)) {
         node.objective.clone_from(&work.task);
         node.profile.clone_from(&work.profile);

@@ -10,7 +10,7 @@ use crate::crystallization::{Crystallization, Handoff, References, Source};
 use crate::id::{AgentId, CrystallizationId, EpicId, NodeId, RunId, SessionId};
 use crate::ledger::Record;
 use crate::limits::{ROLL_UPS_BYTES_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::overseer::update::{Said, Update};
+use crate::overseer::update::{self, Said, Update};
 use crate::plan::rollup::Rollup;
 use crate::plan::{Node, NodeStatus};
 use crate::redaction::redact;
@@ -23,7 +23,8 @@ use super::fit::Room;
 /// Who says it: agent, session, run.
 type Anchor = (Option<AgentId>, Option<SessionId>, Option<RunId>);
 
-/// Keeps what a run's result leaves, where it leaves anything.
+/// Keeps what a run's result leaves, where it leaves anything: what it says itself, as words or in the fields of a
+/// status update, else what the same run said before.
 pub(super) fn of_result(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     let state = draft.node_state(run.epic, run.node);
     let kept = state.and_then(|state| state.result.as_ref());
@@ -34,8 +35,14 @@ pub(super) fn of_result(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
         return;
     }
     let stands = state.map_or(NodeStatus::Cancelled, |state| state.status);
+    let before = before(draft, (run.epic, run.node), run.id);
+    let words = said.cloned().unwrap_or_default();
+    // What cannot be read as an update is words.
+    let fields = update::from_text(&words, 1).ok().flatten();
+    let told = fields.map(|update| said_by(&update, before.clone()));
+    let told = told.unwrap_or(Handoff { summary: words, ..before });
+    let shown = if result.evidence.is_empty() { told.evidence } else { result.evidence.clone() };
     let handoff = Handoff {
-        summary: said.cloned().unwrap_or_default(),
         current_state: match result.outcome {
             Outcome::Success => stands.as_str().to_owned(),
             Outcome::Failure | Outcome::BudgetExceeded | Outcome::Cancelled => {
@@ -46,8 +53,8 @@ pub(super) fn of_result(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
             .into_iter()
             .filter(|it| !it.is_empty())
             .collect(),
-        evidence: result.evidence.clone(),
-        ..Handoff::default()
+        evidence: shown,
+        ..told
     };
     let by = (Some(run.agent.clone()), Some(run.session), Some(run.id));
     put(draft, (run.epic, Some(run.node)), Source::Result, handoff, by);
@@ -87,13 +94,28 @@ pub(super) fn of_completion(draft: &mut Draft<'_>, epic: EpicId, done: &Completi
 /// Keeps what a status update says. What it does not say stays as the same run said it before.
 pub(super) fn of_update(draft: &mut Draft<'_>, assignment: &Assignment, update: &Update) {
     let Assignment { epic, node, run, .. } = assignment;
-    let before = draft.crystallization(*epic, Some(*node));
-    let before = before.filter(|it| it.source == Source::Update && it.run == Some(*run));
-    let before = before.map(|it| it.handoff.clone()).unwrap_or_default();
+    let handoff = said_by(update, before(draft, (*epic, *node), *run));
+    if handoff == Handoff::default() {
+        return;
+    }
+    let session = draft.agent(&assignment.agent).and_then(|agent| agent.session);
+    let by = (Some(assignment.agent.clone()), session, Some(*run));
+    put(draft, (*epic, Some(*node)), Source::Update, handoff, by);
+}
+
+/// What the same run said of its work before.
+fn before(draft: &Draft<'_>, (epic, node): (EpicId, NodeId), run: RunId) -> Handoff {
+    let before = draft.crystallization(epic, Some(node));
+    let before = before.filter(|it| it.source == Source::Update && it.run == Some(run));
+    before.map(|it| it.handoff.clone()).unwrap_or_default()
+}
+
+/// What an update says; what it does not say stays as it was said before.
+fn said_by(update: &Update, before: Handoff) -> Handoff {
     let or = |new: &Vec<String>, old: Vec<String>| if new.is_empty() { old } else { new.clone() };
     let goes_on = update.status == Some(Said::InProgress);
     let stood = if goes_on { Vec::new() } else { before.known_blockers };
-    let handoff = Handoff {
+    Handoff {
         summary: update.summary.clone().unwrap_or(before.summary),
         current_state: update.status.map_or(before.current_state, |said| said.as_str().to_owned()),
         decisions: or(&update.decisions, before.decisions),
@@ -110,13 +132,7 @@ pub(super) fn of_update(draft: &mut Draft<'_>, assignment: &Assignment, update: 
         } else {
             update.references.clone()
         },
-    };
-    if handoff == Handoff::default() {
-        return;
     }
-    let session = draft.agent(&assignment.agent).and_then(|agent| agent.session);
-    let by = (Some(assignment.agent.clone()), session, Some(*run));
-    put(draft, (*epic, Some(*node)), Source::Update, handoff, by);
 }
 
 /// Sums up every task, phase and goal that is settled by the leaves that this decision settled, the

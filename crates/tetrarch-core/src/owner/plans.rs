@@ -50,6 +50,7 @@ pub(super) fn move_node(
         let version = draft.next_version(epic);
         if to == NodeStatus::InProgress {
             state.begun = version;
+            state.started.get_or_insert(draft.now);
         }
         if to.is_settled() {
             state.settled = version;
@@ -270,6 +271,7 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             settled: 0,
             priorities: Priorities::default(),
             created: since,
+            started: None,
         }),
     ));
 }

@@ -101,6 +101,12 @@ pub(super) fn put_to(draft: &mut Draft<'_>, question: Question) {
         run: question.run,
         question: question.text.clone(),
         options: question.options.clone(),
+        origin: draft
+            .base()
+            .goals
+            .get(&question.epic)
+            .map(|goal| goal.spec.origin.clone())
+            .unwrap_or_default(),
     };
     draft.mail(to, Some(question.epic), body);
     draft.put(Record::Question(Box::new(question)));

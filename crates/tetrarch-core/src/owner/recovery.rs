@@ -16,7 +16,7 @@ use crate::run::Run;
 use crate::step::Draft;
 
 use super::hosts::{host_views, is_alive, on_live_host, place_again};
-use super::{circuits, plans, sessions, stopping, weight};
+use super::{circuits, plans, questions, sessions, stopping, weight};
 
 /// What one decision has done so far: many agents are dealt with in portions, each of which fits
 /// into a commit.
@@ -142,6 +142,7 @@ pub(super) fn strand(draft: &mut Draft<'_>, id: &AgentId, why: &str) -> bool {
     let moved = sessions::move_session(draft, id, Liveness::Offline, why);
     if moved {
         tell_parent(draft, id, false, why);
+        tell_further(draft, id, why);
     }
     moved
 }
@@ -153,6 +154,23 @@ pub(super) fn tell_parent(draft: &mut Draft<'_>, id: &AgentId, crashed: bool, ca
     let cause = cause.to_owned();
     let body = MailBody::AgentLost { agent: id.clone(), session, crashed, cause };
     draft.mail(Principal::Agent(parent), agent.work.map(|work| work.epic), body);
+}
+
+/// Tells the others of those above it that an agent is offline: its parent's parent, so its project where a specialist
+/// is its parent, and whom its goal belongs to. What is told to GO it knows.
+fn tell_further(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    let (Some(session), Some(parent)) = (agent.session, &agent.parent) else { return };
+    let epic = agent.work.as_ref().map(|work| work.epic);
+    let above = draft.agent(parent).and_then(|parent| parent.parent.clone());
+    let above = above.filter(|above| *above != AgentId::Go).map(Principal::Agent);
+    let goal = epic.and_then(|epic| draft.base().goals.get(&epic));
+    let owner = goal.map(|goal| questions::desk_of(draft, &goal.owner));
+    let owner = owner.filter(|to| to.agent() != Some(parent) && Some(to) != above.as_ref());
+    for to in above.into_iter().chain(owner) {
+        let (agent, cause) = (id.clone(), cause.to_owned());
+        draft.mail(to, epic, MailBody::AgentLost { agent, session, crashed: false, cause });
+    }
 }
 
 /// Ends an agent that will give no result any more: its attempt ends so, and its session.

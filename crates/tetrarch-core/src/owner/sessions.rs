@@ -1,16 +1,17 @@
 //! Sessions of agents: their first heartbeat, their launch, and their end with everything that
 //! hangs on it (spec 03, 04). The next session of the same name is `recovery`'s.
 
-use crate::agent::{Agent, HeldGrant, Hosting, LostRun};
+use crate::agent::{Agent, COMMAND_PROFILE, DelegationOptions, HeldGrant, Hosting, LostRun};
 use crate::assignment::AssignmentStatus;
-use crate::brief::Usage;
+use crate::brief::{SPAWN_TOOL, Usage};
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal, RunId};
 use crate::ledger::{EventKind, Record, Seal};
+use crate::limits::PROFILES_TOLD_MAX;
 use crate::liveness::Liveness;
 use crate::mail::{Alert, Duty, Launch, MailBody, SessionOrder};
-use crate::role::Role;
+use crate::role::{Parenthood, Role, parenthood};
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
@@ -146,11 +147,31 @@ pub(super) fn launch(draft: &mut Draft<'_>, id: &AgentId, ends: Option<RunId>) {
         parent,
         project: agent.project.clone(),
         depth: agent.depth,
+        delegation: delegation(draft, &agent),
         duty,
     };
     let to = Principal::Agent(AgentId::Ho(placement.host));
     let epic = agent.work.map(|work| work.epic);
     draft.mail(to, epic, MailBody::Launch(Box::new(order)));
+}
+
+/// What an agent is told of delegating that may ask for agents and has the tool for it. Commands of plans are no
+/// profiles to choose from.
+fn delegation(draft: &Draft<'_>, agent: &Agent) -> Option<DelegationOptions> {
+    let asks = agent.work.is_some() && agent.tools.has(SPAWN_TOOL);
+    if !asks || parenthood(Role::of(&agent.id), Role::Worker) == Parenthood::Never {
+        return None;
+    }
+    let base = draft.base();
+    let project = base.projects.get(agent.project.as_ref()?)?;
+    let profiles = base.profiles.iter().filter(|((of, name), _)| {
+        *of == project.name && !name.as_str().starts_with(COMMAND_PROFILE)
+    });
+    let profiles = profiles.map(|((_, name), profile)| (name.to_string(), profile.purpose()));
+    Some(DelegationOptions {
+        mode: project.mode,
+        profiles: profiles.take(PROFILES_TOLD_MAX).collect(),
+    })
 }
 
 fn duty(draft: &Draft<'_>, agent: &Agent) -> Option<Duty> {

@@ -140,8 +140,10 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Project(_) | Record::Plan(_) => RECORD,
         Record::Profile(_, profile) => {
             let tools: usize = profile.tools.names().map(|name| ENTRY + escaped(name)).sum();
-            let texts =
-                escaped(&profile.prompt) + escaped(&profile.workspace) + escaped(&profile.model);
+            let texts = escaped(&profile.prompt)
+                + escaped(&profile.workspace)
+                + escaped(&profile.model)
+                + escaped(&profile.description);
             let texts = texts + served(&profile.served);
             ITEM + texts
                 + tools
@@ -240,7 +242,7 @@ pub(super) fn goal(goal: &Goal) -> usize {
     let risks: usize = goal.risks.iter().map(size).sum();
     let texts =
         escaped(&goal.title) + escaped(&goal.problem_statement) + escaped(&goal.repo_context);
-    RECORD + texts + lists + risks
+    RECORD + texts + lists + risks + pairs(&goal.origin)
 }
 
 fn planning(it: &Planning) -> usize {
@@ -327,18 +329,23 @@ fn node_state(state: &NodeState) -> usize {
 fn mail(mail: &Mail) -> usize {
     let said = match &mail.body {
         MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) => spawn_answer(answer),
-        MailBody::Launch(launch) => match &launch.duty {
-            crate::mail::Duty::Run(run) => RECORD + brief(&run.brief),
-            crate::mail::Duty::Project(epics) => epics.len() * VIEW,
-            crate::mail::Duty::Human(_) => 0,
-        },
+        MailBody::Launch(launch) => {
+            let told = launch.delegation.as_ref().map_or(0, |told| pairs(&told.profiles));
+            told + match &launch.duty {
+                crate::mail::Duty::Run(run) => RECORD + brief(&run.brief),
+                crate::mail::Duty::Project(epics) => epics.len() * VIEW,
+                crate::mail::Duty::Human(_) => 0,
+            }
+        }
         MailBody::ResultReady(ready) => {
             result(&ready.result) + ready.verdict.as_ref().map_or(0, verdict)
         }
         MailBody::Violation { denied, .. } => {
             denied.iter().map(|denied| ITEM + escaped(&denied.detail)).sum()
         }
-        MailBody::Question { question, options, .. } => escaped(question) + list(options),
+        MailBody::Question { question, options, origin, .. } => {
+            escaped(question) + list(options) + pairs(origin)
+        }
         MailBody::StatusRequest(asked) => escaped(&asked.text),
         MailBody::TurnDue(due) => {
             let texts = escaped(&due.graph) + escaped(&due.text) + escaped(&due.result);

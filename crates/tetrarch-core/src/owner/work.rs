@@ -10,8 +10,9 @@ use crate::id::{AgentId, EpicId, NodeId, Principal};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, TEXT_BYTES_MAX};
 use crate::mail::OpReply;
+use crate::plan::advice::of_leaves;
 use crate::plan::{DEPENDS, ESCALATED, NodeChange, NodeState, NodeStatus, PlanReason, graph};
-use crate::priority::Priority;
+use crate::priority::{Priority, Voice};
 use crate::request::Request;
 use crate::request::work::{WorkOp, WorkVerb};
 use crate::step::Draft;
@@ -197,6 +198,28 @@ fn open_below(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> Result<Vec<NodeId>
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     Ok(open)
+}
+
+/// Puts the best recommended work first, where nobody has said what is urgent and the plan's order would put other
+/// work first.
+pub(super) fn put_best_first(draft: &mut Draft<'_>, epic: EpicId) {
+    let leaves = telling::leaves(draft, epic);
+    if leaves.values().any(|leaf| leaf.priorities.is_set()) {
+        return;
+    }
+    let best = of_leaves(&draft.nodes(epic), &leaves, draft.now);
+    let ready = || best.iter().filter(|best| best.ready).map(|best| best.name);
+    let Some(first) = ready().next().filter(|first| Some(*first) != ready().min()) else { return };
+    let Some(state) = draft.node_state(epic, first).cloned() else { return };
+    let said = Some(Priority::HIGH);
+    let priorities = state.priorities.with(Voice::Overseer, said);
+    put_priority(
+        draft,
+        epic,
+        NodeState { priorities, ..state },
+        said,
+        "it is recommended before the rest",
+    );
 }
 
 fn put_priority(

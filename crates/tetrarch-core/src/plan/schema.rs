@@ -103,7 +103,9 @@ const GOAL_KEYS: &[&str] = &[
     "stakeholders",
     "repoContextSnapshot",
     "tags",
+    "origin",
 ];
+const ORIGIN_KEYS: &[&str] = &["session", "channel", "to", "thread", "account"];
 const RISK_KEYS: &[&str] = &["risk", "impact", "mitigation"];
 
 /// Reads a plan from a document tree; keys may be camelCase or snake_case (spec 05, Records
@@ -346,6 +348,12 @@ fn read_goal(goal: &Fields<'_>) -> GoalChange {
         stakeholders: texts("stakeholders"),
         repo_context: text("repoContextSnapshot", REPO_CONTEXT_BYTES_MAX),
         tags: texts("tags"),
+        origin: goal.get("origin").and_then(|origin| origin.map(ORIGIN_KEYS)).map(|origin| {
+            let known = ORIGIN_KEYS
+                .iter()
+                .filter_map(|key| Some(((*key).to_owned(), origin.text(key, TEXT_BYTES_MAX)?)));
+            known.collect()
+        }),
     }
 }
 

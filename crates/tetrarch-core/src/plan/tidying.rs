@@ -2,14 +2,11 @@
 //! for more than one agent shows at once is cut, small steps of which each only waits for the one before
 //! become one. Rules on definitions and states alone; that it is proposed, and never made, is the owner's.
 
-use crate::id::{NodeId, Tier};
-use crate::limits::{
-    CRITERIA_MAX, CRITERIA_OF_PART, SUBTASKS_MAX, TEXT_BYTES_MAX, TRIVIAL_CHAIN_MAX,
-    TRIVIAL_OBJECTIVE_BYTES,
-};
+use crate::id::NodeId;
+use crate::limits::{CRITERIA_OF_PART, SUBTASKS_MAX, TEXT_BYTES_MAX, TRIVIAL_CHAIN_MAX};
 
 use super::change::{self, Change, Changed, Edit, NewNode, Present};
-use super::{ATTEMPTS_EXHAUSTED, Node, NodeState, NodeStatus};
+use super::{Node, NodeState, NodeStatus, splitting};
 
 /// A change that would do the plan good.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,16 +81,8 @@ fn is_free(state: &NodeState) -> bool {
 
 /// Why a task is too much for one, when it is.
 fn oversized(node: &Node, state: &NodeState) -> Option<String> {
-    let criteria = node.acceptance.len();
-    if node.id.tier() != Tier::Task || criteria < 2 {
-        return None;
-    }
-    if criteria > CRITERIA_MAX {
-        return Some(format!("{} has {criteria} criteria, more than {CRITERIA_MAX}", node.id));
-    }
-    let blocker = state.blocker.as_ref().filter(|_| state.status == NodeStatus::Blocked);
-    let exhausted = blocker.is_some_and(|blocker| blocker.kind == ATTEMPTS_EXHAUSTED);
-    exhausted.then(|| format!("{} failed {} times as a whole", node.id, state.attempts))
+    let weighed = splitting::weigh(node, state);
+    weighed.splits().then(|| weighed.pros.join("; "))
 }
 
 /// Its criteria in portions, one after the other; who does them, and by what means, is as the task says.
@@ -126,15 +115,9 @@ fn parts(task: &Node) -> Vec<NewNode> {
     parts
 }
 
-/// One short sentence with one thing to show, and not tried yet.
+/// Small, and not tried yet.
 fn is_trivial(node: &Node, state: &NodeState) -> bool {
-    state.status != NodeStatus::Blocked
-        && state.attempts == 0
-        && node.acceptance.len() <= 1
-        && node.objective.len() <= TRIVIAL_OBJECTIVE_BYTES
-        && node.name.len() <= TRIVIAL_OBJECTIVE_BYTES
-        && node.definition_of_done.is_empty()
-        && node.expected_outcome.is_empty()
+    state.status != NodeStatus::Blocked && state.attempts == 0 && splitting::is_trivial(node)
 }
 
 /// Whether a node waits for another and nothing else, and nothing else waits for that one.
@@ -163,9 +146,11 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use super::super::ATTEMPTS_EXHAUSTED;
     use super::*;
     use crate::assignment::Purpose;
     use crate::intensity::Failures;
+    use crate::limits::{CRITERIA_MAX, TRIVIAL_OBJECTIVE_BYTES};
     use crate::plan::{Blocker, graph, schema};
     use crate::priority::Priorities;
     use crate::time::BusTime;
@@ -198,6 +183,7 @@ mod tests {
             settled: 0,
             priorities: Priorities::default(),
             created: BusTime(0),
+            started: None,
         }
     }
 
@@ -249,6 +235,31 @@ mod tests {
         assert!(parts.last().unwrap().output_schema.is_some(), "the last brings what it brought");
         let most = Record::of(&json!([task("T1.1", 200, json!({}))]));
         assert_eq!(most.tidyings()[0].edit.puts.len(), SUBTASKS_MAX);
+    }
+
+    #[test]
+    fn size_failures_and_places_are_weighed_against_overhead_and_depth() {
+        let apart = json!({"scopePaths": ["src/a/**", "./docs"]});
+        let subtask = json!({"subtasks": [task("S1.1.1", CRITERIA_MAX + 1, json!({}))]});
+        for (tasks, on, splits, said) in [
+            (task("T1.1", 1, json!({})), "T1.1", false, "it is small"),
+            (task("T1.1", CRITERIA_OF_PART, apart.clone()), "T1.1", false, ""),
+            (
+                task("T1.1", CRITERIA_OF_PART + 1, apart),
+                "T1.1",
+                true,
+                "its parts lie apart: docs, src",
+            ),
+            (task("T1.1", 1, subtask), "S1.1.1", false, "no level is left"),
+        ] {
+            let mut record = Record::of(&json!([tasks]));
+            let state = record.leaf(on).clone();
+            let weighed = splitting::weigh(&record.nodes[&id(on)], &state);
+            assert_eq!(weighed.splits(), splits, "{weighed:?}");
+            let all: Vec<&str> =
+                weighed.pros.iter().map(String::as_str).chain(weighed.cons).collect();
+            assert!(said.is_empty() || all.join("; ").contains(said), "{said}: {all:?}");
+        }
     }
 
     #[test]

@@ -20,7 +20,9 @@ impl Template {
     #[must_use]
     pub fn of(purpose: Purpose) -> Self {
         let (id, text) = match purpose {
-            Purpose::Plan => ("plan.1", include_str!("plan.txt")),
+            Purpose::Plan => {
+                ("plan.2", concat!(include_str!("plan.txt"), include_str!("../plan/splitting.txt")))
+            }
             Purpose::Split => ("split.2", include_str!("split.txt")),
         };
         Self { id, text, purpose }

@@ -107,8 +107,8 @@ fn changed_template_has_another_id() {
     let known = [
         (
             Purpose::Plan,
-            "plan.1",
-            "e62b68801b85a19f25bac51cc11ee64a94e980209096d854fa0f29967030680a",
+            "plan.2",
+            "15f12da402e5cf6532af55ecb107f4ca97e4678016a62c6586ce70132dd11a9b",
         ),
         (
             Purpose::Split,

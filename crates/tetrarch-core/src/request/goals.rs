@@ -65,6 +65,8 @@ pub struct GoalChange {
     pub repo_context: Option<String>,
     /// For people.
     pub tags: Option<Vec<String>>,
+    /// Where it came from and where answers go.
+    pub origin: Option<Vec<(String, String)>>,
 }
 
 impl GoalChange {
@@ -85,6 +87,7 @@ impl GoalChange {
             stakeholders: either(&self.stakeholders, &spec.stakeholders),
             repo_context: either(&self.repo_context, &spec.repo_context),
             tags: either(&self.tags, &spec.tags),
+            origin: either(&self.origin, &spec.origin),
         }
     }
 }

@@ -97,6 +97,7 @@ pub(super) struct OwnerActor;
 pub(super) struct OwnerState {
     bus: Bus,
     halted: watch::Receiver<Option<String>>,
+    reloads: watch::Receiver<Option<Policy>>,
     clock: Clock,
     heartbeats: HeartbeatTable,
     diagnosing: Diagnosing,
@@ -165,7 +166,7 @@ impl Actor for OwnerActor {
         let ending_pumps = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
         let pumps = ending_pumps.chain(looks(&bus, &records, &myself)).collect();
         let found = troubles.into_iter().chain(shrunk).collect();
-        let GlobalConfig { instance, policy, halted, .. } = config;
+        let GlobalConfig { instance, policy, halted, reloads, .. } = config;
         let policy = Policy { planner, ..policy };
         let start = OwnerStart { instance, epoch, loads, policy, records, found };
         let mut state = OwnerState {
@@ -177,6 +178,7 @@ impl Actor for OwnerActor {
             replying: Replying::new(bus.clone(), epoch),
             bus,
             halted,
+            reloads,
             clock,
             sweeper_handle: SweeperHandle::new(sweeper),
             asking,
@@ -258,6 +260,11 @@ impl OwnerState {
     fn advance(&mut self, myself: &ActorRef<OwnerMsg>) {
         if self.halted.has_changed().unwrap_or(false) {
             self.governor.halt(self.halted.borrow_and_update().clone());
+        }
+        if self.reloads.has_changed().unwrap_or(false)
+            && let Some(policy) = self.reloads.borrow_and_update().clone()
+        {
+            self.governor.reconfigure(policy);
         }
         let now = self.clock.now();
         self.decide_what_fits(now);

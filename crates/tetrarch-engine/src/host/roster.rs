@@ -306,6 +306,7 @@ impl Roster {
                 progress,
                 tokens: usage.tokens_in.saturating_add(usage.tokens_out),
                 tokens_out: usage.tokens_out,
+                turns: usage.turns,
                 cost_micro: usage.cost_micro,
                 burn,
                 tool: activity.tool().to_owned(),

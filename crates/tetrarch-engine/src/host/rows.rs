@@ -65,6 +65,7 @@ mod tests {
             progress,
             tokens: 0,
             tokens_out: 0,
+            turns: 0,
             cost_micro: 0,
             burn: Default::default(),
             tool: String::new(),

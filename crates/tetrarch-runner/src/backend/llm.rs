@@ -133,11 +133,7 @@ impl LlmBackend {
             | Role::Worker => None,
         };
         let mut tools = vec![ending::definition(&brief.expected_output, form.is_some())];
-        let every = brief.tools.names().any(|name| name == EVERY_TOOL);
-        let own = AgentTool::ALL
-            .into_iter()
-            .filter(|own| every || brief.tools.names().any(|it| it == own.name()));
-        tools.extend(own.map(AgentTool::definition));
+        tools.extend(agent_tools(start));
         let on_files: Vec<ToolDefinition> =
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
@@ -163,6 +159,14 @@ impl LlmBackend {
             directories,
         })
     }
+}
+
+/// The agent's own tools that a run may use.
+fn agent_tools(start: &Start) -> impl Iterator<Item = ToolDefinition> {
+    let tools = &start.brief.tools;
+    let profiles = start.delegation.as_ref().map_or(&[][..], |told| &told.profiles);
+    let own = AgentTool::ALL.into_iter().filter(|own| tools.has(own.name()));
+    own.map(|own| own.definition(profiles))
 }
 
 /// Whose conversation it is, for those who look from outside.

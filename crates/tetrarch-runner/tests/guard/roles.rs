@@ -176,6 +176,7 @@ fn start(program: &str) -> Start {
         epic: EpicId(fresh()),
         node: NodeId::task(1, 1),
         brief,
+        delegation: None,
         checkpoint: None,
         recorded: Vec::new(),
         returned: 0,

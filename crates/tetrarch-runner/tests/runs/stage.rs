@@ -268,6 +268,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         epic: EpicId(fresh()),
         node: NodeId::task(1, 2),
         brief,
+        delegation: None,
         checkpoint: None,
         recorded: Vec::new(),
         returned: 0,

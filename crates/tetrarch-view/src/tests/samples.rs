@@ -141,6 +141,7 @@ pub(crate) fn live(n: u128, tokens: u64) -> Vitals {
         progress: 1,
         tokens,
         tokens_out: 0,
+        turns: 0,
         cost_micro: 0,
         burn: Default::default(),
         tool: String::new(),
@@ -198,6 +199,7 @@ pub(crate) fn node_state(id: &str, status: NodeStatus) -> NodeState {
         settled: 0,
         priorities: Default::default(),
         created: BusTime(0),
+        started: None,
     }
 }
 

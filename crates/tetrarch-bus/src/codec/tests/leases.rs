@@ -21,6 +21,7 @@ fn leases_and_heartbeats_round_trip() {
         progress: 3,
         tokens: 4,
         tokens_out: 1,
+        turns: 6,
         cost_micro: 5,
         tool: "read".to_owned(),
         words: "looks for it".to_owned(),

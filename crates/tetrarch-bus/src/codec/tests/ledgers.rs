@@ -99,6 +99,8 @@ fn records_round_trip_as_state_values() {
         assert_eq!(value["ledgerSeq"], "17");
         assert_eq!(value["schemaVersion"], 1);
         assert_eq!(value["minReaderVersion"], Value::Null, "every version reads it");
+        let root = matches!(key, RecordKey::Agent(_)).then_some("GO");
+        assert_eq!(value["root"].as_str(), root, "{key:?}");
         let mut newer = value.clone();
         newer["addedLater"] = Value::Bool(true);
         assert!(record_from_json(&place(&key), newer.to_string().as_bytes()).is_ok(), "{key:?}");

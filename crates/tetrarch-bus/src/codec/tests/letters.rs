@@ -2,6 +2,7 @@
 
 use async_nats::HeaderMap;
 use serde_json::Value;
+use tetrarch_core::agent::{DelegationOptions, Mode};
 use tetrarch_core::error::{DenialReason, ErrorCode};
 use tetrarch_core::limits::{CONTROL_BYTES_MAX, MAIL_BYTES_MAX};
 use tetrarch_core::liveness::Liveness;
@@ -15,7 +16,7 @@ use tetrarch_core::role::Role;
 use tetrarch_core::verb::{Command, Wanted};
 
 use super::requests::spawn_request;
-use super::samples::{TRACE, id, limits, mail, result, run, verdict, words};
+use super::samples::{TRACE, id, labels, limits, mail, result, run, verdict, words};
 use crate::codec::*;
 use crate::envelope::{EPOCH, SESSION, TRACEPARENT};
 use crate::schema::MessageDescriptor;
@@ -67,6 +68,7 @@ fn launch(duty: Duty) -> MailBody {
         parent: id("PO-demo"),
         project: Some(id("demo")),
         depth: 2,
+        delegation: Some(DelegationOptions { mode: Mode::Tight, profiles: labels() }),
         duty,
     }))
 }
@@ -106,6 +108,10 @@ fn reply(full: bool) -> MailBody {
     })
 }
 
+fn lost(crashed: bool) -> MailBody {
+    MailBody::AgentLost { agent: id("W:~"), session: id("~"), crashed, cause: "t".to_owned() }
+}
+
 fn bodies() -> Vec<MailBody> {
     let text = || "t".to_owned();
     let ready = |verdict| ResultReady {
@@ -114,12 +120,6 @@ fn bodies() -> Vec<MailBody> {
         run: id("run_~"),
         result: result(),
         verdict,
-    };
-    let lost = |crashed| MailBody::AgentLost {
-        agent: id("W:~"),
-        session: id("~"),
-        crashed,
-        cause: text(),
     };
     vec![
         MailBody::SpawnAnswer(answer(true)),
@@ -158,6 +158,7 @@ fn bodies() -> Vec<MailBody> {
             run: id("run_~"),
             question: text(),
             options: words("a b"),
+            origin: labels(),
         },
         MailBody::Answer { question: Some(id("qst_~")), text: text() },
         MailBody::StatusRequest(StatusRequest {

@@ -55,7 +55,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn labels() -> Vec<(String, String)> {
+pub(super) fn labels() -> Vec<(String, String)> {
     vec![("gpu".to_owned(), "yes".to_owned()), ("zone".to_owned(), "a".to_owned())]
 }
 
@@ -260,6 +260,7 @@ fn verbs() -> Verbs {
 pub(super) fn profile() -> Profile {
     Profile {
         name: id("default"),
+        description: "d".to_owned(),
         kind: RunnerKind::Process,
         argv: words("sh -c"),
         env: labels(),
@@ -336,7 +337,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         also: Vec::new(),
     };
     decision.also.extend(full.then(|| decision.clone()));
-    let mut records = vec![
+    let records = vec![
         Record::Agent(Box::new(agent(full))),
         Record::Host(host),
         Record::Project(project),
@@ -348,8 +349,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         Record::Decision(Box::new(decision)),
         Record::Snapshot(Box::new(super::ledgers::snapshot(full))),
     ];
-    records.extend(epic_records(full));
-    records
+    records.into_iter().chain(epic_records(full)).collect()
 }
 
 pub(super) fn goal_spec() -> GoalSpec {
@@ -365,6 +365,7 @@ pub(super) fn goal_spec() -> GoalSpec {
         stakeholders: words("h"),
         repo_context: "on main".to_owned(),
         tags: words("x y"),
+        origin: vec![("channel".to_owned(), "irc".to_owned()), ("to".to_owned(), "eve".to_owned())],
     }
 }
 

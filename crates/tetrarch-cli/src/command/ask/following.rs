@@ -1,15 +1,16 @@
 //! A turn as it goes on: what the ledger says of it and of the goal that is worked on for it, in words, at once. While
 //! it says nothing, that something still runs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
+use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
-use tetrarch_core::id::QuestionId;
+use tetrarch_core::id::{AgentId, QuestionId};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::{Question, QuestionStatus};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -42,8 +43,13 @@ pub(in crate::command) struct TurnFollower {
     entries: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
     interrupt: Signal,
     began: Instant,
+    /// When something was told last.
+    said: Instant,
     /// What happened and was not told yet: of one entry.
     untold: VecDeque<TurnNews>,
+    renewals: Renewals,
+    /// Turns that agents have made, as their hosts say.
+    turns: BTreeMap<AgentId, u64>,
     /// What it asks is new only after more moves than these.
     answered: u64,
     /// The person's turns as they are.
@@ -54,8 +60,8 @@ impl TurnFollower {
     /// A follower of what the ledger says from an entry on, given what was read after that.
     ///
     /// # Errors
-    /// Signals cannot be heard.
-    pub(super) fn new(
+    /// Signals or hosts cannot be heard.
+    pub(super) async fn new(
         bus: &Bus,
         (from, snapshot): (u64, StateSnapshot),
         id: TurnId,
@@ -64,7 +70,20 @@ impl TurnFollower {
         let entries = Box::pin(follow_ledger(bus, from, 0));
         let interrupt = signal(SignalKind::interrupt())?;
         let (began, untold) = (Instant::now(), VecDeque::new());
-        Ok(Self { id, entries, interrupt, began, untold, answered, snapshot })
+        let (renewals, turns) = (Renewals::listen(bus).await?, BTreeMap::new());
+        let said = began;
+        Ok(Self {
+            id,
+            entries,
+            interrupt,
+            began,
+            said,
+            untold,
+            renewals,
+            turns,
+            answered,
+            snapshot,
+        })
     }
 
     /// Which turn.
@@ -88,6 +107,7 @@ impl TurnFollower {
     pub(in crate::command) async fn next(&mut self) -> CliResult<TurnNews> {
         loop {
             if let Some(news) = self.untold.pop_front() {
+                self.said = Instant::now();
                 return Ok(news);
             }
             if let Some(turn) = self.turn().filter(|turn| turn.status.is_over() || self.asks(turn))
@@ -97,9 +117,15 @@ impl TurnFollower {
             let item = tokio::select! {
                 item = self.entries.next() => item,
                 _ = self.interrupt.recv() => return Ok(TurnNews::Interrupted),
-                () = tokio::time::sleep(SILENCE_MAX) => {
+                renewal = self.renewals.next() => {
+                    self.turns.extend(renewal.rows.into_iter().map(|row| (row.agent, row.turns)));
+                    continue;
+                }
+                () = tokio::time::sleep_until((self.said + SILENCE_MAX).into()) => {
+                    self.said = Instant::now();
+                    let at = self.turn().and_then(|turn| self.turn_of_agent(turn)).unwrap_or_default();
                     let passed = self.began.elapsed().as_secs();
-                    return Ok(TurnNews::Still(format!("{} ({passed} s)", still(self.turn()))));
+                    return Ok(TurnNews::Still(format!("{}{at} ({passed} s)", still(self.turn()))));
                 }
             };
             let Some(LedgerItem { seq, entry, .. }) = item else {
@@ -112,6 +138,16 @@ impl TurnFollower {
             self.untold.extend(news(before.as_ref(), after, &entry).map(TurnNews::Progress));
             self.untold.extend(questions(after, entry));
         }
+    }
+
+    /// In which turn of how many the agent is that works for a person's turn.
+    fn turn_of_agent(&self, turn: &Turn) -> Option<String> {
+        let records = &self.snapshot.records;
+        let mut agents = records.agents.values().filter(|agent| agent.has_process());
+        let agent = agents.find(|agent| agent.work.as_ref().map(|work| work.epic) == turn.epic)?;
+        let most = records.runs.get(&agent.work.as_ref()?.run)?.brief.budget.turns;
+        let most = most.map_or_else(String::new, |most| format!(" of {most}"));
+        Some(format!(", {} in turn {}{most}", agent.id, self.turns.get(&agent.id)?))
     }
 }
 

@@ -3,7 +3,7 @@
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::crystallization::{Crystallization, References};
 use tetrarch_core::id::{EpicId, NodeId};
-use tetrarch_core::plan::RiskLevel;
+use tetrarch_core::plan::{NodeState, RiskLevel};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
@@ -24,6 +24,8 @@ pub(super) fn node(snapshot: &StateSnapshot, epic: EpicId, id: NodeId) -> String
         .field("name", node.name.as_str())
         .field("state", Cell::state(snapshot.node_status(epic, id).as_str()))
         .field("since", Cell::some(state.map(|state| moment(state.since))))
+        .field("started", Cell::some(state.and_then(|state| state.started).map(moment)))
+        .field("ended", Cell::some(state.and_then(NodeState::ended).map(moment)))
         .field("role", node.role.as_str())
         .field("assignee", Cell::some(state.and_then(|state| state.assignee.as_ref())))
         .field(

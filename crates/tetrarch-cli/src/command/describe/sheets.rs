@@ -5,7 +5,9 @@ use tetrarch_core::agent::{Agent, DEFAULT_PROFILE, ORCHESTRATOR_PROFILE};
 use tetrarch_core::assignment::Assignment;
 use tetrarch_core::budget::{Account, Meter};
 use tetrarch_core::duration;
+use tetrarch_core::goal::Goal;
 use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
+use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunStatus};
 use tetrarch_core::verb::Verbs;
@@ -59,7 +61,7 @@ pub(super) fn agent(snapshot: &StateSnapshot, id: &AgentId, journal: &[Journaled
     }
     if let Some(work) = &agent.work {
         if let Some(found) = snapshot.records.assignments.get(&work.assignment) {
-            assignment(&mut sheet, found);
+            assignment(&mut sheet, &snapshot.records, found);
         }
         let run = snapshot.records.runs.get(&work.run);
         run_section(&mut sheet, run, snapshot.records.run_status.get(&work.run));
@@ -98,7 +100,8 @@ fn account(sheet: &mut Sheet, account: &Account) {
         .field("turns", amount(account.turns(), |turns| turns.to_string()));
 }
 
-fn assignment(sheet: &mut Sheet, found: &Assignment) {
+fn assignment(sheet: &mut Sheet, records: &Records, found: &Assignment) {
+    let goal = records.goals.get(&found.epic);
     sheet
         .section("assignment")
         .field("id", found.id.to_string())
@@ -109,7 +112,13 @@ fn assignment(sheet: &mut Sheet, found: &Assignment) {
         .field("attempt", found.attempt.to_string())
         .field("follows", Cell::some(found.follows))
         .field("recovery", found.policy.to_string())
-        .field("updated", moment(found.updated));
+        .field("updated", moment(found.updated))
+        .list("origin", goal.into_iter().flat_map(origin));
+}
+
+/// Where a goal came from and where answers go.
+fn origin(goal: &Goal) -> impl Iterator<Item = String> + '_ {
+    goal.spec.origin.iter().map(|(key, text)| format!("{key} {text}"))
 }
 
 fn run_section(sheet: &mut Sheet, run: Option<&Run>, status: Option<&RunStatus>) {
@@ -171,7 +180,7 @@ pub(super) fn run(snapshot: &StateSnapshot, id: RunId, journal: &[Journaled]) ->
     let run = snapshot.records.runs.get(&id);
     run_section(&mut sheet, run, snapshot.records.run_status.get(&id));
     for found in snapshot.records.assignments.values() {
-        assignment(&mut sheet, found);
+        assignment(&mut sheet, &snapshot.records, found);
     }
     sheet.table("journal", lines(journal));
     sheet.finish()
@@ -196,6 +205,7 @@ pub(super) fn goal(snapshot: &StateSnapshot, epic: EpicId) -> String {
         .field("plan", Cell::some(plan.map(|plan| format!("{} version {}", plan.id, plan.version))))
         .list("tags", spec.tags.iter().cloned())
         .list("stakeholders", spec.stakeholders.iter().cloned())
+        .list("origin", origin(goal))
         .list("ended earlier", plan.and_then(ended_earlier));
     sheet.passage("problem", &spec.problem_statement);
     sheet.passage("success criteria", &spec.success_criteria.join("\n"));

@@ -1,7 +1,9 @@
 //! What a program asks of the owner and writes to others, in its agent's name.
 
 use super::*;
-use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX};
+use crate::agent::{DelegationOptions, Mode};
+use crate::converse::opening;
+use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX, TEXT_BYTES_MAX};
 
 fn id(place: u128) -> RequestId {
     RequestId(Ulid(place))
@@ -46,6 +48,23 @@ fn operation_keeps_its_id_and_targets_the_runs_goal() {
     let other = running(seeded)
         .step(NOW, SessionInput::Runner(RunnerEvent::Operate { id: None, op, body }));
     assert_ne!(first, other, "and by its seed");
+}
+
+#[test]
+fn review_of_the_plan_is_mail_to_go_and_answered_at_once() {
+    let effects = asked("plan.review_needed", r#"{"reason":" the order is wrong "}"#, Some(id(7)));
+    let [SessionEffect::Mail(mail), answer] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!((&mail.to, mail.correlation), (&AgentId::Go.into(), Some(id(7))));
+    assert_eq!(mail.epic, Some(EpicId(Ulid(4))), "the run's own goal");
+    assert_eq!(mail.body, MailBody::ReviewNeeded { reason: "the order is wrong".to_owned() });
+    let (topic, body, answers) = told(answer);
+    assert_eq!((topic.as_str(), body["error"].as_str(), answers), (REPLY, None, Some(id(7))));
+    for reason in [String::new(), "x".repeat(TEXT_BYTES_MAX + 1)] {
+        let body = serde_json::json!({"reason": reason}).to_string();
+        let effects = asked("plan.review_needed", &body, None);
+        let [only] = effects.as_slice() else { panic!("{effects:?}") };
+        assert_eq!(told(only).1["error"], ErrorCode::InvalidRequest.to_string());
+    }
 }
 
 #[test]
@@ -135,5 +154,19 @@ fn resent_message_is_delivered_once() {
     ] {
         let effects = session.step(NOW, from(writer, correlation));
         assert_eq!(!effects.is_empty(), new, "{writer} {correlation:?}");
+    }
+}
+
+#[test]
+fn model_that_may_delegate_is_told_its_mode_alone() {
+    let mut hosted = worker();
+    let told = |hosted: &HostedSession| {
+        let prompt = opening::system(&hosted.start());
+        Mode::ALL.into_iter().filter(|mode| prompt.contains(mode.guidance())).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&hosted), [], "it has no agents");
+    for mode in Mode::ALL {
+        hosted.launch.delegation = Some(DelegationOptions { mode, profiles: Vec::new() });
+        assert_eq!(told(&hosted), [mode]);
     }
 }

@@ -1,7 +1,6 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
-use crate::agent::{Hosting, Mode, Profile, Project, Unsettled};
-use crate::brief::RunnerKind;
+use crate::agent::{Agent, Hosting, Mode, Profile, Project, Unsettled};
 use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProjectName};
@@ -35,7 +34,9 @@ pub(super) fn create_project(
     let hosting = if wanted.external { Hosting::External } else { Hosting::Hosted };
     let mut agent = structural(draft, id.clone(), sender, hosting);
     agent.project = Some(wanted.project.clone());
-    agent.tools = wanted.tools.clone();
+    // An orchestrator that begins anew has what its project was given before.
+    let known = draft.base().profiles.iter().filter(|((of, _), _)| *of == wanted.project);
+    agent.tools = known.fold(wanted.tools.clone(), |all, (_, profile)| all.and(&profile.tools));
     agent.account = Account::of(wanted.budget);
     agent.unsettled = Unsettled::default();
     let depth = wanted.local_max_depth.unwrap_or(policy.max_depth);
@@ -65,6 +66,11 @@ pub(super) fn credential_of(id: &AgentId) -> String {
     format!("`tetrarch creds issue {id}`, where `tetrarch up` runs, makes its credential")
 }
 
+/// Keeps a profile of a project. Whoever says how its agents work says what they may use: its orchestrator
+/// may hand out the profile's tools from now on.
+///
+/// # Errors
+/// There is no such project; the profile lacks a command or a model.
 pub(super) fn apply_profile(
     draft: &mut Draft<'_>,
     project: &ProjectName,
@@ -76,9 +82,7 @@ pub(super) fn apply_profile(
         let detail = format!("profile {name}: argv: the {kind} runner needs a command");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
-    if profile.kind == RunnerKind::Llm
-        && (profile.model.is_empty() || profile.served.provider.is_empty())
-    {
+    if profile.lacks_model() {
         let detail =
             format!("profile {}: the llm runner needs a provider and a model", profile.name);
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
@@ -86,6 +90,11 @@ pub(super) fn apply_profile(
     let reason = format!("{project}/{}: {}", profile.name, profile.kind.as_str());
     draft.event(EventKind::ProfileApplied, "12 Profiles", reason);
     draft.put(Record::Profile(project.clone(), Box::new(profile.clone())));
+    let orchestrator = draft.agent(&AgentId::Po(project.clone())).cloned();
+    if let Some(agent) = orchestrator.filter(|it| !profile.tools.not_in(&it.tools).is_empty()) {
+        let tools = agent.tools.and(&profile.tools);
+        draft.put(Record::Agent(Box::new(Agent { tools, ..agent })));
+    }
     Ok(())
 }
 

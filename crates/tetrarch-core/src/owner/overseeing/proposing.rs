@@ -12,26 +12,29 @@ use crate::plan::proposal::{DraftStatus, Proposal};
 use crate::plan::tidying::{Tidying, tidyings};
 use crate::step::Draft;
 
-use crate::owner::{Policy, planning, weight};
+use crate::owner::{Policy, planning, weight, work};
 
 /// Looks at the plans that changed since the last look, and proposes what would do them good.
 pub(in crate::owner) fn propose(draft: &mut Draft<'_>, policy: &Policy, telemetry: &Telemetry) {
     if !policy.proposes {
         return;
     }
-    let changed = draft.base().plans.values().filter(|plan| plan.updated >= telemetry.looked);
+    // What this look changed is for the next, also when it is repeated.
+    let since = |plan: &&Plan| (telemetry.looked..draft.now).contains(&plan.updated);
+    let changed = draft.base().plans.values().filter(since);
     let changed = changed.map(|plan| plan.epic).filter(|epic| is_active(draft, *epic));
     let epics: Vec<EpicId> = changed.take(TIDIED_PER_TICK).collect();
     for epic in epics {
         if weight::step(draft.base(), draft.written()) >= OVERSEEN_BYTES_MAX {
             return;
         }
-        // Its records are looked at as they were before this decision: what that changed is for the next.
+        // Its records are looked at as they were before this decision.
         if draft.is_touched(epic) {
             continue;
         }
-        if let Some((version, tidying)) = wanted(draft, epic) {
-            planning::keep_own(draft, epic, version, &tidying);
+        match wanted(draft, epic) {
+            Some((version, tidying)) => planning::keep_own(draft, epic, version, &tidying),
+            None => work::put_best_first(draft, epic),
         }
     }
 }

@@ -2,10 +2,11 @@
 //! profile that executes it (spec 03, Spawn protocol).
 
 use crate::admission::Wish;
-use crate::agent::{Agent, Profile};
+use crate::agent::{Agent, DEFAULT_PROFILE, Profile};
 use crate::assignment::Purpose;
+use crate::brief::{RunnerKind, Served};
 use crate::error::DenialReason;
-use crate::id::{EpicId, NodeId, ProfileName};
+use crate::id::{EpicId, NodeId, ProfileName, ProjectName};
 use crate::limits::TASKS_MAX;
 use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::profiles::executing;
@@ -196,7 +197,31 @@ fn profile(
         let detail = format!("runner: {} has no project, so it has no profiles", parent.id);
         return Err((DenialReason::InvalidRequest, detail));
     };
-    let found = profiles::named(draft, project, name);
     let denied = |detail| (DenialReason::InvalidRequest, format!("runner: {detail}"));
-    found.cloned().map_err(denied)
+    let found = profiles::named(draft, project, name).map_err(denied)?;
+    let mut profile = found.clone();
+    if profile.inherits_model() {
+        (profile.model, profile.served) = inherited(draft, parent, project).ok_or_else(|| {
+            let detail = format!(
+                "the profile {name:?} leaves its model to its parent, and neither {} nor the profile \
+                 {DEFAULT_PROFILE:?} has one; name one with `model` and `provider`",
+                parent.id
+            );
+            denied(detail)
+        })?;
+    }
+    Ok(profile)
+}
+
+/// The model that a child uses whose profile names none: its parent's, else that of the project's default profile
+/// (docs/decisions/0127).
+fn inherited(draft: &Draft<'_>, parent: &Agent, project: &ProjectName) -> Option<(String, Served)> {
+    let run = parent.work.as_ref().and_then(|work| draft.run(work.run));
+    let own = run.map(|run| &run.brief.runner).filter(|it| it.kind == RunnerKind::Llm);
+    if let Some(own) = own {
+        return Some((own.model.clone(), own.served.clone()));
+    }
+    let root = profiles::named(draft, project, DEFAULT_PROFILE).ok()?;
+    let speaks = root.kind == RunnerKind::Llm && !root.model.is_empty();
+    speaks.then(|| (root.model.clone(), root.served.clone()))
 }

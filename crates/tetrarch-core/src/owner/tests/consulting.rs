@@ -97,7 +97,7 @@ fn goal_without_a_plan_starts_with_the_generated_one() {
         (asked.purpose, asked.status, asked.epic),
         (Purpose::Plan, PlanningStatus::Asked, epic)
     );
-    assert_eq!((&*asked.model, &*asked.template), ("openai m", "plan.1"));
+    assert_eq!((&*asked.model, &*asked.template), ("openai m", "plan.2"));
     assert!(asked.inputs.contains("it is tidy"), "{}", asked.inputs);
 
     let entry = propose(&mut fleet, asked.id, Some(&a_plan().to_string()));

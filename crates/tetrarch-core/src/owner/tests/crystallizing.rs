@@ -71,6 +71,44 @@ fn every_level_hands_over_only_once_settled() {
 }
 
 #[test]
+fn result_keeps_what_its_run_said_and_may_say_all_fields_itself() {
+    let (mut fleet, epic) = Fleet::with_goal(small());
+    let worker = fleet.worker(epic, "T1.2");
+    let run = fleet.run_of(&worker);
+    let update = json!({
+        "summary": "half", "next": "the rest", "openQuestions": ["why?"],
+        "decisions": [{"decision": "b", "rationale": "a is slow"}, "c"], "evidence": {"prs": ["#7"]},
+    });
+    let update = update.to_string();
+    fleet.report(&worker, Report::Update { run, dispatch: None, update, expected: None });
+    fleet.end(&worker, told("whole"));
+    let kept = &left(&fleet, epic, "T1.2").unwrap().handoff;
+    assert_eq!(
+        (kept.summary.as_str(), &kept.next_actions[..]),
+        ("whole", &["the rest".to_owned()][..])
+    );
+    assert_eq!(kept.decisions, ["b, because a is slow", "c"]);
+    assert_eq!(
+        (&kept.open_questions[..], &kept.references.prs[..]),
+        (&["why?".to_owned()][..], &["#7".to_owned()][..])
+    );
+    assert_eq!(kept.evidence.tests, ["whole: passed"]);
+
+    let said = json!({"overseerUpdate": {
+        "summary": "one", "decisions": ["d"], "evidence": {"issues": ["#8"]},
+    }});
+    does(
+        &mut fleet,
+        epic,
+        "S1.1.1",
+        RunResult { crystallization: said.to_string(), ..success("x") },
+    );
+    let kept = &left(&fleet, epic, "S1.1.1").unwrap().handoff;
+    assert_eq!((kept.summary.as_str(), &kept.decisions[..]), ("one", &["d".to_owned()][..]));
+    assert_eq!(kept.references.issues, ["#8"]);
+}
+
+#[test]
 fn unfinished_work_hands_over_too() {
     let (mut fleet, epic) = Fleet::with_goal(small());
     let worker = fleet.worker(epic, "T1.2");

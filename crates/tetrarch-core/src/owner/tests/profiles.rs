@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, plan_of, po, project, request, task, topics, wish};
+use super::fleet::{Fleet, create, human, plan_of, po, project, request, task, topics, wish};
+use crate::agent::{DelegationOptions, Mode};
+use crate::brief::Tools;
 use crate::error::{DenialReason, ErrorCode};
-use crate::id::{EpicId, Principal};
-use crate::mail::OpReply;
+use crate::id::{AgentId, EpicId, Principal};
+use crate::mail::{MailBody, OpReply};
 use crate::owner::Input;
 use crate::plan::change::NewNode;
 use crate::plan::schema::{self, PlanFile};
-use crate::request::Op;
 use crate::request::planning::{Addition, PlanMode, PlanOp, Wanted};
 use crate::request::schedules::ScheduleOp;
+use crate::request::{Op, ProjectCreate, Report, SpawnRequest};
 use crate::role::Role;
 use crate::schedule::{Deed, Rhythm};
 use crate::time::Millis;
@@ -48,6 +50,25 @@ fn goal_without_any_profile_is_refused_and_not_kept() {
     assert!(fleet.records.goals.is_empty() && fleet.records.plans.is_empty());
     apply(&mut fleet, "default");
     assert_eq!(give(&mut fleet, &bare()).error, None, "as soon as there is one");
+}
+
+#[test]
+fn profile_lets_its_project_use_its_tools_also_when_that_begins_anew() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 20);
+    let bare = || Op::ProjectCreate(ProjectCreate { tools: Tools::default(), ..create(false) });
+    fleet.op(&human(), bare());
+    fleet.report(&po(), Report::Ready);
+    let has = |fleet: &Fleet| fleet.records.agents[&po()].tools.has("broom");
+    assert!(!has(&fleet));
+    let profile = json!({"name": "default", "argv": ["sweep"], "tools": ["broom"]});
+    let profile = Box::new(schema::parse_profile(&profile).unwrap());
+    fleet.op(&human(), Op::ProfileApply { project: project(), profile });
+    assert!(has(&fleet));
+    fleet.op(&human(), Op::AgentRetire { agent: po(), reason: "no need".to_owned() });
+    fleet.report(&po(), Report::Gone { cause: "no need".to_owned() });
+    assert_eq!(fleet.op(&human(), bare()).error, None);
+    assert!(has(&fleet));
 }
 
 #[test]
@@ -218,4 +239,83 @@ fn spawn_without_a_default_profile_is_denied_by_name() {
     let expected = "runner: the project demo has no profile \"default\" (it has: coder); add it with \
                     `tetrarch profile apply demo <file>`";
     assert_eq!(answer.denied[0].detail, expected);
+}
+
+/// A specialist that may delegate, of a project with these profiles; and what its launch says of them.
+fn delegating(profiles: &Value) -> (Fleet, EpicId, AgentId) {
+    let fields = json!({"role": "specialist", "domain": "code", "profile": "lead"});
+    let mut plan = plan_of(&[task("T1.1", fields)]);
+    plan["profiles"] = profiles.clone();
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    (fleet, epic, specialist)
+}
+
+fn llm(model: &str) -> Value {
+    json!({"runner": "llm", "provider": "openai", "model": model, "tools": ["agent_spawn"]})
+}
+
+#[test]
+fn specialist_is_told_mode_and_profiles_with_its_launch() {
+    let lacking = json!({"argv": ["work"]});
+    for (lead, told) in [(llm("large"), true), (lacking, false)] {
+        let hands = json!({"argv": ["work"], "description": "edits files"});
+        let command = json!({"argv": ["work"]});
+        let (fleet, ..) = delegating(&json!({"lead": lead, "hands": hands, "run-0": command}));
+        let mail = fleet.ledger.iter().flat_map(|entry| &entry.mail);
+        let launches = mail.filter_map(|mail| {
+            let MailBody::Launch(launch) = &mail.body else { return None };
+            let specialist = matches!(launch.agent, AgentId::Specialist(..));
+            specialist.then(|| launch.delegation.clone())
+        });
+        let [delegation] = launches.collect::<Vec<_>>().try_into().unwrap();
+        let pair = |name: &str, purpose: &str| (name.to_owned(), purpose.to_owned());
+        let profiles = vec![
+            pair("default", "process"),
+            pair("hands", "edits files"),
+            pair("lead", "llm large"),
+        ];
+        let expected = DelegationOptions { mode: Mode::Orchestrator, profiles };
+        assert_eq!(delegation, told.then_some(expected));
+    }
+}
+
+#[test]
+fn model_is_the_profiles_else_the_parents_and_default_is_its_own() {
+    let bare = json!({"runner": "llm"});
+    let profiles = json!({
+        "lead": llm("large"), "hands": bare, "small": llm("small"), "default": llm("root"),
+    });
+    let (mut fleet, epic, specialist) = delegating(&profiles);
+    for (named, model) in [("hands", "large"), ("small", "small"), ("default", "root")] {
+        let mut wanted = wish(Role::Worker);
+        wanted.profile = Some(named.parse().unwrap());
+        wanted.tools = Some(Tools::default());
+        let parent = Some(specialist.clone());
+        let request = SpawnRequest { parent, ..request(epic, "-", vec![wanted.clone()]) };
+        let answer = fleet.spawn(&po(), request);
+        let child = &answer.spawned.first().unwrap_or_else(|| panic!("{answer:?}")).agent;
+        let runner = &fleet.records.runs[&fleet.run_of(child)].brief.runner;
+        assert_eq!((runner.model.as_str(), runner.served.provider.as_str()), (model, "openai"));
+    }
+}
+
+#[test]
+fn child_of_an_orchestrator_inherits_from_default_or_is_denied() {
+    for (root, model) in [(Some(llm("root")), Some("root")), (None, None)] {
+        let mut profiles = json!({"lead": {"runner": "llm"}});
+        if let Some(root) = root {
+            profiles["default"] = root;
+        }
+        let mut plan = plan_of(&[task("T1.1", json!({"profile": "lead"}))]);
+        plan["profiles"] = profiles;
+        let (mut fleet, epic) = Fleet::with_goal(plan);
+        let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wish(Role::Worker)]));
+        let run = answer.spawned.first().map(|child| fleet.run_of(&child.agent));
+        let found = run.map(|run| fleet.records.runs[&run].brief.runner.model.as_str());
+        assert_eq!(found, model, "{answer:?}");
+        let names =
+            answer.denied.iter().any(|it| it.detail.contains("leaves its model to its parent"));
+        assert_eq!(names, model.is_none());
+    }
 }

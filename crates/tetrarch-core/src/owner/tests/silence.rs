@@ -1,5 +1,7 @@
 //! What the sweeper's findings lead to.
 
+use serde_json::json;
+
 use super::fleet::{Fleet, create, human, id, po, request, success, tasks, topics, wish};
 use crate::id::AgentId;
 use crate::ledger::{Entry, EventKind};
@@ -68,6 +70,26 @@ fn unplaceable_agents_wait_for_the_next_join() {
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline);
     fleet.join("h2", "life1", 20);
     assert_eq!(fleet.agent(&worker).placement.as_ref().unwrap().host.as_str(), "h2");
+}
+
+#[test]
+fn offline_worker_of_a_specialist_is_told_to_all_above_it() {
+    let mut plan = tasks(1);
+    plan["phases"][0]["tasks"][0]["role"] = json!("specialist");
+    plan["phases"][0]["tasks"][0]["domain"] = json!("code");
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let worker = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    let entry = swept(&mut fleet, &id("HO@h1"), Silence::Long { missed: 3 });
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline);
+    let told = |agent: &AgentId| {
+        let lost = entry.mail.iter().filter(|mail| {
+            matches!(&mail.body, MailBody::AgentLost { agent: lost, crashed: false, .. } if lost == agent)
+        });
+        lost.map(|mail| mail.to.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&worker), [specialist.clone().into(), po().into(), human()]);
+    assert_eq!(told(&specialist), [po().into(), human()], "GO knows");
 }
 
 #[test]

@@ -6,14 +6,16 @@ use super::fleet::{
     Fleet, human, id, node, plan_of, po, project, request, success, task, tasks, topics, wish,
 };
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
+use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
-use crate::id::EpicId;
+use crate::id::{EpicId, Principal};
 use crate::liveness::Liveness;
 use crate::mail::{Duty, MailBody};
-use crate::plan::{ATTEMPTS_EXHAUSTED, NodeStatus, PlanReason};
+use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, CREDENTIAL_MISSING, NodeStatus, PlanReason};
 use crate::request::{Op, Report};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
+use crate::time::Millis;
 
 fn failure(error: &str) -> RunResult {
     RunResult::ended(Outcome::Failure, error)
@@ -300,4 +302,45 @@ fn goal_needs_an_existing_project() {
     fleet.op(&human(), Op::ProjectRetire { project: project() });
     let refused = fleet.op(&human(), Op::GoalCreate { project: project(), plan: plan() });
     assert_eq!(refused.error, Some(crate::error::ErrorCode::NotFound));
+}
+
+#[test]
+fn node_keeps_when_it_first_began_and_ended() {
+    let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", json!({"maxAttempts": 2}))]));
+    let times = |fleet: &Fleet| {
+        let state = fleet.node(epic, "T1.1");
+        (state.started, state.ended())
+    };
+    assert_eq!(times(&fleet), (None, None));
+    let began = fleet.now;
+    let worker = fleet.worker(epic, "T1.1");
+    assert_eq!(times(&fleet), (Some(began), None));
+    fleet.now = fleet.now + Millis(500);
+    fleet.end(&worker, RunResult::ended(Outcome::Failure, "no"));
+    let worker = fleet.worker(epic, "T1.1");
+    let ended = fleet.now + Millis(500);
+    fleet.now = ended;
+    fleet.end(&worker, success("yes"));
+    assert_eq!(times(&fleet), (Some(began), Some(ended)), "of the first attempt");
+}
+
+#[test]
+fn missing_credential_is_named_by_kind_and_place_and_kept_as_that() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let detail = "the provider refused the call".to_owned();
+    for (needs, error) in [("", Some(ErrorCode::InvalidRequest)), ("an API key, in env:KEY", None)]
+    {
+        let (kind, needs) = (CREDENTIAL_MISSING.to_owned(), needs.to_owned());
+        let blocker = Blocker { kind, detail: detail.clone(), needs };
+        let block = Op::WorkBlock { epic, node: node("T1.1"), blocker };
+        let said = fleet.op(&Principal::Agent(po()), block);
+        assert_eq!(said.error, error, "{}", said.detail);
+    }
+    let state = fleet.node(epic, "T1.1");
+    let kept = state.blocker.as_ref().unwrap();
+    assert_eq!(
+        (kept.kind.as_str(), kept.needs.as_str()),
+        (CREDENTIAL_MISSING, "an API key, in env:KEY")
+    );
+    assert_eq!(state.status, NodeStatus::Blocked);
 }

@@ -425,6 +425,8 @@ fn recommendations_follow_priorities_and_show_their_parts() {
     assert!((score - (0.20 + 0.25 + 0.15 * 0.5 + 0.10 / 2.0)).abs() < 1e-6, "{score}");
     assert_eq!(first["parts"]["userPriority"], json!(1.0));
     assert_eq!(first["parts"]["overseerPriority"], json!(0.5));
+    assert_eq!(first["split"]["advised"], json!(false));
+    assert!(first["split"]["cons"][0].as_str().unwrap().contains("one thing"), "{first}");
     let worker = fleet.worker(epic, "T1.3");
     let best = told(&mut fleet, &Principal::Agent(worker), epic, WorkVerb::Recommend { limit: 0 });
     assert_eq!(best["recommended"].as_array().unwrap().len(), 3, "what is begun is not pending");

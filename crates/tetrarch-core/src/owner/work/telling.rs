@@ -10,6 +10,7 @@ use crate::limits::{ANSWER_BYTES_MAX, LIST_MAX, RECOMMENDED};
 use crate::plan::advice::{Leaf, Recommendation, of_leaves};
 use crate::plan::insight::of_plan;
 use crate::plan::rollup::rollup;
+use crate::plan::splitting::{Weighed, weigh};
 use crate::plan::{Node, NodeState, NodeStatus};
 use crate::priority::Priorities;
 use crate::request::Page;
@@ -179,6 +180,17 @@ pub(super) fn insights(draft: &Draft<'_>, epic: EpicId, page: Page<NodeId>) -> S
     answer.finish()
 }
 
+/// What recommendations rest on of each leaf.
+pub(super) fn leaves(draft: &Draft<'_>, epic: EpicId) -> BTreeMap<NodeId, Leaf> {
+    let nodes = draft.nodes(epic);
+    let states = nodes.keys().filter_map(|id| draft.node_state(epic, *id));
+    let leaf = |state: &NodeState| {
+        let NodeState { id, status, priorities, created, .. } = state;
+        (*id, Leaf { status: *status, priorities: *priorities, created: *created })
+    };
+    states.map(leaf).collect()
+}
+
 /// `todo.recommend`: pending leaves with their scores, the best first (spec 05, Insights).
 pub(super) fn recommended(draft: &Draft<'_>, epic: EpicId, limit: u32) -> String {
     let nodes = draft.nodes(epic);
@@ -187,19 +199,19 @@ pub(super) fn recommended(draft: &Draft<'_>, epic: EpicId, limit: u32) -> String
         Ok(limit) => limit.min(LIST_MAX),
         Err(_) => LIST_MAX,
     };
-    let leaves: BTreeMap<NodeId, Leaf> = nodes
-        .keys()
-        .filter_map(|id| draft.node_state(epic, *id))
-        .map(|state| {
-            let NodeState { id, status, priorities, created, .. } = state;
-            (*id, Leaf { status: *status, priorities: *priorities, created: *created })
-        })
-        .collect();
+    let leaves = leaves(draft, epic);
     let best = of_leaves(&nodes, &leaves, draft.now);
     let more = best.len() > most;
     let shown = best.iter().take(most).map(|best| {
         let name = nodes.get(&best.name).map_or("", |node| node.name.as_str());
-        scored(best, name, leaves.get(&best.name).map(|leaf| leaf.status))
+        let state = draft.node_state(epic, best.name);
+        let weighed = nodes.get(&best.name).zip(state).map(|(node, state)| weigh(node, state));
+        scored(
+            best,
+            name,
+            leaves.get(&best.name).map(|leaf| leaf.status),
+            &weighed.unwrap_or_default(),
+        )
     });
     let mut answer = Answer::new(epic);
     answer.list("recommended", shown);
@@ -207,8 +219,14 @@ pub(super) fn recommended(draft: &Draft<'_>, epic: EpicId, limit: u32) -> String
     answer.finish()
 }
 
-fn scored(best: &Recommendation<NodeId>, name: &str, status: Option<NodeStatus>) -> Value {
+fn scored(
+    best: &Recommendation<NodeId>,
+    name: &str,
+    status: Option<NodeStatus>,
+    weighed: &Weighed,
+) -> Value {
     json!({
+        "split": {"advised": weighed.splits(), "pros": weighed.pros, "cons": weighed.cons},
         "id": best.name.to_string(),
         "title": name,
         "status": status.map(NodeStatus::as_str),

@@ -70,6 +70,7 @@ pub(super) fn state(own: NodeId, status: NodeStatus) -> NodeState {
         settled: if status.is_settled() { 3 } else { 0 },
         priorities: Priorities::default(),
         created: BusTime(0),
+        started: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tasks that are a command (`run`), and reviewers that are one: the profile that each stands for. Its name
 //! comes from what it says, so two plans of one project never change each other's commands.
 
-use crate::agent::Profile;
+use crate::agent::{COMMAND_PROFILE, Profile};
 use crate::brief::{RunnerKind, Served, Tools, VERDICT_OF_EXIT, VERDICT_VARIABLE, Worktree};
 use crate::budget::Limits;
 use crate::id::{ProfileName, sha256_hex};
@@ -58,7 +58,8 @@ fn read_command(
     let digits = sha256_hex(said.as_bytes());
     env.sort();
     Some(Profile {
-        name: ProfileName::new(&format!("run-{}", digits.get(..NAME_DIGITS)?)).ok()?,
+        name: ProfileName::new(&format!("{COMMAND_PROFILE}{}", digits.get(..NAME_DIGITS)?)).ok()?,
+        description: String::new(),
         kind: RunnerKind::Process,
         argv,
         env,

@@ -1,15 +1,16 @@
 //! The profiles that a plan file brings along (spec 12, Profiles).
 
-use crate::agent::Profile;
+use crate::agent::{DEFAULT_PROFILE, Profile};
 use crate::brief::{RunnerKind, Served, VERDICT_OF_EXIT, VERDICT_VARIABLE, Worktree};
 use crate::id::ProfileName;
-use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{INSTRUCTION_BYTES_MAX, PROFILE_DESCRIPTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::secret::OF_PROFILES;
 
 const NAMED_KEYS: &[&str] = &[
     "name",
+    "description",
     "runner",
     "argv",
     "env",
@@ -66,7 +67,10 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
     }
     let served = read_served(fields);
     let model = fields.text("model", TEXT_BYTES_MAX).unwrap_or_default();
-    if kind == Some(RunnerKind::Llm) {
+    let is_root = name.as_ref().is_some_and(|name| name.as_str() == DEFAULT_PROFILE);
+    // One that names neither has its parent's.
+    let names = is_root || !model.is_empty() || served != Served::default();
+    if kind == Some(RunnerKind::Llm) && names {
         if model.is_empty() {
             fields.missing("model", "the model's name, which the llm runner needs");
         }
@@ -82,6 +86,7 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
     env.sort();
     Some(Profile {
         name: name?,
+        description: fields.text("description", PROFILE_DESCRIPTION_BYTES_MAX).unwrap_or_default(),
         kind: kind.unwrap_or_default(),
         argv,
         env,

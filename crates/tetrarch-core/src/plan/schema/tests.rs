@@ -56,7 +56,8 @@ fn whole_plan_is_read_in_either_case() {
         "goal": {"title": "T", "problemStatement": "why", "successCriteria": ["s"],
                  "nonGoals": ["n"], "constraints": ["c"], "tags": ["x"], "assumptions": ["a"],
                  "risks": [{"risk": "r", "impact": "i", "mitigation": "m"}, "alone"],
-                 "stakeholders": ["eve"], "repoContextSnapshot": "on main"},
+                 "stakeholders": ["eve"], "repoContextSnapshot": "on main",
+                 "origin": {"to": "eve", "channel": "irc"}},
         "project": "demo", "mode": "tight", "output": "S1.2.1",
         "profiles": {"fast": {"argv": ["run", "it"], "env": {"A": "1"}, "passEnv": ["PATH"],
             "model": "m", "prompt": "p", "tools": ["sh"], "wall": "1m", "workspace": "/w",
@@ -98,6 +99,9 @@ fn whole_plan_is_read_in_either_case() {
         (&["a".to_owned()][..], &["eve".to_owned()][..])
     );
     assert_eq!(repo_context, "on main");
+    let origin =
+        [("channel", "irc"), ("to", "eve")].map(|(key, text)| (key.to_owned(), text.to_owned()));
+    assert_eq!(plan.goal.origin, origin);
     let profile = &plan.profiles[0];
     assert_eq!((profile.kind, profile.wall), (RunnerKind::Process, Some(Millis(60_000))));
     assert_eq!(profile.budget.cost_micro, Some(250_000));

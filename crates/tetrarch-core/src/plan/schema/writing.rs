@@ -105,6 +105,9 @@ pub fn written_goal(change: &GoalChange) -> Value {
         "stakeholders": change.stakeholders,
         "repoContextSnapshot": change.repo_context,
         "tags": change.tags,
+        "origin": change.origin.as_ref().map(|origin| {
+            origin.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, Value>>()
+        }),
     });
     if let Value::Object(fields) = &mut fields {
         fields.retain(|_, value| !value.is_null());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken};
 use tetrarch_bus::subject::Origin;
-use tetrarch_core::governor::StoredRequest;
+use tetrarch_core::governor::{QueueItem, StoredRequest};
+use tetrarch_core::owner::Input;
 use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::time::BusTime;
 
@@ -54,6 +55,9 @@ impl OwnerState {
             let next = traced(next);
             let ((), took) = timed(|| self.governor.decide(&next, now));
             self.governor.took(&next, took, now);
+            if matches!(next, QueueItem::Decide(Input::Oversee(_), _)) {
+                self.leading.metrics.ticked(took);
+            }
         }
     }
 }

@@ -5,10 +5,11 @@
 mod operation;
 
 use serde_json::{Map, Value, json};
+use tetrarch_core::brief::SPAWN_TOOL;
 use tetrarch_core::converse::{Due, Effect, ToolDefinition};
 use tetrarch_core::hosted;
 use tetrarch_core::id::{AgentId, RequestId};
-use tetrarch_core::limits::LIST_MAX;
+use tetrarch_core::limits::{LIST_MAX, SUBAGENTS_PER_REQUEST_MAX};
 use tetrarch_core::overseer::update;
 use tetrarch_core::time::BusTime;
 
@@ -49,7 +50,7 @@ pub(super) enum AgentTool {
 }
 
 impl AgentTool {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::AskHuman,
         Self::AgentSpawn,
         Self::TodoUpdate,
@@ -60,12 +61,13 @@ impl AgentTool {
         Self::Operate(OwnerOperation::AgentStatus),
         Self::Operate(OwnerOperation::TodoList),
         Self::Operate(OwnerOperation::TodoAdd),
+        Self::Operate(OwnerOperation::PlanReview),
     ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::AskHuman => "ask_human",
-            Self::AgentSpawn => "agent_spawn",
+            Self::AgentSpawn => SPAWN_TOOL,
             Self::TodoUpdate => "todo_update",
             Self::MailWait => "mail_wait",
             Self::MailSend => "mail_send",
@@ -77,12 +79,12 @@ impl AgentTool {
         Self::ALL.into_iter().find(|own| own.name() == name)
     }
 
-    /// What the model is told of it. Called twice, each of them does what it did once: the owner knows
-    /// questions and requests again, and a reader messages.
-    pub(super) fn definition(self) -> ToolDefinition {
+    /// What the model is told of it, with the profiles that it may choose from. Called twice, each of them does what
+    /// it did once: the owner knows questions and requests again, and a reader messages.
+    pub(super) fn definition(self, profiles: &[(String, String)]) -> ToolDefinition {
         let (description, properties, required) = match self {
             Self::AskHuman => ask_human(),
-            Self::AgentSpawn => agent_spawn(),
+            Self::AgentSpawn => agent_spawn(profiles),
             Self::TodoUpdate => todo_update(),
             Self::MailWait => (
                 "Waits for the next mail and gives it.",
@@ -119,16 +121,41 @@ fn ask_human() -> Described {
     )
 }
 
-fn agent_spawn() -> Described {
+/// When to use it is said by the mode, in the prompt; here is only how.
+fn agent_spawn(profiles: &[(String, String)]) -> Described {
+    let known: Vec<&str> = profiles.iter().map(|(name, _)| name.as_str()).collect();
+    let offered: Vec<String> =
+        profiles.iter().map(|(name, purpose)| format!("{name}: {purpose}")).collect();
+    let texts =
+        |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
+    let count = |what: &str| json!({"type": "integer", "minimum": 1, "description": what});
+    let mut profile = described("How it works; `default` unless said.");
+    if !known.is_empty() {
+        profile = json!({"type": "string", "enum": known,
+            "description": format!("How it works; `default` unless said.\n{}", offered.join("\n"))});
+    }
+    let agent = json!({
+        "role": {"type": "string", "enum": ["worker", "specialist", "reviewer"]},
+        "domain": described("For specialists and reviewers."),
+        "task": described("Its goal, in one paragraph; it knows nothing of your conversation."),
+        "keyFacts": texts("What it has to know."),
+        "successCriteria": texts("By what its work is judged; needed with `keyFacts`, `outputSchema` and `scopePaths`."),
+        "outputSchema": {"type": "object", "description": "The JSON Schema of its deliverable; text unless given."},
+        "scopePaths": texts("Globs of what it may change."),
+        "profile": profile,
+        "tools": texts("Names of tools out of yours; the profile's unless given."),
+        "budget": {"type": "object", "description": "Its part of your budget; needed with `successCriteria`.",
+            "properties": {"tokens": count("Tokens."), "turns": count("Turns."),
+                "costUsd": {"type": "number"}, "wall": described("The longest run, `10m` for instance.")}},
+    });
     (
-        "Asks for an agent of your own. The answer, and later its result, come as mail.",
+        "Asks for agents of your own. The answer, and later their results, come as mail.",
         json!({
-            "role": {"type": "string", "enum": ["worker", "specialist", "reviewer"]},
-            "domain": described("For specialists and reviewers."),
-            "task": described("What it is to do; it knows nothing but this."),
-            "reason": described("Why it is needed."),
+            "agents": {"type": "array", "minItems": 1, "maxItems": SUBAGENTS_PER_REQUEST_MAX,
+                "items": {"type": "object", "properties": agent, "required": ["role", "task"]}},
+            "reason": described("Why they are needed."),
         }),
-        json!(["role", "task", "reason"]),
+        json!(["agents", "reason"]),
     )
 }
 
@@ -167,16 +194,47 @@ pub(super) fn spawn(
     let place = usize::try_from(due.step).unwrap_or(usize::MAX);
     let label = format!("agent_spawn.{}", due.index);
     let id = RequestId::derive(BusTime::default(), &agent.to_string(), &label, place);
-    let mut wish = json!({"role": text(arguments, "role")?, "task": text(arguments, "task")?});
-    if let Ok(domain) = text(arguments, "domain") {
-        wish["domain"] = domain.into();
-    }
+    let agents = arguments.get("agents").and_then(Value::as_array).filter(|all| !all.is_empty());
+    let agents = agents.ok_or("`agents` is missing: a list is needed")?;
+    let wishes = agents.iter().map(|agent| {
+        let refused = || format!("`agents` holds {agent}: objects are needed");
+        wish(agent.as_object().ok_or_else(refused)?)
+    });
     let body = json!({
         "requestId": id.to_string(),
         "spawnReason": text(arguments, "reason")?,
-        "requestedSubagents": [wish],
+        "requestedSubagents": wishes.collect::<Result<Vec<Value>, String>>()?,
     });
     Ok((id, body.to_string()))
+}
+
+/// One of the agents that are asked for, as a request has it. What is said of its work besides the task makes it a
+/// whole brief.
+fn wish(agent: &Map<String, Value>) -> Result<Value, String> {
+    let mut wish = json!({"role": text(agent, "role")?});
+    for (key, field) in
+        [("domain", "domain"), ("profile", "runner"), ("tools", "tools"), ("budget", "budget")]
+    {
+        if let Some(given) = agent.get(key) {
+            wish[field] = given.clone();
+        }
+    }
+    // No tools at all are said by a flag.
+    wish["noTools"] = agent.get("tools").is_some_and(|it| *it == json!([])).into();
+    let mut brief = Map::new();
+    for key in ["keyFacts", "successCriteria", "scopePaths"] {
+        brief.extend(agent.get(key).map(|given| (key.to_owned(), given.clone())));
+    }
+    let schema = agent.get("outputSchema").map(|schema| schema.to_string());
+    brief.extend(schema.map(|schema| ("expectedOutput".to_owned(), schema.into())));
+    let task = text(agent, "task")?;
+    if brief.is_empty() {
+        wish["task"] = task.into();
+    } else {
+        brief.insert("goal".to_owned(), task.into());
+        wish["brief"] = brief.into();
+    }
+    Ok(wish)
 }
 
 /// A status update.
@@ -226,4 +284,76 @@ fn text(arguments: &Map<String, Value>, key: &str) -> Result<String, String> {
         .filter(|text| !text.is_empty())
         .map(str::to_owned)
         .ok_or_else(|| format!("`{key}` is missing: a text is needed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tetrarch_core::agent::Mode;
+    use tetrarch_core::converse::Call;
+    use tetrarch_core::id::Ulid;
+
+    fn asked(arguments: Value) -> Result<String, String> {
+        let Value::Object(arguments) = arguments else { panic!("{arguments}") };
+        let call =
+            Call { id: "c".to_owned(), tool: SPAWN_TOOL.to_owned(), arguments: String::new() };
+        let due = Due { step: 1, index: 0, call };
+        spawn(&arguments, &AgentId::Worker(Ulid(1)), &due).map(|(_, body)| body)
+    }
+
+    #[test]
+    fn spawn_tool_lists_profiles_and_leaves_when_to_the_mode() {
+        let profiles = [("hands".to_owned(), "edits files".to_owned())];
+        let told = AgentTool::AgentSpawn.definition(&profiles);
+        let profile = &told.schema["properties"]["agents"]["items"]["properties"]["profile"];
+        assert_eq!(profile["enum"], json!(["hands"]));
+        assert!(profile["description"].as_str().unwrap().contains("hands: edits files"));
+        let all = format!("{} {}", told.description, told.schema).to_lowercase();
+        let sentences =
+            Mode::ALL.into_iter().flat_map(|mode| mode.guidance().split(['.', ':', ',']));
+        let sentences = sentences.map(|it| it.trim().to_lowercase()).filter(|it| !it.is_empty());
+        for policy in
+            sentences.chain(["delegate", "prefer", "should", "whenever"].map(str::to_owned))
+        {
+            assert!(!all.contains(&policy), "{policy}");
+        }
+    }
+
+    #[test]
+    fn whole_brief_of_several_agents_becomes_a_request() {
+        let brief = json!({
+            "role": "worker", "task": "mend it", "profile": "hands", "tools": [], "budget": {"turns": 3},
+            "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
+            "outputSchema": {"type": "object"},
+        });
+        let bare =
+            json!({"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"]});
+        let body = asked(json!({"reason": "r", "agents": [brief, bare]})).unwrap();
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let brief = json!({
+            "goal": "mend it", "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
+            "expectedOutput": "{\"type\":\"object\"}",
+        });
+        let expected = json!([
+            {"role": "worker", "runner": "hands", "tools": [], "noTools": true, "budget": {"turns": 3},
+             "brief": brief},
+            {"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"], "noTools": false},
+        ]);
+        assert_eq!(body["requestedSubagents"], expected);
+    }
+
+    #[test]
+    fn request_without_agents_role_or_task_names_what_is_missing() {
+        for (arguments, missing) in [
+            (json!({"reason": "r"}), "`agents`"),
+            (json!({"reason": "r", "agents": []}), "`agents`"),
+            (json!({"reason": "r", "agents": [7]}), "`agents` holds 7"),
+            (json!({"reason": "r", "agents": [{"role": "worker"}]}), "`task`"),
+            (json!({"reason": "r", "agents": [{"task": "t"}]}), "`role`"),
+            (json!({"agents": [{"role": "worker", "task": "t"}]}), "`reason`"),
+        ] {
+            let error = asked(arguments).unwrap_err();
+            assert!(error.starts_with(missing), "{error}");
+        }
+    }
 }

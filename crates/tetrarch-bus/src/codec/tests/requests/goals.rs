@@ -39,6 +39,7 @@ fn goal_updates() -> impl Iterator<Item = Op> {
         stakeholders: Some(spec.stakeholders),
         repo_context: Some(spec.repo_context),
         tags: Some(spec.tags),
+        origin: Some(spec.origin),
     };
     let one = GoalChange { title: Some("t".to_owned()), ..GoalChange::default() };
     let update = |change| GoalUpdate { epic: id("goal_~"), change, reason: "r".to_owned() };

@@ -69,6 +69,7 @@ pub(super) fn node_state(full: bool) -> NodeState {
         settled: if full { 4 } else { 0 },
         priorities: priorities(full),
         created: BusTime(2),
+        started: full.then_some(BusTime(3)),
     }
 }
 

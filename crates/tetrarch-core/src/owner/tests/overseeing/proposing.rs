@@ -12,9 +12,11 @@ use crate::overseer::Telemetry;
 use crate::owner::Input;
 use crate::owner::tests::fleet::{Fleet, human, plan_of, task};
 use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal};
+use crate::priority::Priority;
 use crate::request::Op;
 use crate::request::goals::{GoalOp, GoalVerb};
 use crate::request::planning::PlanOp;
+use crate::request::work::{WorkOp, WorkVerb};
 use crate::time::{BusTime, Millis};
 
 /// A task that asks for more than one agent shows at once.
@@ -122,4 +124,30 @@ fn work_in_progress_is_not_proposed_for_change() {
     let (mut fleet, epic) = proposing(&[large("T1.1")]);
     fleet.worker(epic, "T1.1");
     assert_eq!(look(&mut fleet).records, []);
+}
+
+#[test]
+fn best_recommended_work_is_put_first_once_and_only_where_nobody_said_so() {
+    let after = |id: &str, on: &str| task(id, json!({"deps": [on]}));
+    // Most of what is left waits for the second task.
+    let plan = [
+        task("T1.1", json!({})),
+        task("T1.2", json!({})),
+        after("T1.3", "T1.2"),
+        after("T1.4", "T1.2"),
+    ];
+    for (said, put) in [(None, 1), (Some(50), 0)] {
+        let (mut fleet, epic) = proposing(&plan);
+        if let Some(number) = said {
+            let priorities = vec![("T1.1".parse().unwrap(), Some(Priority::new(number).unwrap()))];
+            let verb = WorkVerb::Reprioritise { priorities, reason: String::new() };
+            fleet.op(&human(), Op::Work(WorkOp { epic, verb }));
+        }
+        let entry = look(&mut fleet);
+        assert_eq!(entry.events.len(), put, "{entry:?}");
+        let state = fleet.node(epic, "T1.2");
+        assert_eq!(state.priorities.overseer, (put == 1).then_some(Priority::HIGH));
+        fleet.now = fleet.now + Millis::from_secs(60);
+        assert_eq!(look(&mut fleet).records, [], "it was said");
+    }
 }

@@ -147,3 +147,20 @@ fn relaunched_session_is_not_asked_again_within_the_interval() {
     assert_eq!(again.len(), 1);
     assert_ne!(again[0].session, first[0].session);
 }
+
+#[test]
+fn escalation_says_where_its_goal_came_from() {
+    let mut plan = plan_of(&[task("T1.1", json!({}))]);
+    plan["goal"] = json!({"origin": {"channel": "irc", "to": "eve"}});
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let worker = fleet.worker(epic, "T1.1");
+    says(&mut fleet, &worker, r#"{"status": "blocked", "blockers": ["a key for the shop"]}"#);
+    let mail = fleet.ledger.iter().flat_map(|entry| &entry.mail);
+    let asked = mail.filter_map(|mail| {
+        let MailBody::Question { origin, .. } = &mail.body else { return None };
+        Some(origin.clone())
+    });
+    let [origin] = asked.collect::<Vec<_>>().try_into().unwrap();
+    let pair = |key: &str, text: &str| (key.to_owned(), text.to_owned());
+    assert_eq!(origin, [pair("channel", "irc"), pair("to", "eve")]);
+}

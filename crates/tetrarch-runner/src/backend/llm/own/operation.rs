@@ -24,6 +24,8 @@ pub(in crate::backend::llm) enum OwnerOperation {
     TodoList,
     /// More work for its goal.
     TodoAdd,
+    /// That people look at the plan.
+    PlanReview,
 }
 
 /// Whose call it is: what its id is made of.
@@ -62,6 +64,7 @@ impl OwnerOperation {
             Self::AgentStatus => "agent_status",
             Self::TodoList => "todo_list",
             Self::TodoAdd => "todo_add",
+            Self::PlanReview => "plan_review",
         }
     }
 
@@ -106,6 +109,11 @@ impl OwnerOperation {
                     "reason": described("Why it is needed."),
                 }),
                 json!(["parent", "name", "objective", "acceptance", "reason"]),
+            ),
+            Self::PlanReview => (
+                "Asks people to look at the plan of your goal, when it cannot be done as it stands.",
+                json!({"reason": described("What is wrong with it, or what you were denied.")}),
+                json!(["reason"]),
             ),
         }
     }
@@ -165,6 +173,10 @@ pub(in crate::backend::llm) fn operation(
             ("todo.add", of.lasting())
         }
         OwnerOperation::AgentStatus => ("agent.status", of.passing()),
+        OwnerOperation::PlanReview => {
+            text(&arguments, "reason")?;
+            ("plan.review_needed", of.lasting())
+        }
     };
     let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
     Ok((id, RunnerEvent::Operate { id: Some(id), op, body }))
@@ -263,6 +275,12 @@ mod tests {
                 false,
             ),
             (
+                AgentTool::Operate(OwnerOperation::PlanReview),
+                json!({"reason": "r"}),
+                r#"plan.review_needed {"reason":"r"}"#,
+                true,
+            ),
+            (
                 AgentTool::Operate(OwnerOperation::FileRelease),
                 json!({"reservation": "x"}),
                 r#"file.release {"reservation":"x"}"#,
@@ -297,6 +315,7 @@ mod tests {
             ),
             (AgentTool::Operate(OwnerOperation::FileReserve), json!({"paths": [1]}), "`paths`"),
             (AgentTool::Operate(OwnerOperation::FileRelease), json!({}), "`reservation`"),
+            (AgentTool::Operate(OwnerOperation::PlanReview), json!({}), "`reason`"),
             (AgentTool::Operate(OwnerOperation::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
             (
                 AgentTool::Operate(OwnerOperation::TodoAdd),
