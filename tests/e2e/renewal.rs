@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use futures::StreamExt;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tetrarch_bus::journal::{JournalName, last_checkpoint};
 use tetrarch_core::agent::Agent;
@@ -118,6 +119,35 @@ async fn rotated_worker_resumes_from_its_checkpoint() {
     let worker = worker_of(&ledger);
     let late = fleet.run(["agent", "rotate", &worker]);
     assert_eq!(late.code, Some(5), "it has ended: {}", late.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_of_a_stopped_fleet_resumes_from_its_boundary() {
+    let mut standing = Standing::start("turn").await;
+    let stopped = standing.fleet.stop();
+    assert_eq!(stopped.code, Some(0), "{}", stopped.err);
+    let made = std::fs::read_to_string(&standing.witness).unwrap();
+    assert_eq!(made, "1 1\n2 1\n3 1\n");
+    standing.fleet.start();
+    let ended = standing.running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let made = std::fs::read_to_string(&standing.witness).unwrap();
+    assert_eq!(made, "1 1\n2 1\n3 1\n4 2\n5 2\n6 2\n", "each step once, in order");
+    assert!(ended.out.contains("its host stops"), "its successor was told why: {}", ended.out);
+    standing.fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fleet_with_a_deaf_worker_ends_at_the_second_request() {
+    let mut standing = Standing::start("deaf").await;
+    let mut up = standing.fleet.take_up();
+    up.signal(Signal::TERM);
+    up.line(|line| line.contains("agents have 30s to reach a boundary"));
+    assert_eq!(standing.fleet.agents().len(), 1, "it has its time");
+    up.signal(Signal::TERM);
+    let ended = up.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(standing.fleet.agents().is_empty(), "{:?}", standing.fleet.agents());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -135,6 +135,11 @@ impl Fleet {
         self.up = Some(up);
     }
 
+    /// Its `up`, which the caller ends.
+    pub fn take_up(&mut self) -> Program {
+        self.up.take().unwrap()
+    }
+
     /// Stops `up` as Ctrl-C does and waits for its end.
     pub fn stop(&mut self) -> Ended {
         let up = self.up.take().unwrap();

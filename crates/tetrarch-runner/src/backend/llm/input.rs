@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::MAIL_IN_HAND_MAX;
+use tetrarch_core::mail::is_of_plan;
 use tetrarch_core::order::{Inbound, RunnerEvent};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Stage, Wanted};
@@ -102,9 +103,10 @@ impl ConversationInput {
         }
     }
 
-    /// The oldest mail that nobody has read.
+    /// The oldest mail about the plan that nobody has read, else the oldest.
     pub(super) fn next_mail(&mut self) -> Option<InboxMessage> {
-        self.read(0)
+        let of_plan = self.mails.iter().position(|mail| is_of_plan(&mail.topic));
+        self.read(of_plan.unwrap_or(0))
     }
 
     /// The oldest mail that nobody has read and that came before this place.
@@ -432,6 +434,18 @@ mod tests {
         assert_eq!(input.await_mail(|_| true).await.unwrap().topic, "info");
         assert_eq!(input.next_mail().unwrap().topic, "result.ready");
         assert_eq!(input.next_mail(), None);
+    }
+
+    #[tokio::test]
+    async fn mail_about_the_plan_is_read_first() {
+        let (ends, mut input) = input(None);
+        let all = ["info", "plan.updated", "result.ready", "status.request", "plan.updated"];
+        for (place, topic) in (1..).zip(all) {
+            ends.post(topic, place).await;
+        }
+        input.boundary().await.unwrap();
+        let read = std::iter::from_fn(|| input.next_mail()).map(|mail| mail.place);
+        assert_eq!(read.collect::<Vec<_>>(), [2, 4, 5, 1, 3]);
     }
 
     #[tokio::test]
