@@ -113,13 +113,15 @@ fn words_about_failed_work_are_no_answer() {
     let profile = json!({"name": "default", "argv": ["false"], "wall": "20s"});
     let file = fleet.file("default.json", &profile.to_string());
     fleet.ok(["profile", "apply", "broken", file.to_str().unwrap()]);
-    let ended = fleet.run(["ask", "--project", "broken", "count the files"]);
-    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
-    assert!(
-        ended.err.contains("not done") && ended.err.contains("tetrarch describe"),
-        "{}",
-        ended.err
-    );
+    fleet.ok(["project", "create", "flat", "--max-depth", "1"]);
+    fleet.ok(["profile", "apply", "flat", file.to_str().unwrap()]);
+    for (project, why) in [("broken", "exit code 1"), ("flat", "depth")] {
+        let ended = fleet.run(["ask", "-c", project, "--project", project, "count the files"]);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+        for part in ["not done", "tetrarch describe", why] {
+            assert!(ended.err.contains(part), "{part}: {}", ended.err);
+        }
+    }
 }
 
 #[test]

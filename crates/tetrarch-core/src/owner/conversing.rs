@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::conversation::lane::{self, TurnLane};
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus};
-use crate::error::{ErrorCode, Refusal};
+use crate::error::{DenialReason, ErrorCode, Refusal};
 use crate::goal::GoalStatus;
 use crate::graph::{Delegation, Doing};
 use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal};
@@ -334,7 +334,7 @@ fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
     plan
 }
 
-/// Something happened to a goal: a turn that waits for it goes on when it is over, or when its agent will not try
+/// Something happened to a goal: a turn that waits for it goes on when it is over, or when no agent will try it or try it
 /// again, which ends the goal.
 pub(super) fn heard(draft: &mut Draft<'_>, epic: EpicId) {
     let known = draft.base().turn_of(epic).and_then(|turn| draft.turn(&turn.id));
@@ -355,7 +355,9 @@ pub(super) fn heard(draft: &mut Draft<'_>, epic: EpicId) {
             let leaf = draft.node_state(epic, NodeId::task(1, 1));
             let blocker = leaf.filter(|leaf| leaf.status == NodeStatus::Blocked);
             let blocker = blocker.and_then(|leaf| leaf.blocker.as_ref());
-            let over = |kind: &str| kind == ATTEMPTS_EXHAUSTED || kind == STOPPED;
+            let denied =
+                |kind: &str| DenialReason::ALL.iter().any(|reason| reason.as_str() == kind);
+            let over = |kind: &str| kind == ATTEMPTS_EXHAUSTED || kind == STOPPED || denied(kind);
             let Some(blocker) = blocker.filter(|blocker| over(&blocker.kind)).cloned() else {
                 return;
             };

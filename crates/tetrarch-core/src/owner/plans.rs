@@ -146,6 +146,7 @@ pub(super) fn block_ready(
         state.blocker = Some(blocker.clone());
     });
     settle(draft, epic);
+    conversing::heard(draft, epic);
     Ok(())
 }
 

@@ -3,17 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, id, po, project, request, success, tasks, wish};
+use super::fleet::{Fleet, human, id, node, po, project, request, success, tasks, wish};
 use crate::brief::{Outcome, RunResult};
 use crate::conversation::lane::TurnLane;
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance};
-use crate::error::ErrorCode;
+use crate::error::{DenialReason, ErrorCode};
 use crate::goal::GoalStatus;
 use crate::graph::Doing;
 use crate::id::{AgentId, ConversationName, EpicId, HumanName, Principal};
 use crate::ledger::Entry;
 use crate::limits::{GRAPHS_MAX, LANE_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
+use crate::plan::Blocker;
 use crate::request::conversations::{ConversationOp, GraphApply, TurnSay};
 use crate::request::goals::{GoalOp, GoalVerb};
 use crate::request::{Op, Report};
@@ -135,6 +136,18 @@ fn work_that_will_not_be_tried_again_fails_the_turn_and_ends_its_goal() {
     assert_eq!(turn.status, TurnStatus::Done);
     assert!(turn.answer.starts_with("That was not done: "), "{}", turn.answer);
     assert!(turn.answer.contains("no disk"), "{}", turn.answer);
+}
+
+#[test]
+fn work_that_no_agent_may_do_fails_the_turn() {
+    let mut fleet = fleet();
+    let epic = delegated(&mut fleet);
+    let detail = "the parent has no broom".to_owned();
+    let kind = DenialReason::ToolNotAllowed.as_str().to_owned();
+    let blocker = Blocker { kind, detail, needs: String::new() };
+    fleet.op(&Principal::Agent(po()), Op::WorkBlock { epic, node: node("T1.1"), blocker });
+    moved(&mut fleet);
+    assert_eq!(turn(&fleet, "main", 1).answer, "That was not done: the parent has no broom");
 }
 
 #[test]
