@@ -19,6 +19,7 @@ use tetrarch_bus::client::Identity;
 use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
+use tetrarch_core::budget::Limits;
 use tetrarch_core::change::Approvals;
 use tetrarch_core::duration;
 use tetrarch_core::id::{HumanName, ProjectName};
@@ -26,7 +27,7 @@ use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::reach::Reach;
-use tetrarch_core::owner::{Deadlines, Policy};
+use tetrarch_core::owner::{Deadlines, Policy, RunDefaults};
 use tetrarch_core::size;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
@@ -294,6 +295,14 @@ fn policy(settings: &Settings) -> CliResult<Policy> {
     Ok(Policy {
         max_depth: settings.get("limits.max_depth")?,
         max_children: settings.get("limits.max_children")?,
+        run: RunDefaults {
+            budget: Limits {
+                tokens: Some(settings.get("limits.run_tokens")?),
+                turns: Some(settings.get("limits.run_turns")?),
+                ..Limits::default()
+            },
+            wall: Some(settings.millis("limits.run_wall")?),
+        },
         requests_per_second: settings.get("limits.requests_per_second")?,
         intensity: Intensity {
             max: settings.get("limits.max_restarts")?,

@@ -157,6 +157,15 @@ impl RunnerKind {
         }
     }
 
+    /// Whether what it runs calls models, as far as its host knows.
+    #[must_use]
+    pub fn calls_models(self) -> bool {
+        match self {
+            Self::Llm | Self::Claude | Self::Codex | Self::Acp => true,
+            Self::Process | Self::Echo | Self::External => false,
+        }
+    }
+
     /// The program that it starts where a profile names none; empty for runners that start none, or whichever
     /// they are told.
     #[must_use]

@@ -93,6 +93,7 @@ use crate::trouble::Trouble;
 use crate::verb::Verbs;
 
 pub use archiving::{Archived, Failures, Unarchived, archiving_at, journaled, unarchived};
+pub use brief::RunDefaults;
 pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
@@ -112,6 +113,8 @@ pub struct Policy {
     pub max_depth: u8,
     /// Sub-agents per parent, at most 3.
     pub max_children: usize,
+    /// What a run may use where neither its request, nor its plan, nor its profile says how much.
+    pub run: RunDefaults,
     /// What one sender outside may ask a second (spec 09, On the bus).
     pub requests_per_second: u64,
     /// Failures of a parent's children that are borne (spec 04, Restart intensity).
@@ -147,6 +150,7 @@ impl Default for Policy {
         Self {
             max_depth: DEPTH_CEILING,
             max_children: CHILDREN_MAX,
+            run: RunDefaults::default(),
             requests_per_second: REQUESTS_PER_SECOND,
             intensity: Intensity::default(),
             deadlines: Deadlines::default(),

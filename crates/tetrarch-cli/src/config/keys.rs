@@ -30,8 +30,9 @@ pub(crate) struct ConfigKey {
 }
 
 /// What the names of keys begin with that the owner takes over at `config reload`; all others need a restart.
-const LIVE: [&str; 14] = [
+const LIVE: [&str; 15] = [
     "limits.max_children",
+    "limits.run_",
     "limits.max_restarts",
     "limits.restart_window",
     "overseer.idle_after",
@@ -92,6 +93,9 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key("liveness.replacements_per_second", Whole(1, NAMED), Is("50")),
     key("limits.max_depth", Whole(1, 3), Is("3")),
     key("limits.max_children", Whole(1, 3), Is("3")),
+    key("limits.run_wall", Span(SECOND, 365 * 24 * HOUR), Is("24h")),
+    key("limits.run_turns", Whole(1, 1_000_000_000), Is("1000")),
+    key("limits.run_tokens", Whole(1, 1_000_000_000_000), Is("50000000")),
     key("limits.requests_per_second", Whole(1, 1_000_000), Is("1000")),
     key("limits.mode", Word(MODES), Is("orchestrator")),
     key("limits.max_restarts", Whole(0, 1000), Is("3")),

@@ -5,7 +5,7 @@ use crate::admission::Grant;
 use crate::agent::Profile;
 use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
-use crate::budget::Limits;
+use crate::budget::{Counter, Limits};
 use crate::id::{AgentId, EpicId};
 use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX};
 use crate::plan::placeholder::{self, Placeholder};
@@ -13,11 +13,21 @@ use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
 use crate::run::Run;
 use crate::step::Draft;
+use crate::time::Millis;
 
 use super::judging;
 
 /// What is wrong with a wish, in words that name the field.
 pub(super) type Invalid = String;
+
+/// What a run may use of which nobody says how much (spec 06, Budgets): none is unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunDefaults {
+    /// What its models may use, where its parent has no limit itself.
+    pub budget: Limits,
+    /// How long it may last.
+    pub wall: Option<Millis>,
+}
 
 /// Checks what can be checked without knowing the grant.
 ///
@@ -120,14 +130,25 @@ pub(super) fn tools(wish: &SubagentWish, node: Option<&Node>, profile: &Profile)
     }
 }
 
-/// The budget a wish asks for, counter by counter: its own, else the node's, else the profile's.
-pub(super) fn budget(wish: &SubagentWish, node: Option<&Node>, profile: &Profile) -> Limits {
+/// The budget a wish asks for, counter by counter: its own, else the node's, else the profile's, else for what calls
+/// models the default. Below a parent that is limited itself, what nobody names is a share of that.
+pub(super) fn budget(
+    wish: &SubagentWish,
+    node: Option<&Node>,
+    profile: &Profile,
+    defaults: Limits,
+    parent: Limits,
+) -> Limits {
     let node = judging::means(wish, node, profile).map(|node| node.budget).unwrap_or_default();
-    let pick = |own: Option<u64>, node: Option<u64>, profile| own.or(node).or(profile);
+    let pick = |counter| {
+        let own = wish.budget.of(counter).or(node.of(counter)).or(profile.budget.of(counter));
+        let takes_default = profile.kind.calls_models() && parent.of(counter).is_none();
+        own.or(defaults.of(counter).filter(|_| takes_default))
+    };
     Limits {
-        tokens: pick(wish.budget.tokens, node.tokens, profile.budget.tokens),
-        cost_micro: pick(wish.budget.cost_micro, node.cost_micro, profile.budget.cost_micro),
-        turns: pick(wish.budget.turns, node.turns, profile.budget.turns),
+        tokens: pick(Counter::Tokens),
+        cost_micro: pick(Counter::CostMicro),
+        turns: pick(Counter::Turns),
     }
 }
 

@@ -71,7 +71,9 @@ pub(super) fn spawn(
     let view = parent_view(draft, policy, &parent);
     let standing = standing_of(draft, request, &parent);
     let left = parent.deadline.map(|deadline| deadline - draft.now);
-    let wishes: Vec<Wish> = targets.iter().map(|target| target.wish(left)).collect();
+    let limit = parent.account.limit;
+    let wishes = targets.iter().map(|target| target.wish(left, policy.run, limit));
+    let wishes: Vec<Wish> = wishes.collect();
     let hosts = hosts::host_views(draft);
     let Admission { granted, denied: refused } =
         admission::admit(Some(&view), standing, &hosts, &wishes, draft.now);

@@ -5,6 +5,7 @@ use crate::admission::Wish;
 use crate::agent::{Agent, DEFAULT_PROFILE, Profile};
 use crate::assignment::Purpose;
 use crate::brief::{RunnerKind, Served};
+use crate::budget::Limits;
 use crate::error::DenialReason;
 use crate::id::{EpicId, NodeId, ProfileName, ProjectName};
 use crate::limits::TASKS_MAX;
@@ -18,7 +19,7 @@ use crate::step::Draft;
 use crate::time::Millis;
 
 use super::Refused;
-use crate::owner::{brief, judging, profiles};
+use crate::owner::{RunDefaults, brief, judging, profiles};
 
 /// A wish with what it stands for.
 pub(super) struct Target<'a> {
@@ -31,15 +32,16 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     /// What admission decides on. `left` is what remains of the parent's wall clock: a request
     /// for more is refused, a default of more is cut to it.
-    pub(super) fn wish(&self, left: Option<Millis>) -> Wish {
-        let default = self.node.wall.or(self.profile.wall);
+    pub(super) fn wish(&self, left: Option<Millis>, defaults: RunDefaults, parent: Limits) -> Wish {
+        let RunDefaults { budget, wall } = defaults;
+        let default = self.node.wall.or(self.profile.wall).or(wall);
         let default = default.map(|wall| left.map_or(wall, |left| left.min(wall)));
         let wall = self.wish.wall.or(default);
         Wish {
             role: self.wish.role,
             taken: false,
             local_max_depth: self.wish.local_max_depth,
-            budget: brief::budget(self.wish, Some(&self.node), &self.profile),
+            budget: brief::budget(self.wish, Some(&self.node), &self.profile, budget, parent),
             wall,
             tools: brief::tools(self.wish, Some(&self.node), &self.profile),
             placement: if self.wish.placement == PlacementWish::default() {

@@ -1,16 +1,18 @@
 //! Budgets through the whole owner: carved out at admission, settled at the end, charged for
 //! what is lost.
 
-use super::fleet::{Fleet, create, human, po, reply, request, success, tasks, topics, wish};
+use serde_json::json;
+
+use super::fleet::{Fleet, create, human, po, reply, request, success, task, tasks, topics, wish};
 use crate::brief::{Outcome, RunResult, Usage};
 use crate::budget::{Counter, Limits, Spend};
 use crate::id::{AgentId, EpicId, RunId};
 use crate::limits::{JOURNAL_ENDS_WITHIN, OWED_MAX};
-use crate::owner::{Input, Settlement, unsettled};
-use crate::request::{Op, Report};
+use crate::owner::{Input, RunDefaults, Settlement, unsettled};
+use crate::request::{Op, ProjectCreate, Report};
 use crate::role::Role;
 use crate::run::RunEvent;
-use crate::time::BusTime;
+use crate::time::{BusTime, Millis};
 
 fn used(tokens_in: u64) -> Usage {
     Usage { tokens_in, ..Usage::default() }
@@ -21,8 +23,7 @@ fn ninety() -> (Fleet, EpicId) {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 20);
     let budget = Limits { tokens: Some(90), ..Limits::default() };
-    fleet
-        .op(&human(), Op::ProjectCreate(crate::request::ProjectCreate { budget, ..create(false) }));
+    fleet.op(&human(), Op::ProjectCreate(ProjectCreate { budget, ..create(false) }));
     fleet.report(&po(), Report::Ready);
     let epic = fleet.goal(tasks(3));
     (fleet, epic)
@@ -42,6 +43,33 @@ fn shares_are_equal_and_unspent_budget_returns() {
     assert_eq!(account.tokens().free(), Some(50));
     let brief = &fleet.records.runs[&fleet.run_of(&second)].brief;
     assert_eq!(brief.budget.tokens, Some(30));
+}
+
+#[test]
+fn run_of_which_nobody_says_how_much_has_the_installations_limits() {
+    let limits = |tokens, turns| Limits { tokens, turns, ..Limits::default() };
+    let run = RunDefaults { budget: limits(Some(70), Some(7)), wall: Some(Millis(9_000)) };
+    let model = json!({"runner": "llm", "provider": "openai", "model": "m"});
+    let own = json!({"runner": "llm", "provider": "openai", "model": "m", "budget": {"turns": 2}, "wall": "3s"});
+    for (profile, project, granted, wall) in [
+        (model.clone(), Limits::default(), run.budget, 9_000),
+        (own, Limits::default(), limits(Some(70), Some(2)), 3_000),
+        (json!({"argv": ["work"]}), Limits::default(), Limits::default(), 9_000),
+        (model, limits(Some(90), None), limits(Some(30), Some(7)), 9_000),
+    ] {
+        let mut fleet = Fleet::new();
+        fleet.policy.run = run;
+        fleet.join("h1", "life1", 20);
+        let project = ProjectCreate { budget: project, ..create(false) };
+        fleet.op(&human(), Op::ProjectCreate(project));
+        fleet.report(&po(), Report::Ready);
+        let mut plan = json!({"goal": {"title": "x"}, "profiles": {"default": profile}});
+        plan["phases"] = json!([{"id": "P1", "name": "P", "tasks": [task("T1.1", json!({}))]}]);
+        let epic = fleet.goal(plan.clone());
+        let worker = fleet.worker(epic, "T1.1");
+        let brief = &fleet.records.runs[&fleet.run_of(&worker)].brief;
+        assert_eq!((brief.budget, brief.wall), (granted, Some(Millis(wall))), "{plan}");
+    }
 }
 
 #[test]
