@@ -125,6 +125,25 @@ fn words_about_failed_work_are_no_answer() {
 }
 
 #[test]
+fn goal_is_created_from_what_a_conversation_said() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    fleet.ok(["ask", "-c", "shop", "--project", "desk", "hello"]);
+    for (title, parts) in [(None, ["desk", "hello"]), (Some("Tidy up"), ["Tidy up", "hello"])] {
+        let named = title.into_iter().flat_map(|title| ["--title", title]);
+        let create = ["goal", "create", "--from", "shop"].into_iter().chain(named);
+        let shown = fleet.ok(["describe", fleet.ok(create).trim()]);
+        for part in parts.into_iter().chain(["session turn 1 of ada's conversation shop", "to ada"])
+        {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+    let missing = fleet.run(["goal", "create", "--from", "shed"]);
+    assert_eq!(missing.code, Some(3), "{}", missing.err);
+    assert!(missing.err.contains("conversation shed was not found"), "{}", missing.err);
+}
+
+#[test]
 fn background_turn_delays_no_conversation() {
     let fleet = Fleet::up();
     desk(&fleet);

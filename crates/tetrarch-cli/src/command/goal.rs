@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tetrarch_core::id::EpicId;
+use tetrarch_bus::state::Select;
+use tetrarch_core::conversation::Turn;
+use tetrarch_core::id::{ConversationName, EpicId};
 use tetrarch_core::plan::schema;
 use tetrarch_core::priority::Priority;
 use tetrarch_core::request::Op;
@@ -15,7 +17,10 @@ use super::get::{self, GetArgs, ListFilter, ResourceKind};
 use super::project::{ask, report};
 use super::run::{create_project, give_goal, prepared, project_name};
 use crate::document::{Document, read_document};
-use crate::{CliResult, ConfirmArgs, Context};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, StateSnapshot};
+
+/// Characters of a title that is made of what was said.
+const TITLE_CHARS: usize = 80;
 
 /// Subcommands of `goal`.
 #[derive(Debug, clap::Subcommand)]
@@ -23,6 +28,7 @@ use crate::{CliResult, ConfirmArgs, Context};
 Examples:
   tetrarch goal create plan.yaml --project site
   tetrarch goal create --title 'Find out why the build is slow' --profiles profiles.yaml
+  tetrarch goal create --from site          # what was said last in the conversation site
   tetrarch goal list --state paused
   tetrarch goal pause @last --reason 'wait for the review'
   tetrarch goal priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC high
@@ -76,6 +82,9 @@ pub(crate) struct GoalCreateArgs {
     /// The work.
     #[command(flatten)]
     pub(super) work: WorkArgs,
+    /// The conversation it comes from: its project works on it, and its last words say what is wanted.
+    #[arg(long, value_name = "CONVERSATION")]
+    from: Option<ConversationName>,
 }
 
 /// A goal and its project.
@@ -183,9 +192,21 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> CliResult {
 
 async fn create(context: &Context, args: GoalCreateArgs) -> CliResult {
     let WorkArgs { plan, title, project, profiles, arguments } = args.work;
+    let said = match &args.from {
+        Some(conversation) => Some(last_said(context, conversation).await?),
+        None => None,
+    };
+    let line = said.as_ref().and_then(|turn| turn.text.lines().find(|it| !it.trim().is_empty()));
+    let of_turn = line.map(|line| line.trim().chars().take(TITLE_CHARS).collect::<String>());
+    let title = title.or(of_turn.filter(|_| plan.is_none()));
     let mut prepared =
         prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
+    let of_turn = said.as_ref().map(|turn| turn.project.to_string());
+    let project = project.or(of_turn.filter(|_| prepared.plan.project.is_none()));
     let project = project_name(project.as_deref(), &prepared.plan)?;
+    if let Some(turn) = &said {
+        prepared.comes_from(turn);
+    }
     let client = context.client().await?;
     prepared.warn_of_here(&client);
     prepared.describe_repository().await;
@@ -193,6 +214,19 @@ async fn create(context: &Context, args: GoalCreateArgs) -> CliResult {
     let reply = give_goal(&client, &prepared.document.value, &project, None).await?;
     let epic = reply.epic.map(|epic| epic.to_string()).unwrap_or_default();
     report(context, &reply, &epic)
+}
+
+/// What was said last in a conversation of whoever asks.
+async fn last_said(context: &Context, conversation: &ConversationName) -> CliResult<Turn> {
+    let human = context.human()?;
+    let client = context.client().await?;
+    let turns = [Select::TurnsOf(human.clone())];
+    let records = StateSnapshot::read(&client.bus, &turns).await?.0.records;
+    let last = records.turns_of(&human, conversation).next_back().cloned();
+    last.ok_or_else(|| {
+        let what = format!("conversation {conversation} was not found");
+        CliError::new(Code::NotFound, what).hint("`tetrarch chat --list` lists all")
+    })
 }
 
 async fn update(context: &Context, args: GoalUpdateArgs) -> CliResult {

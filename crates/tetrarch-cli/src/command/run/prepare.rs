@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
+use tetrarch_core::conversation::{Turn, TurnId};
 use tetrarch_core::plan::examination::Examination;
 use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
 use tetrarch_runner::{repository_summary, schema_fault, tool_entries};
@@ -57,11 +58,27 @@ impl Prepared {
             return;
         }
         let Some(summary) = repository_summary(&self.dir).await else { return };
+        self.add("repoContextSnapshot", json!(summary));
+        self.plan.goal.repo_context = summary;
+    }
+
+    /// Says where the goal comes from and what was wanted there, where it does not say so itself.
+    pub(in crate::command) fn comes_from(&mut self, turn: &Turn) {
+        if self.plan.goal.origin.is_empty() {
+            let TurnId { human, .. } = &turn.id;
+            let origin = json!({"session": turn.id.to_string(), "to": human.to_string()});
+            self.add("origin", origin);
+        }
+        if self.plan.goal.problem_statement.is_empty() {
+            self.add("problemStatement", json!(turn.text));
+        }
+    }
+
+    fn add(&mut self, key: &str, value: Value) {
         let top = self.document.value.as_object_mut();
         let goal = top.map(|top| top.entry("goal").or_insert_with(|| json!({})));
         if let Some(goal) = goal.and_then(Value::as_object_mut) {
-            goal.insert("repoContextSnapshot".to_owned(), json!(summary));
-            self.plan.goal.repo_context = summary;
+            goal.insert(key.to_owned(), value);
         }
     }
 
