@@ -57,6 +57,18 @@ fn running_fleet_refuses_goal_without_profile_and_keeps_no_project() {
     fleet.ok(["goal", "create", "--title", GOAL]);
 }
 
+#[test]
+fn second_plan_of_a_project_may_use_more_tools() {
+    let fleet = Fleet::up();
+    for (name, tools) in [("one", "[]"), ("two", "[broom]"), ("two", "[broom, mop]")] {
+        let profiles = format!("{{{name}: {{argv: [echo, done], tools: {tools}}}}}");
+        let plan = plan(&format!("profile: {name}"), &profiles);
+        let file = fleet.file("plan.yaml", &plan);
+        let ended = fleet.run(["run", file.to_str().unwrap(), "--project", "house"]);
+        assert!(ended.code == Some(0) && ended.out.contains("done"), "{tools}: {}", ended.err);
+    }
+}
+
 /// A plan of one task.
 fn plan(task: &str, profiles: &str) -> String {
     format!(

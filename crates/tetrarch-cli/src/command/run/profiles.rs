@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_core::id::{ProfileName, ProjectName};
+use tetrarch_core::agent::Profile;
+use tetrarch_core::id::{AgentId, ProfileName, ProjectName};
+use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::Op;
 
@@ -92,7 +94,8 @@ pub(super) async fn require(
     })
 }
 
-/// Sets the profiles that a plan brings and its project has otherwise: a goal itself changes none.
+/// Sets the profiles that a plan brings and its project has otherwise, or may not use all tools of: a goal itself
+/// changes none, and gives no tools.
 ///
 /// # Errors
 /// The owner refuses, or does not answer.
@@ -101,11 +104,17 @@ pub(super) async fn apply_changed(
     plan: &PlanFile,
     project: &ProjectName,
 ) -> CliResult {
-    let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
-    let known = snapshot.0.records.profiles;
+    let orchestrator = AgentId::Po(project.clone());
+    let wanted =
+        [Select::Kind(KeyKind::Profile), Select::One(RecordKey::Agent(orchestrator.clone()))];
+    let records = StateSnapshot::read(&client.bus, &wanted).await?.0.records;
+    let lacks = |own: &Profile| {
+        let of = records.agents.get(&orchestrator);
+        of.is_some_and(|of| !own.tools.not_in(&of.tools).is_empty())
+    };
     for own in &plan.profiles {
-        let held = known.get(&(project.clone(), own.name.clone()));
-        if held.is_some_and(|held| held != own) {
+        let held = records.profiles.get(&(project.clone(), own.name.clone()));
+        if held.is_some_and(|held| held != own) || lacks(own) {
             let apply =
                 Op::ProfileApply { project: project.clone(), profile: Box::new(own.clone()) };
             client.operate(&apply).await?;
