@@ -14,6 +14,9 @@ use crate::{CliError, CliResult, Code, Context};
 /// Time between two looks at whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// When it is said what is waited for.
+const SAID_AFTER: Duration = Duration::from_secs(2);
+
 /// Arguments of `down`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -21,7 +24,8 @@ Examples:
   tetrarch down
   tetrarch down --data-dir ./fleet --timeout 2m
 
-Goals, agents and mail are kept and continue at the next `tetrarch up`.
+Agents have runs.drain (default 30s) to save their state. Goals, agents and mail are kept and continue
+at the next `tetrarch up`.
 
 Exit codes: 0 stopped, or nothing was running; 1 not stopped in time.")]
 pub(crate) struct DownArgs {
@@ -46,7 +50,9 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
         || CliError::new(Code::Failed, format!("{pid:?} in {} is not a process id", dir.display()));
     let number: i32 = pid.parse().map_err(|_| unknown())?;
     let process = Pid::from_raw(number).ok_or_else(unknown)?;
-    let until = Instant::now() + Duration::from_millis(args.timeout.0);
+    let began = Instant::now();
+    let until = began + Duration::from_millis(args.timeout.0);
+    let mut told = false;
     kill_process(process, Signal::TERM).map_err(|error| {
         CliError::new(Code::Denied, format!("cannot signal process {pid}: {error}"))
     })?;
@@ -57,6 +63,13 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
             return Err(CliError::new(Code::Failed, what).hint(format!(
                 "wait longer with `tetrarch down --timeout 5m`, or kill it: kill -9 {pid}"
             )));
+        }
+        if !told && began.elapsed() > SAID_AFTER {
+            told = true;
+            let drain = duration::print(context.config.policy.deadlines.stop.drain);
+            output::say(&format!(
+                "agents have {drain} to reach a boundary; a second `tetrarch down` ends them"
+            ));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
