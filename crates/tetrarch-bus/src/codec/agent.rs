@@ -33,7 +33,7 @@ message!(Agent, Agent {
     circuit: Circuit {
         failures: failures_unix_ms, opened: circuit_opened_unix_ms, cause: circuit_cause,
     },
-    work, verbs as absent, created: created_unix_ms,
+    work, verbs as absent, created: created_unix_ms, retired,
 });
 
 message!(Host, Host { name, instance, labels, capacity, address, joined: joined_unix_ms, drained });

@@ -206,7 +206,8 @@ fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refus
             return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
         }
         Role::Host => hosts::forget(draft, id, why)?,
-        Role::Project | Role::Interaction => sessions::cancel(draft, id, why),
+        Role::Project => projects::retire_agent(draft, id, why),
+        Role::Interaction => sessions::cancel(draft, id, why),
         Role::Specialist | Role::Reviewer | Role::Worker => {
             stopping::stop(draft, id, why);
         }

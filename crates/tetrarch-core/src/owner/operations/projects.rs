@@ -1,6 +1,6 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
-use crate::agent::{Hosting, Mode, Profile, Project, Unsettled};
+use crate::agent::{Agent, Hosting, Mode, Profile, Project, Unsettled};
 use crate::brief::RunnerKind;
 use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
@@ -109,8 +109,15 @@ pub(super) fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Re
     draft.event(EventKind::ProjectRetired, "03 Identity", project.to_string());
     let why = "its project was retired";
     goals::cancel_all(draft, project, why)?;
-    sessions::cancel(draft, &AgentId::Po(project.clone()), why);
+    retire_agent(draft, &AgentId::Po(project.clone()), why);
     Ok(())
+}
+
+/// Ends a project's orchestrator for good, also one that has ended before.
+pub(super) fn retire_agent(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    sessions::cancel(draft, id, why);
+    let Some(agent) = draft.agent(id).filter(|agent| !agent.retired).cloned() else { return };
+    draft.put(Record::Agent(Box::new(Agent { retired: true, ..agent })));
 }
 
 pub(in crate::owner) fn known_project(
