@@ -176,6 +176,8 @@ pub struct Agent {
     pub mail_read: u64,
     /// What it asked for of late and was not given.
     pub denials: Denials,
+    /// A person ended it for good. An external agent comes back only when a person adds it again.
+    pub retired: bool,
 }
 
 impl Agent {

@@ -396,6 +396,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         created: before.map_or(now, |go| go.created),
         mail_read: before.map_or(0, |go| go.mail_read),
         denials: before.map_or_else(Default::default, |go| go.denials),
+        retired: false,
     };
     draft.put(Record::Agent(Box::new(agent)));
     draft

@@ -134,6 +134,7 @@ fn agent(number: u64) -> Agent {
         session: Some(SessionId(Ulid::from_parts(1, u128::from(number)))),
         mail_read: 0,
         denials: Default::default(),
+        retired: false,
         epoch: 1,
         liveness: Liveness::Active,
         reason: "first heartbeat".to_owned(),

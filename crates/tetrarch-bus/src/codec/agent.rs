@@ -37,6 +37,7 @@ message!(Agent, Agent {
     work, verbs as absent, created: created_unix_ms,
     // Every agent's ancestors end at GO, which `core::check` holds.
     root <- |_: &Self| AgentId::Go.put(),
+    retired,
 });
 
 message!(Host, Host { name, instance, labels, capacity, address, joined: joined_unix_ms, drained });

@@ -211,5 +211,6 @@ fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refus
             stopping::stop(draft, id, why);
         }
     }
+    sessions::retired(draft, id);
     Ok(())
 }

@@ -274,6 +274,14 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     terminate(draft, id, why);
 }
 
+/// Keeps in mind that a person ended an external agent for good, also one that had ended before: it does not come back
+/// by itself (spec 09, On the bus).
+pub(super) fn retired(draft: &mut Draft<'_>, id: &AgentId) {
+    let external = |agent: &&Agent| agent.hosting == Hosting::External && !agent.retired;
+    let Some(agent) = draft.agent(id).filter(external).cloned() else { return };
+    draft.put(Record::Agent(Box::new(Agent { retired: true, ..agent })));
+}
+
 /// Asks a hosted session to reach a boundary and end.
 pub(super) fn rotate(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
     let Some(placement) = &agent.placement else { return };

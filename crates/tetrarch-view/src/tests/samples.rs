@@ -32,6 +32,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
         session: None,
         mail_read: 0,
         denials: Default::default(),
+        retired: false,
         epoch: 1,
         liveness,
         reason: String::new(),

@@ -179,6 +179,7 @@ fn agent(full: bool) -> Agent {
         id: id("S:api:~"),
         session: full.then(|| id("~")),
         mail_read: if full { 7 } else { 0 },
+        retired: full,
         denials: if full {
             Denials { since: BusTime(8), count: 9, told: true }
         } else {

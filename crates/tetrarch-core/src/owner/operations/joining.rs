@@ -103,6 +103,13 @@ pub(super) fn register(draft: &mut Draft<'_>, request: &Request) -> Result<Agent
     if let Some(project) = &agent.project {
         known_project(draft, project)?;
     }
+    if agent.retired {
+        let detail = format!(
+            "{id} was retired ({}); a person adds it again with `tetrarch agent add {id} --external`",
+            agent.reason
+        );
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
     if agent.session.is_some() {
         sessions::move_session(draft, id, Liveness::Terminated, "replaced by its next session");
     }
@@ -155,6 +162,7 @@ pub(super) fn structural(
         created: before.map_or(now, |agent| agent.created),
         mail_read: 0,
         denials: Default::default(),
+        retired: false,
         id,
     }
 }

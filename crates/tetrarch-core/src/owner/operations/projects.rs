@@ -118,7 +118,9 @@ pub(super) fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Re
     draft.event(EventKind::ProjectRetired, "03 Identity", project.to_string());
     let why = "its project was retired";
     goals::cancel_all(draft, project, why)?;
-    sessions::cancel(draft, &AgentId::Po(project.clone()), why);
+    let orchestrator = AgentId::Po(project.clone());
+    sessions::cancel(draft, &orchestrator, why);
+    sessions::retired(draft, &orchestrator);
     Ok(())
 }
 

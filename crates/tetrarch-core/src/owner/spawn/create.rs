@@ -62,6 +62,7 @@ pub(super) fn create(
         session: Some(session),
         mail_read: 0,
         denials: Default::default(),
+        retired: false,
         epoch: 1,
         liveness: Liveness::Register,
         reason: "admitted".to_owned(),

@@ -97,6 +97,23 @@ fn recreated_external_project_excludes_its_old_program() {
 }
 
 #[test]
+fn retired_external_agent_registers_when_it_is_added_again() {
+    let mut fleet = external();
+    fleet.op(&po().into(), Op::AgentRegister);
+    fleet.report(&po(), Report::Crashed { cause: "signal 9".to_owned() });
+    assert_eq!(fleet.op(&po().into(), Op::AgentRegister).error, None, "it ended by itself");
+    for _ in 0..2 {
+        fleet.op(&human(), Op::AgentRetire { agent: po(), reason: "enough".to_owned() });
+        let refused = fleet.op(&po().into(), Op::AgentRegister);
+        assert_eq!(refused.error, Some(ErrorCode::Conflict), "{refused:?}");
+        assert!(refused.detail.contains("retired (enough)"), "{refused:?}");
+        assert!(refused.detail.contains("`tetrarch agent add PO-"), "{refused:?}");
+    }
+    fleet.op(&human(), Op::ProjectCreate(create(true)));
+    assert_eq!(fleet.op(&po().into(), Op::AgentRegister).error, None);
+}
+
+#[test]
 fn ended_session_is_told_so() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
