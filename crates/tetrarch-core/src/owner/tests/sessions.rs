@@ -100,8 +100,11 @@ fn recreated_external_project_excludes_its_old_program() {
 fn retired_external_agent_registers_when_it_is_added_again() {
     let mut fleet = external();
     fleet.op(&po().into(), Op::AgentRegister);
-    fleet.one(Input::Lost { agent: po() });
-    assert_eq!(fleet.op(&po().into(), Op::AgentRegister).error, None, "it ended by itself");
+    assert_eq!(
+        fleet.op(&po().into(), Op::AgentRegister).error,
+        None,
+        "it goes on in its next session"
+    );
     for _ in 0..2 {
         fleet.op(&human(), Op::AgentRetire { agent: po(), reason: "enough".to_owned() });
         let refused = fleet.op(&po().into(), Op::AgentRegister);
