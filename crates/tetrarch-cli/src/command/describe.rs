@@ -59,6 +59,7 @@ impl DescribeArgs {
 /// # Errors
 /// The name is none, or of nothing that is known; the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: DescribeArgs) -> CliResult {
+    args.thing.must_be_shown_by("describe")?;
     let thing = DescribeTarget::named(&args.thing.0)?;
     let bus = context.client().await?.bus;
     let mut snapshot = StateSnapshot::read(&bus, &thing.records()).await?;

@@ -129,6 +129,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
         CliError::new(Code::Usage, what)
             .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")
     };
+    args.thing.must_be_shown_by("why")?;
     let thing = WhyTarget::read(&args.thing.0).map_err(wrong)?;
     let bus = context.client().await?.bus;
     let unknown = || {
