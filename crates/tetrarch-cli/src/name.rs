@@ -367,6 +367,16 @@ fn listed(candidates: &[&Candidate]) -> String {
     lines.join("\n")
 }
 
+/// Says that nothing has this whole name, with the command that lists what there is.
+pub(crate) fn not_found(text: &str) -> CliError {
+    let kinds = [NameKind::Place, NameKind::Goal, NameKind::Run, NameKind::Agent];
+    let kind = kinds.into_iter().find(|kind| kind.is_whole(text));
+    let (word, listed_by) =
+        kind.map_or(("", NameKind::Run.listed_by()), |kind| (kind.word(), kind.listed_by()));
+    CliError::new(Code::NotFound, format!("{word} {text} was not found").trim_start())
+        .hint(format!("list them with `{listed_by}`"))
+}
+
 /// The goal and the node that a text names: `<goal>/<node>`, or the node alone.
 fn split_place(text: &str) -> Option<(Option<&str>, NodeId)> {
     let (goal, node) = match text.rsplit_once(['/', TWO_WORDS]) {
