@@ -212,8 +212,15 @@ fn graph_of_a_project_is_checked_applied_and_asks_back() {
     assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe blue one it is\n"));
     let asked = fleet.ok(["ask", "--conversation", "paint", "again"]);
     assert_eq!(asked, "which one?\n");
+    let waiting = fleet.json(&["inbox"]);
+    let waiting = waiting.as_array().unwrap().iter().map(|one| (&one["kind"], &one["command"]));
+    let waiting: Vec<(&Value, &Value)> = waiting.collect();
+    let [(kind, command)] = waiting.as_slice() else { panic!("{waiting:?}") };
+    assert_eq!(**kind, json!("conversation"));
+    assert!(command.as_str().unwrap().ends_with("ask --conversation paint TEXT"), "{command}");
     let (code, said) = typed(&fleet, &["chat", "paint"], "the red one\n/quit\n");
     assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe red one it is\n"), "it goes on");
+    assert_eq!(fleet.json(&["inbox"]), json!([]), "it is answered");
     let answer = r#"{"intent": "paint", "confidence": 0.9}"#;
     let router = json!({"name": "router", "argv": ["echo", answer]});
     let router = fleet.file("router.json", &router.to_string());

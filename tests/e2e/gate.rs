@@ -226,7 +226,27 @@ fn approval_expires() {
     refused(&fleet, &["approve", &id(&waits)], "stay on refs/heads/tetrarch/");
     refused(&fleet, &["apply", &id(&waits)], "expired");
     assert_eq!(repository.git(&["rev-parse", "main"]), base);
+    expired_is_merged_by_hand_and_put_away(&fleet, &repository);
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// What its obstacle and the refusal say helps.
+fn expired_is_merged_by_hand_and_put_away(fleet: &Fleet, repository: &Repository) {
+    fleet.ok(["wait", "@last", "--for", "completed", "--timeout", "30s"]);
+    let commands = fleet.json(&["inbox"])[0]["commands"].clone();
+    let words = |place: usize| shlex::split(commands[place].as_str().unwrap()).unwrap();
+    let typed = |words: &[String]| fleet.run(words[1..].iter().filter(|word| *word != "--force"));
+    let mut remove = words(1);
+    remove.push("--yes".to_owned());
+    let kept = typed(&remove);
+    assert_eq!(kept.code, Some(5), "{}", kept.err);
+    let (_, named) = kept.err.split_once("merge its branch ").expect(&kept.err);
+    repository.git(&["merge", "--quiet", named.split(' ').next().unwrap()]);
+    let removed = typed(&remove);
+    assert_eq!(removed.code, Some(0), "{}", removed.err);
+    let archived = typed(&words(2));
+    assert_eq!(archived.code, Some(0), "{}", archived.err);
+    assert_eq!(fleet.json(&["inbox"]), json!([]));
 }
 
 #[test]

@@ -131,9 +131,10 @@ impl NameKind {
             Self::Project | Self::Host => false,
             Self::Digest => is_digest(text),
             Self::Thing => {
-                let kinds = [Self::Agent, Self::Place, Self::Goal, Self::Run, Self::Change];
+                let kinds = [Self::Agent, Self::Place, Self::Goal, Self::Run];
                 let assignment = parses::<tetrarch_core::id::AssignmentId>(text);
-                assignment || kinds.iter().any(|kind| kind.is_whole(text))
+                let elsewhere = ResourceName(text.to_owned()).shown_by().is_some();
+                assignment || elsewhere || kinds.iter().any(|kind| kind.is_whole(text))
             }
             Self::Journal => {
                 let kinds = [Self::Agent, Self::Place, Self::Run];
@@ -195,6 +196,31 @@ impl FromStr for ResourceName {
     type Err = std::convert::Infallible;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self(text.to_owned()))
+    }
+}
+
+impl ResourceName {
+    /// The command that shows it, where it is the whole id of something that has a command of its own.
+    fn shown_by(&self) -> Option<(NameKind, String)> {
+        let Self(text) = self;
+        let inbox = "inbox --everyone --closed".to_owned();
+        let kinds = [
+            (NameKind::Change, format!("change show {text}")),
+            (NameKind::Schedule, format!("schedule show {text}")),
+            (NameKind::Question, inbox.clone()),
+            (NameKind::Draft, inbox),
+        ];
+        kinds.into_iter().find(|(kind, _)| kind.is_whole(text))
+    }
+
+    /// Refuses what another command shows.
+    ///
+    /// # Errors
+    /// It is a change, a question, a draft of a plan or a schedule.
+    pub(crate) fn must_be_shown_by(&self, command: &str) -> CliResult {
+        let Some((kind, shows)) = self.shown_by() else { return Ok(()) };
+        let what = format!("{} is a {}; `{command}` does not show these", self.0, kind.word());
+        Err(CliError::new(Code::Usage, what).hint(format!("`tetrarch {shows}` shows it")))
     }
 }
 
@@ -339,6 +365,16 @@ fn listed(candidates: &[&Candidate]) -> String {
         lines.push(format!("  and {more} more"));
     }
     lines.join("\n")
+}
+
+/// Says that nothing has this whole name, with the command that lists what there is.
+pub(crate) fn not_found(text: &str) -> CliError {
+    let kinds = [NameKind::Place, NameKind::Goal, NameKind::Run, NameKind::Agent];
+    let kind = kinds.into_iter().find(|kind| kind.is_whole(text));
+    let (word, listed_by) =
+        kind.map_or(("", NameKind::Run.listed_by()), |kind| (kind.word(), kind.listed_by()));
+    CliError::new(Code::NotFound, format!("{word} {text} was not found").trim_start())
+        .hint(format!("list them with `{listed_by}`"))
 }
 
 /// The goal and the node that a text names: `<goal>/<node>`, or the node alone.

@@ -158,6 +158,10 @@ pub enum Remedy {
     Approve(ChangeId),
     /// Merge an approved change.
     Apply(ChangeId),
+    /// Discard the worktree of a run on a host, with work that is nowhere else.
+    RemoveWorktree(RunId, HostName),
+    /// Put a closed goal away.
+    ArchiveGoal(EpicId),
     /// Start an owner of the ledger.
     StartOwner,
     /// Start a host with this name and these labels.
@@ -194,6 +198,10 @@ impl Remedy {
             Self::ShowChange(change) => split(format!("change show {change}")),
             Self::Approve(change) => split(format!("approve {change} --apply")),
             Self::Apply(change) => split(format!("apply {change}")),
+            Self::RemoveWorktree(run, host) => {
+                split(format!("worktree remove {run} --host {host} --force"))
+            }
+            Self::ArchiveGoal(epic) => split(format!("goal archive {epic}")),
             Self::StartOwner => split("serve --global".to_owned()),
             Self::StartHost(name, labels) => {
                 let mut words = vec!["host".to_owned()];

@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 use tetrarch_core::obstacle::{Obstacle, of_fleet};
 use tetrarch_core::time::BusTime;
-use tetrarch_view::inbox::{InboxItem, InboxScope, change_in_words, draft_in_words, inbox};
+use tetrarch_view::inbox::{
+    InboxItem, InboxScope, change_in_words, draft_in_words, inbox, turn_answer,
+};
 use tetrarch_view::text::unmixed;
 
 use crate::address::PageView;
@@ -43,6 +45,9 @@ fn line(model: &PageModel, item: &InboxItem<'_>, obstacle: Option<&Obstacle>) ->
             agent(&it.agent),
             it.text.clone(),
         ),
+        InboxItem::Turn(it) => {
+            (html! { "conversation" }, html! { (it.id.conversation) }, it.answer.clone())
+        }
         InboxItem::Change(it) => (
             opened(PageView::Change(it.id), it.id.to_string(), "change"),
             agent(&it.agent),
@@ -62,11 +67,19 @@ fn line(model: &PageModel, item: &InboxItem<'_>, obstacle: Option<&Obstacle>) ->
     html! {
         tr {
             td { (what) } td { (waits) } td { (from) } td { (held) }
-            td { (unmixed(&asks)) @if let InboxItem::Obstacle(it) = item { (remedies(it)) } }
+            td {
+                (unmixed(&asks))
+                @if let InboxItem::Obstacle(it) = item { (remedies(it)) }
+                @if let InboxItem::Turn(it) = item { (next(&turn_answer(it))) }
+            }
         }
     }
 }
 
 fn remedies(obstacle: &Obstacle) -> Markup {
-    html! { @for remedy in &obstacle.remedies { div { "next: " code { "tetrarch " (remedy.words().join(" ")) } } } }
+    html! { @for remedy in &obstacle.remedies { (next(&remedy.words().join(" "))) } }
+}
+
+fn next(words: &str) -> Markup {
+    html! { div { "next: " code { "tetrarch " (words) } } }
 }

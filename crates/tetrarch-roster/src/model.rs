@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use tetrarch_core::change::Change;
+use tetrarch_core::conversation::TurnId;
 use tetrarch_core::id::{
     AgentId, ChangeId, DraftId, EpicId, Principal, QuestionId, RequestId, RunId,
 };
@@ -79,6 +80,8 @@ pub struct FocusPane {
 pub enum InboxKey {
     /// A question.
     Question(QuestionId),
+    /// A turn that asks.
+    Turn(TurnId),
     /// A change.
     Change(ChangeId),
     /// A draft of a plan.
@@ -93,6 +96,7 @@ impl InboxKey {
     pub fn of(item: &InboxItem<'_>) -> Self {
         match item {
             InboxItem::Question(question) => Self::Question(question.id),
+            InboxItem::Turn(turn) => Self::Turn(turn.id.clone()),
             InboxItem::Change(change) => Self::Change(change.id),
             InboxItem::Draft(draft, _) => Self::Draft(draft.epic, draft.id),
             InboxItem::Obstacle(it) => Self::Obstacle(format!("{} {}", it.kind, it.subject)),

@@ -1,9 +1,10 @@
-//! Everything that waits for people (spec 08, IO): questions and escalations, changes before their branches,
-//! proposed changes of plans, and what keeps work from starting. What holds up most stands first.
+//! Everything that waits for people (spec 08, IO): questions and escalations, conversations that ask, changes before
+//! their branches, proposed changes of plans, and what keeps work from starting. What holds up most stands first.
 
 use std::collections::BTreeMap;
 
 use tetrarch_core::change::{Change, ChangeStatus};
+use tetrarch_core::conversation::{Turn, TurnStatus};
 use tetrarch_core::id::Principal;
 use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Subject};
 use tetrarch_core::plan::change::Output;
@@ -17,6 +18,8 @@ use tetrarch_core::time::BusTime;
 pub enum InboxItem<'s> {
     /// A question.
     Question(&'s Question),
+    /// A turn of a conversation that asks the person back.
+    Turn(&'s Turn),
     /// A change before its branch.
     Change(&'s Change),
     /// A proposed change of a plan, and whose goal it is.
@@ -57,6 +60,8 @@ pub fn inbox<'s>(
 
 fn all<'s>(records: &'s Records, obstacles: &'s [Obstacle]) -> Vec<InboxItem<'s>> {
     let questions = records.questions.values().map(InboxItem::Question);
+    let asking = |turn: &&Turn| turn.status == TurnStatus::Asking;
+    let turns = records.turns.values().filter(asking).map(InboxItem::Turn);
     // What expired and is still to be merged is an obstacle.
     let is_obstacle = |change: &Change| {
         let subject = Subject::Change(change.id);
@@ -72,29 +77,30 @@ fn all<'s>(records: &'s Records, obstacles: &'s [Obstacle]) -> Vec<InboxItem<'s>
         !matches!(it.kind, ObstacleKind::QuestionOpen | ObstacleKind::ChangeWaiting)
     };
     let obstacles = obstacles.iter().filter(asked).map(InboxItem::Obstacle);
-    questions.chain(changes).chain(drafts).chain(obstacles).collect()
+    questions.chain(turns).chain(changes).chain(drafts).chain(obstacles).collect()
 }
 
-impl<'s> InboxItem<'s> {
+impl InboxItem<'_> {
     /// Whose it is; none where it is everybody's.
     #[must_use]
-    pub fn to(&self, records: &'s Records) -> Option<&'s Principal> {
+    pub fn to(&self, records: &Records) -> Option<Principal> {
         match self {
-            Self::Question(question) => Some(&question.to),
-            Self::Change(change) => Some(&change.to),
-            Self::Draft(_, owner) => Some(owner),
+            Self::Question(question) => Some(question.to.clone()),
+            Self::Turn(turn) => Some(Principal::Human(turn.id.human.clone())),
+            Self::Change(change) => Some(change.to.clone()),
+            Self::Draft(_, owner) => Some((*owner).clone()),
             Self::Obstacle(obstacle) => {
                 let epic = obstacle.nodes.first().map(|(epic, _)| epic)?;
-                records.goals.get(epic).map(|goal| &goal.owner)
+                records.goals.get(epic).map(|goal| goal.owner.clone())
             }
         }
     }
 
     /// Whether it waits for this human: for them, or for any, since no agent decides on it.
-    fn is_for(&self, human: &Principal, records: &'s Records) -> bool {
+    fn is_for(&self, human: &Principal, records: &Records) -> bool {
         let to = self.to(records);
         match self {
-            Self::Question(_) => to == Some(human),
+            Self::Question(_) | Self::Turn(_) => to.as_ref() == Some(human),
             // Others have to say yes as well, and once is enough of each.
             Self::Change(change)
                 if change.needed > 1 && change.status != ChangeStatus::Approved =>
@@ -102,7 +108,7 @@ impl<'s> InboxItem<'s> {
                 !change.given().any(|approval| approval.by == *human)
             }
             Self::Change(_) | Self::Draft(..) | Self::Obstacle(_) => {
-                to.is_none_or(|to| to == human || to.agent().is_some())
+                to.is_none_or(|to| to == *human || to.agent().is_some())
             }
         }
     }
@@ -114,7 +120,7 @@ impl<'s> InboxItem<'s> {
             Self::Question(question) => question.status == QuestionStatus::Open,
             Self::Change(change) => !change.status.is_terminal(),
             Self::Draft(draft, _) => draft.status == DraftStatus::Open,
-            Self::Obstacle(_) => true,
+            Self::Turn(_) | Self::Obstacle(_) => true,
         }
     }
 
@@ -123,6 +129,7 @@ impl<'s> InboxItem<'s> {
     pub fn since(&self) -> BusTime {
         match self {
             Self::Question(question) => question.asked,
+            Self::Turn(turn) => turn.since,
             Self::Change(change) => change.proposed,
             Self::Draft(draft, _) => draft.created,
             Self::Obstacle(obstacle) => obstacle.since.unwrap_or(BusTime(u64::MAX)),
@@ -135,11 +142,17 @@ impl<'s> InboxItem<'s> {
         let subject = match self {
             Self::Question(question) => Subject::Question(question.id),
             Self::Change(change) => Subject::Change(change.id),
-            Self::Draft(..) => return None,
+            Self::Turn(_) | Self::Draft(..) => return None,
             Self::Obstacle(it) => return obstacles.iter().find(|other| other == it),
         };
         obstacles.iter().find(|it| it.subject == subject)
     }
+}
+
+/// The words of the command that answers a turn that asks, without the program's name.
+#[must_use]
+pub fn turn_answer(turn: &Turn) -> String {
+    format!("ask --conversation {} TEXT", turn.id.conversation)
 }
 
 /// What a change will do, to what, until when.

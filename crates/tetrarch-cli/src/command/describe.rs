@@ -20,7 +20,7 @@ use self::target::DescribeTarget;
 use super::logs::Entries;
 use crate::name;
 use crate::output;
-use crate::{CliError, CliResult, Code, Context, StateSnapshot};
+use crate::{CliResult, Code, Context, StateSnapshot};
 
 /// Entries of a journal that are shown: the last ones.
 const JOURNAL_SHOWN: usize = 20;
@@ -59,13 +59,22 @@ impl DescribeArgs {
 /// # Errors
 /// The name is none, or of nothing that is known; the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: DescribeArgs) -> CliResult {
+    args.thing.must_be_shown_by("describe")?;
     let thing = DescribeTarget::named(&args.thing.0)?;
     let bus = context.client().await?.bus;
     let mut snapshot = StateSnapshot::read(&bus, &thing.records()).await?;
     if snapshot.sequence(&thing.key()) == 0 {
-        let what = format!("{} was not found", args.thing.0);
-        return Err(CliError::new(Code::NotFound, what)
-            .hint("list known names with `tetrarch get agents|hosts|runs|goals`"));
+        return Err(match &thing {
+            DescribeTarget::Node(epic, _) if !snapshot.records.plans.contains_key(epic) => {
+                name::not_found(&epic.to_string())
+            }
+            DescribeTarget::Agent(_)
+            | DescribeTarget::Run(_)
+            | DescribeTarget::Goal(_)
+            | DescribeTarget::Node(..)
+            | DescribeTarget::Project(_)
+            | DescribeTarget::Host(_) => name::not_found(&args.thing.0),
+        });
     }
     add_what_it_points_to(&bus, &mut snapshot, &thing).await?;
     let journal = journal_of(&bus, &snapshot, &thing).await?;

@@ -29,7 +29,7 @@ use crate::{CliResult, HumanClient, StateSnapshot};
 /// Entries at the end of a journal that are read at first.
 pub(super) const JOURNAL_END: usize = 500;
 /// The records that are shown; the rest of the ledger is passed over.
-const SHOWN: [KeyKind; 15] = [
+const SHOWN: [KeyKind; 16] = [
     KeyKind::Agent,
     KeyKind::Assignment,
     KeyKind::Change,
@@ -45,6 +45,7 @@ const SHOWN: [KeyKind; 15] = [
     KeyKind::Question,
     KeyKind::Run,
     KeyKind::RunStatus,
+    KeyKind::Turn,
 ];
 /// Entries that are taken in at one stroke.
 const ENTRIES: usize = 256;

@@ -1,15 +1,18 @@
-//! `inbox`: everything that waits for people (spec 08, IO): questions and escalations, changes before
-//! their branches, proposed changes of plans, and what keeps work from starting. What holds up most
+//! `inbox`: everything that waits for people (spec 08, IO): questions and escalations, conversations that
+//! ask, changes before their branches, proposed changes of plans, and what keeps work from starting. What holds up most
 //! stands first.
 
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::change::ChangeStatus;
+use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::time::BusTime;
-use tetrarch_view::inbox::{InboxItem, InboxScope, change_in_words, draft_in_words, inbox};
+use tetrarch_view::inbox::{
+    InboxItem, InboxScope, change_in_words, draft_in_words, inbox, turn_answer,
+};
 
 use crate::obstacles;
 use crate::output::{self, Cell, TableRow, Tone, age, now};
@@ -44,8 +47,12 @@ const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS
 pub(crate) async fn run(context: &Context, args: InboxArgs) -> CliResult {
     let client = context.client().await?;
     let (mut snapshot, obstacles) = obstacles::look(&client, None).await?;
-    snapshot.add(&client.bus, &[Select::Kind(KeyKind::Draft)]).await?;
     let InboxArgs { everyone, closed } = args;
+    let turns = match &client.human {
+        Principal::Human(human) if !everyone => Select::TurnsOf(human.clone()),
+        Principal::Human(_) | Principal::Agent(_) => Select::Kind(KeyKind::Turn),
+    };
+    snapshot.add(&client.bus, &[Select::Kind(KeyKind::Draft), turns]).await?;
     let scope = InboxScope { human: &client.human, everyone, closed };
     let items = inbox(&snapshot.records, &obstacles, scope);
     let rows = items.iter().map(|item| row(item, context, &snapshot, item.obstacle(&obstacles)));
@@ -87,6 +94,7 @@ fn row(
         InboxItem::Draft(draft, _) if item.is_open() => {
             vec![context.command(&format!("approve {}", draft.id))]
         }
+        InboxItem::Turn(turn) => vec![context.command(&turn_answer(turn))],
         InboxItem::Question(_)
         | InboxItem::Change(_)
         | InboxItem::Draft(..)
@@ -127,6 +135,19 @@ fn shown(
                 question.text.as_str().into(),
             ],
             snapshot.json(&Record::Question(Box::new((*question).clone())))?,
+        ),
+        InboxItem::Turn(turn) => (
+            "conversation",
+            [
+                turn.id.conversation.to_string().into(),
+                Cell::state(turn.status.as_str()),
+                AgentId::Io(turn.id.human.clone()).to_string().into(),
+                Cell::default(),
+                Cell::default(),
+                Cell::default(),
+                turn.answer.as_str().into(),
+            ],
+            snapshot.json(&Record::Turn(Box::new((*turn).clone())))?,
         ),
         InboxItem::Change(change) => (
             "change",

@@ -129,12 +129,10 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
         CliError::new(Code::Usage, what)
             .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")
     };
+    args.thing.must_be_shown_by("why")?;
     let thing = WhyTarget::read(&args.thing.0).map_err(wrong)?;
     let bus = context.client().await?.bus;
-    let unknown = || {
-        CliError::new(Code::NotFound, "no events were found for it")
-            .hint("list known names with `tetrarch get agents|runs|goals|nodes`")
-    };
+    let unknown = || name::not_found(&args.thing.0);
     let focus = thing.focus(&bus).await?.ok_or_else(unknown)?;
     let last = bus.stream_last_seq(LEDGER).await?;
     let mut story = Story::new(focus.clone());
@@ -160,7 +158,11 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
                 Select::OfEpic(KeyKind::Node, *epic),
                 Select::OfEpic(KeyKind::NodeState, *epic),
             ];
-            node_stands(&StateSnapshot::read(&bus, &wanted).await?, *epic, *node)
+            let snapshot = StateSnapshot::read(&bus, &wanted).await?;
+            if told.is_empty() && !snapshot.records.plans.contains_key(epic) {
+                return Err(name::not_found(&epic.to_string()));
+            }
+            node_stands(&snapshot, *epic, *node)
         }
         Focus::Agent(_) | Focus::Attempt(..) => stand(&story, &focus),
     };

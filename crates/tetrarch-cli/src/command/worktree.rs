@@ -194,11 +194,12 @@ async fn show(context: &Context, run: &str, given: Option<&String>) -> CliResult
 async fn remove(context: &Context, run: &str, force: bool, given: Option<&String>) -> CliResult {
     let name = host(context, given)?;
     let dir = worktrees_dir(context, &name);
-    if !force {
-        let all = kept(context, &dir).await;
-        let agent = all.iter().find(|kept| kept.run == run).map(|kept| kept.agent.as_str());
-        if let Some(agent) = agent.and_then(|agent| agent.parse().ok()) {
+    if !force && let Some(kept) = kept(context, &dir).await.into_iter().find(|it| it.run == run) {
+        if let Ok(agent) = kept.agent.parse() {
             idle(context, agent).await?;
+        }
+        if kept.state == WorktreeState::Unapplied {
+            return Err(unapplied(&changes(&context.client().await?).await?, kept));
         }
     }
     let removed = remove_worktree(&dir, run, force, &context.config.host.containment)
@@ -225,12 +226,25 @@ async fn idle(context: &Context, agent: AgentId) -> CliResult {
     Ok(())
 }
 
+/// Work that is nowhere else, and what can still become of it.
+fn unapplied(snapshot: &StateSnapshot, kept: KeptWorktree) -> CliError {
+    let change = change_of(snapshot, &kept);
+    let next = match change.filter(|change| !change.status.is_terminal()) {
+        Some(change) => format!("decide on its change (`tetrarch change show {}`)", change.id),
+        None => format!("merge its branch {} with git", kept.branch),
+    };
+    let KeptWorktree { run, target, .. } = kept;
+    refused(&InventoryError::Unapplied { run, target })
+        .hint(format!("{next}, or use --force to discard it"))
+}
+
 fn refused(error: &InventoryError) -> CliError {
     match error {
         InventoryError::None(_) => CliError::new(Code::NotFound, error.to_string())
             .hint("list them with `tetrarch worktree list`, on the machine of their host"),
-        InventoryError::Unapplied { .. } => CliError::new(Code::Conflict, error.to_string())
-            .hint("apply its change (`tetrarch inbox`), or use --force to discard it"),
+        InventoryError::Unapplied { .. } => {
+            CliError::new(Code::Conflict, error.to_string()).hint("use --force to discard it")
+        }
         InventoryError::Refused(_) => CliError::new(Code::Failed, error.to_string()),
     }
 }

@@ -391,7 +391,7 @@ impl<'r> Finder<'r> {
             ChangeStatus::Expired if !self.is_replaced(change) => (
                 Kind::ChangeExpired,
                 format!("the change of {node} was not merged into {target}: {}", change.reason),
-                vec![Remedy::ShowChange(*id)],
+                self.given_up(change),
             ),
             ChangeStatus::Applying
             | ChangeStatus::Applied
@@ -402,6 +402,16 @@ impl<'r> Finder<'r> {
         };
         let (subject, on) = (Subject::Change(*id), Some((change.epic, *node)));
         self.note(kind, subject, Some(change.since), what, remedies, on);
+    }
+
+    /// What can be done about a change that can neither be approved nor applied.
+    fn given_up(&self, change: &Change) -> Vec<Remedy> {
+        let Change { id, run, host, epic, .. } = change;
+        let state = self.records.goal_states.get(epic);
+        let closed = state.is_some_and(|state| state.status.is_closed());
+        let discard = Remedy::RemoveWorktree(*run, host.clone());
+        let away = closed.then_some(Remedy::ArchiveGoal(*epic));
+        [Remedy::ShowChange(*id), discard].into_iter().chain(away).collect()
     }
 
     /// Whether a later change of the same work took the place of one that expired.

@@ -267,7 +267,7 @@ const ROWS: &[Row] = &[
         "chg",
         1,
         "the change of T1.1 was not merged into main",
-        &["change show chg"],
+        &["change show chg", "worktree remove run --host h1 --force"],
     ),
     (
         |fleet, epic| {

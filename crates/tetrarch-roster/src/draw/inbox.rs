@@ -9,7 +9,9 @@ use tetrarch_core::plan::proposal::Proposal;
 use tetrarch_core::plan::schema::node_in_words;
 use tetrarch_core::question::Question;
 use tetrarch_core::time::BusTime;
-use tetrarch_view::inbox::{InboxItem, change_in_words, draft_in_words, output_in_words};
+use tetrarch_view::inbox::{
+    InboxItem, change_in_words, draft_in_words, output_in_words, turn_answer,
+};
 use tetrarch_view::row::short;
 use tetrarch_view::text::{unmixed, visible};
 use tetrarch_view::tone::{Tone, tone_of};
@@ -64,6 +66,7 @@ fn one(model: &RosterModel, item: &InboxItem<'_>, width: usize) -> Line<'static>
         InboxItem::Question(question) => {
             ("question", short(&question.agent), question.text.clone())
         }
+        InboxItem::Turn(turn) => ("asks", turn.id.conversation.to_string(), turn.answer.clone()),
         InboxItem::Change(change) => {
             ("change", short(&change.agent), change_in_words(change, model.now))
         }
@@ -84,19 +87,24 @@ fn whole(
 ) -> Vec<Line<'static>> {
     match item {
         InboxItem::Question(question) => asked(painter, question, width),
+        InboxItem::Turn(turn) => {
+            let mut lines = paragraph(&turn.answer, width);
+            lines.push(next(painter, &turn_answer(turn)));
+            lines
+        }
         InboxItem::Change(change) => self::change(model, painter, change),
         InboxItem::Draft(draft, _) => proposed(painter, draft, width),
         InboxItem::Obstacle(it) => {
             let mut lines = paragraph(&it.what, width);
             lines.push(Line::raw(format!(" holds up {}", it.holds_up)));
-            let commands = it.remedies.iter().map(|remedy| {
-                let words = format!(" next: tetrarch {}", remedy.words().join(" "));
-                Line::from(painter.span(&words, Tone::Head))
-            });
-            lines.extend(commands);
+            lines.extend(it.remedies.iter().map(|it| next(painter, &it.words().join(" "))));
             lines
         }
     }
+}
+
+fn next(painter: Painter, words: &str) -> Line<'static> {
+    Line::from(painter.span(&format!(" next: tetrarch {words}"), Tone::Head))
 }
 
 /// A text of others as a paragraph.

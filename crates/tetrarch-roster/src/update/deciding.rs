@@ -25,9 +25,13 @@ pub(super) fn read(model: &mut RosterModel, effects: &mut RosterEffects) {
     let change = match model.pane {
         Pane::Inbox => match model.chosen() {
             Some(InboxItem::Change(change)) => Some(change),
-            Some(InboxItem::Question(_) | InboxItem::Draft(..) | InboxItem::Obstacle(_)) | None => {
-                None
-            }
+            Some(
+                InboxItem::Question(_)
+                | InboxItem::Turn(_)
+                | InboxItem::Draft(..)
+                | InboxItem::Obstacle(_),
+            )
+            | None => None,
         },
         Pane::Focus if model.focus.tab == FocusTab::Change => {
             model.focus.agent.as_ref().and_then(|agent| model.change_of(agent))
@@ -114,7 +118,9 @@ fn approve(model: &mut RosterModel) {
             | ChangeStatus::Superseded => Err("it is decided"),
         },
         Some(InboxItem::Draft(draft, _)) => Ok(PromptKind::ApproveDraft(draft.epic, draft.id)),
-        Some(InboxItem::Question(_) | InboxItem::Obstacle(_)) | None => return,
+        Some(InboxItem::Question(_) | InboxItem::Turn(_) | InboxItem::Obstacle(_)) | None => {
+            return;
+        }
     };
     match kind {
         Ok(kind) => ask_for(model, kind),
@@ -126,7 +132,9 @@ fn deny(model: &mut RosterModel) {
     let kind = match model.chosen() {
         Some(InboxItem::Change(change)) => PromptKind::Deny(change.id),
         Some(InboxItem::Draft(draft, _)) => PromptKind::Reject(draft.epic, draft.id),
-        Some(InboxItem::Question(_) | InboxItem::Obstacle(_)) | None => return,
+        Some(InboxItem::Question(_) | InboxItem::Turn(_) | InboxItem::Obstacle(_)) | None => {
+            return;
+        }
     };
     ask_for(model, kind);
 }
