@@ -208,7 +208,7 @@ pub enum MailBody {
 /// (spec 02, Mail).
 #[must_use]
 pub fn is_of_plan(topic: &str) -> bool {
-    topic.starts_with("plan.") || topic == "status.request"
+    topic == "status.request" || topic.split_once('.').is_some_and(|(subject, _)| subject == "plan")
 }
 
 impl MailBody {
