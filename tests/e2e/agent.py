@@ -364,7 +364,7 @@ def encoded(secret):
 
 
 def canary(brief, how, *backwards):
-    secrets = [os.environ["CANARY_PASSED"], *(secret[::-1] for secret in backwards)]
+    secrets = [os.environ["CANARY_GIVEN"], *(secret[::-1] for secret in backwards)]
     forms = [form for secret in secrets for form in encoded(secret)]
     spilt = " and ".join(forms)
     for pipe in (sys.stdout, sys.stderr):

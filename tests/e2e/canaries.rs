@@ -122,7 +122,7 @@ fn telling(server: &ModelServer, how: &str, backwards: &[String]) -> Value {
         "profiles": {
             "by-env": model("env:CANARY_ENV"),
             "by-credential": model("credential:canary"),
-            "program": {"argv": acting(&words), "passEnv": ["CANARY_PASSED"], "wall": "60s"},
+            "program": {"argv": acting(&words), "passEnv": ["CANARY_GIVEN"], "wall": "60s"},
         },
     })
 }
@@ -166,7 +166,7 @@ fn no_secret_of_any_source_is_stored_logged_or_printed() {
     });
     let work = fleet.cwd().join("work");
     let mut fleet = [
-        ("CANARY_PASSED", of("passed").as_str()),
+        ("CANARY_GIVEN", of("passed").as_str()),
         ("CANARY_ENV", of("env")),
         ("CREDENTIALS_DIRECTORY", fleet.cwd().to_str().unwrap()),
         ("TETRARCH_HOST_WORKSPACE_DIR", work.to_str().unwrap()),

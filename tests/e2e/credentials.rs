@@ -78,6 +78,38 @@ async fn revoking_needs_the_operator_key_kept_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn credential_that_was_moved_away_is_revoked_by_name() {
+    let fleet = Fleet::up();
+    let issue = || fleet.ok(["creds", "issue", "human:mona"]).trim().to_owned();
+    let file = fleet.ok(["creds", "issue", "human:mona", "--role", "viewer"]);
+    let moved = |to: &str| {
+        let to = fleet.data_dir().join(to);
+        std::fs::rename(file.trim(), &to).unwrap();
+        to.to_str().unwrap().to_owned()
+    };
+    let one = moved("one");
+    let shown = fleet.json(&["creds", "show", "human:mona"]);
+    assert_eq!((&shown["state"], &shown["file"]), (&json!("valid"), &json!(null)), "{shown}");
+    issue();
+    assert_eq!(role(&fleet, "mona"), "viewer", "never more than before");
+    let two = moved("two");
+    assert!(is_taken(&fleet, &one).await && is_taken(&fleet, &two).await);
+    let mona = states(&fleet).into_iter().filter(|(name, _)| name == "human:mona");
+    assert_eq!(mona.count(), 2, "each that a server takes is listed");
+
+    fleet.ok(["creds", "revoke", "human:mona", "--yes"]);
+    assert!(!is_taken(&fleet, &one).await && !is_taken(&fleet, &two).await);
+    let refused = fleet.run(["--as", "mona", "status"]);
+    assert!(refused.err.contains("is revoked"), "{}", refused.err);
+    issue();
+    assert_eq!(role(&fleet, "mona"), "viewer");
+    let three = moved("three");
+    fleet.ok(["creds", "rotate", "human:mona"]);
+    assert!(!is_taken(&fleet, &three).await, "rotated");
+    assert_eq!(role(&fleet, "mona"), "viewer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn retired_agent_loses_its_credential() {
     let fleet = Fleet::up();
     let added = fleet.json(&["agent", "add", "PO-demo", "--external"]);
@@ -89,6 +121,25 @@ async fn retired_agent_loses_its_credential() {
     assert_eq!(shown["state"], "revoked");
     let seed = |value: &serde_json::Value| value.as_str().is_some_and(|it| it.starts_with("SU"));
     assert!(!shown.as_object().unwrap().values().any(seed), "no key is shown: {shown}");
+}
+
+#[test]
+fn mail_to_a_person_without_a_credential_is_refused() {
+    let fleet = Fleet::up();
+    let schedule = "schedule create --every 1h --text hi --mail-to";
+    for words in ["mail send", schedule] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let to = |human: &'static str| {
+            let end: &[&str] = if words.len() == 2 { &[human, "hi"] } else { &[human] };
+            fleet.run(words.iter().chain(end))
+        };
+        let refused = to("human:nobody");
+        assert_eq!(refused.code, Some(3), "{}{}", refused.out, refused.err);
+        assert!(refused.err.contains("human:nobody was not found"), "{}", refused.err);
+        assert!(refused.err.contains("`tetrarch creds issue human:nobody`"), "{}", refused.err);
+        fleet.ok(["creds", "issue", "human:mona"]);
+        assert_eq!(to("human:mona").code, Some(0), "{words:?}");
+    }
 }
 
 #[test]

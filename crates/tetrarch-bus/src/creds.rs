@@ -5,6 +5,7 @@
 
 pub mod acts;
 mod holding;
+mod issued;
 pub(crate) mod jwt;
 pub(crate) mod private_file;
 mod revoked;
@@ -23,6 +24,8 @@ pub use revoked::Revoked;
 
 /// The streams of a data directory belong to this key's account, whatever it is called.
 const CONTROL_KEY: &str = "account.nk";
+/// How a credential's file ends; what is being written ends otherwise.
+const ENDING: &str = ".creds";
 
 /// Why a credential could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -143,11 +146,12 @@ impl CredentialHolder {
         }
     }
 
-    fn file_name(&self) -> String {
+    /// What its credential's file is called, without the ending.
+    fn file_stem(&self) -> String {
         match self {
-            Self::Control | Self::External(_) => format!("{}.creds", self.user_name()),
-            Self::Host(host) => format!("host-{host}.creds"),
-            Self::Human(human) => format!("human-{human}.creds"),
+            Self::Control | Self::External(_) => self.user_name(),
+            Self::Host(host) => format!("host-{host}"),
+            Self::Human(human) => format!("human-{human}"),
         }
     }
 
@@ -262,33 +266,35 @@ impl Authority {
     /// An agent that may not be external, or a file that cannot be written.
     pub fn mint(&self, holder: &CredentialHolder) -> Result<PathBuf, CredsError> {
         holder.check()?;
-        let path = self.creds_dir.join(holder.file_name());
         let name = holder.user_name();
         match self.credential(holder)? {
-            Some(held) if held.standing == CredentialStatus::Valid && held.name == name => {}
+            Some(held) if held.is_here() && held.name == name => Ok(self.path(&holder.file_stem())),
             Some(held)
                 if held.standing == CredentialStatus::Revoked
                     && *holder != CredentialHolder::Control =>
             {
-                return Err(CredsError::Over { name: holder.to_string() });
+                Err(CredsError::Over { name: holder.to_string() })
             }
             held => {
                 let role = role_of(holder, held.as_ref(), None)?;
                 let user = KeyPair::new_user();
-                self.write("creds.issue", &path, (role, &name), (user, LIFETIME))?;
+                self.write("creds.issue", &holder.file_stem(), (role, &name), (user, LIFETIME))
             }
         }
-        Ok(path)
     }
 
-    /// Writes a credential's file, and first that it is done: `act` is what the audit calls it.
+    fn path(&self, stem: &str) -> PathBuf {
+        self.creds_dir.join(format!("{stem}{ENDING}"))
+    }
+
+    /// Writes a credential's file and gives its path. First it is noted: `act` is what the audit calls it.
     fn write(
         &self,
         act: &str,
-        path: &Path,
+        stem: &str,
         (role, name): (CredentialRole, &str),
         (user, lifetime): (KeyPair, Duration),
-    ) -> Result<(), CredsError> {
+    ) -> Result<PathBuf, CredsError> {
         let days = lifetime.as_secs_f64() / (24.0 * 3600.0);
         self.note(
             (act, &user.public_key()),
@@ -297,9 +303,12 @@ impl Authority {
         )?;
         let (signer, account) = (self.signer(role)?, self.account(role));
         let token = jwt::user(role, (signer, account), &user, name, lifetime)?;
-        let text = credential_text(&token, &user.seed()?);
-        private_file::replace(path, text.as_bytes())
-            .map_err(|source| CredsError::File { path: path.to_owned(), source })
+        self.record(stem, (&user.public_key(), &token))?;
+        let (path, text) = (self.path(stem), credential_text(&token, &user.seed()?));
+        match private_file::replace(&path, text.as_bytes()) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(CredsError::File { path, source }),
+        }
     }
 
     fn note(
@@ -485,7 +494,7 @@ mod tests {
         let (signer, user) = (authority.signer(holder.role()).unwrap(), KeyPair::new_user());
         let (keys, name) = ((signer, &authority.control), "ada");
         let old = jwt::user(holder.role(), keys, &user, name, LIFETIME).unwrap();
-        let path = authority.creds_dir.join(holder.file_name());
+        let path = authority.path(&holder.file_stem());
         std::fs::write(&path, credential_text(&old, &user.seed().unwrap())).unwrap();
         std::fs::write(authority.creds_dir.join("notes.txt"), [0xff]).unwrap();
         authority.trusted().unwrap();

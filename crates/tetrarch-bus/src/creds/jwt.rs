@@ -229,10 +229,14 @@ pub(crate) struct UserFacts {
     pub(crate) expires: Option<u64>,
 }
 
+/// The user token in a credential file's text.
+pub(super) fn token_in(creds: &str) -> Option<&str> {
+    creds.lines().find(|line| line.starts_with("eyJ")).map(str::trim)
+}
+
 /// Reads the user token of a credential file's text.
 pub(crate) fn user_facts(creds: &str) -> Option<UserFacts> {
-    let token = creds.lines().find(|line| line.starts_with("eyJ"))?;
-    let body = token.trim().split('.').nth(1)?;
+    let body = token_in(creds)?.split('.').nth(1)?;
     let claims: Value =
         serde_json::from_slice(&BASE64URL_NOPAD.decode(body.as_bytes()).ok()?).ok()?;
     let tags = claims.pointer("/nats/tags").and_then(Value::as_array);

@@ -10,11 +10,11 @@ use tetrarch_bus::creds::{
 };
 use tetrarch_bus::server::{ClaimsError, tell_revoked};
 use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
-use tetrarch_core::id::{AgentId, Principal};
+use tetrarch_core::id::{AgentId, HumanName, Principal};
 use tetrarch_core::time::{BusTime, Millis};
 
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, stamp};
-use crate::{CliError, CliResult, Code, ConfirmArgs, Context};
+use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient};
 
 /// Subcommands of `creds`.
 #[derive(Debug, clap::Subcommand)]
@@ -35,7 +35,7 @@ pub(crate) enum CredsCommand {
         /// The name, as shown by `tetrarch creds list`.
         name: Principal,
     },
-    /// Replace a credential by one with a new key and revoke the old one.
+    /// Replace the credentials of a name by one with a new key and revoke the old ones.
     Rotate {
         /// The name, as shown by `tetrarch creds list`.
         name: Principal,
@@ -43,7 +43,7 @@ pub(crate) enum CredsCommand {
         #[command(flatten)]
         terms: Terms,
     },
-    /// Revoke a credential and disconnect its clients.
+    /// Revoke all credentials of a name and disconnect their clients.
     Revoke {
         /// The name, as shown by `tetrarch creds list`.
         name: Principal,
@@ -56,6 +56,8 @@ pub(crate) enum CredsCommand {
 const HELP: &str = "\
 A credential is a file of mode 0600 in the data directory. Give it to its owner. It is valid for
 90 days by default. `tetrarch up` renews the credentials of this machine after half of that time.
+If you move the file away, `rotate` and `revoke` still end it, and `issue` makes another one with
+the same role.
 
 Roles of people, each including the one before:
   viewer    reads
@@ -137,7 +139,7 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> CliResult {
         CredsCommand::Revoke { name, confirm } => {
             let holder = holder(name.clone())?;
             confirm
-                .to(&format!("revoke the credential of {name} and disconnect all its clients"))?;
+                .to(&format!("revoke all credentials of {name} and disconnect all its clients"))?;
             authority.revoke(&holder).map_err(failed)?;
             tell(context, &authority).await?;
             let said = json!({"revoked": name.to_string()});
@@ -200,6 +202,22 @@ pub(super) fn issued(context: &Context, holder: &CredentialHolder) -> CliResult<
 /// As [`issued`], or it is revoked.
 pub(super) fn kept(context: &Context, holder: &CredentialHolder) -> CliResult<PathBuf> {
     context.authority()?.mint(holder).map_err(failed)
+}
+
+/// Whether somebody may have a credential: this installation issued one, or has no keys of this bus and cannot know.
+///
+/// # Errors
+/// The keys cannot be used.
+pub(super) fn may_be_a_person(
+    context: &Context,
+    client: &HumanClient,
+    human: &HumanName,
+) -> CliResult<bool> {
+    if !client.data_dir.as_deref().is_some_and(Authority::is_kept) {
+        return Ok(true);
+    }
+    let held = context.authority()?.credential(&CredentialHolder::Human(human.clone()));
+    Ok(held.map_err(failed)?.is_some())
 }
 
 /// Revokes the credential of an agent that ended for good, when this installation gave it one.
@@ -289,6 +307,10 @@ fn role_of(credential: &Credential) -> &'static str {
     }
 }
 
+fn file_of(credential: &Credential) -> Option<String> {
+    credential.path.as_ref().map(|path| path.display().to_string())
+}
+
 fn moment(seconds: u64) -> String {
     stamp(BusTime(seconds.saturating_mul(1_000)))
 }
@@ -314,7 +336,7 @@ fn list(context: &Context, authority: &Authority) -> CliResult {
             credential.standing.as_str().into(),
             Cell::some(credential.expires.map(moment)),
             moment(credential.issued).into(),
-            credential.path.display().to_string().into(),
+            Cell::some(file_of(credential)),
         ],
         record: record(credential),
     };
@@ -337,7 +359,7 @@ fn show(context: &Context, authority: &Authority, name: Principal) -> CliResult 
             .field("issued", moment(credential.issued))
             .field("expires", Cell::some(credential.expires.map(moment)))
             .field("user", credential.user.clone())
-            .field("file", credential.path.display().to_string());
+            .field("file", Cell::some(file_of(&credential)));
         sheet.finish()
     })
 }

@@ -22,6 +22,7 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::request::Sender;
 
+use super::creds;
 use crate::history::{Since, StreamPosition};
 use crate::output::{self, Cell, Sheet, TableRow, Tone, is_coloured, stamp};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_ulid};
@@ -106,9 +107,7 @@ pub(crate) async fn run(context: &Context, command: MailCommand) -> CliResult {
 async fn send(context: &Context, args: SendArgs) -> CliResult {
     let client = context.client().await?;
     let SendArgs { to, text, epic, receipt, wait } = args;
-    if let Principal::Agent(agent) = &to {
-        check_reads(&client, agent).await?;
-    }
+    check_reads(context, &client, &to).await?;
     let body = MailBody::Info { text };
     let mail = Mail {
         to,
@@ -145,17 +144,39 @@ async fn send(context: &Context, args: SendArgs) -> CliResult {
 }
 
 /// Refuses mail that nobody would read.
-async fn check_reads(client: &HumanClient, agent: &AgentId) -> CliResult {
+///
+/// # Errors
+/// There is no such agent, or it has ended; the person has no credential, where the keys are that make one.
+pub(super) async fn check_reads(
+    context: &Context,
+    client: &HumanClient,
+    to: &Principal,
+) -> CliResult {
+    let agent = match to {
+        Principal::Agent(agent) => agent.clone(),
+        Principal::Human(human) if creds::may_be_a_person(context, client, human)? => return Ok(()),
+        Principal::Human(human) => AgentId::Io(human.clone()),
+    };
     let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
     let snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
-    match snapshot.records.agents.get(agent) {
-        None => Err(CliError::new(Code::NotFound, format!("agent {agent} was not found"))
-            .hint("list agents with `tetrarch get agents`")),
-        Some(found) if found.liveness == Liveness::Terminated => {
+    let found = snapshot.records.agents.get(&agent);
+    match (to, found) {
+        (Principal::Human(_), None) => {
+            let what = format!("{to} was not found: it has no credential in this installation");
+            let hint = format!(
+                "list people with `tetrarch creds list`, or add this one with `tetrarch creds issue {to}`"
+            );
+            Err(CliError::new(Code::NotFound, what).hint(hint))
+        }
+        (Principal::Agent(_), None) => {
+            Err(CliError::new(Code::NotFound, format!("agent {agent} was not found"))
+                .hint("list agents with `tetrarch get agents`"))
+        }
+        (Principal::Agent(_), Some(found)) if found.liveness == Liveness::Terminated => {
             let what = format!("{agent} is terminated: {}", found.reason);
             Err(CliError::new(Code::Conflict, what).hint("write to its parent instead"))
         }
-        Some(_) => Ok(()),
+        (Principal::Agent(_) | Principal::Human(_), Some(_)) => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
 use tetrarch_core::time::Millis;
 
 use super::goal::WorkArgs;
+use super::mail;
 use super::project::ask;
 use super::run::{create_project, prepared, project_name};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, now, stamp};
@@ -100,7 +101,10 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> CliResult {
     rhythm.first(now()).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let client = context.client().await?;
     let deed = match mail_to {
-        Some(to) => Deed::Mail { to, text: text.unwrap_or_default() },
+        Some(to) => {
+            mail::check_reads(context, &client, &to).await?;
+            Deed::Mail { to, text: text.unwrap_or_default() }
+        }
         None => goal_of(&client, goal).await?,
     };
     let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });

@@ -297,16 +297,13 @@ fn know_secrets(
     passed: &[String],
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<(), BuildError> {
-    for name in passed.iter().filter(|name| !PASSED_ON.contains(&name.as_str())) {
+    for name in passed.iter().filter(|name| is_secret_variable(name)) {
         let Some(value) = environment.get(OsStr::new(name)) else { continue };
         let is_path = std::env::split_paths(value).all(|path| path.is_absolute() && path.exists());
-        if is_path || !is_secret_variable(name, value.as_bytes()) {
-            continue;
-        }
-        if !redaction::know(value.as_bytes())? {
+        if !is_path && !redaction::know(value.as_bytes())? {
             tracing::warn!(
                 variable = name,
-                "a value of less than {SECRET_BYTES_MIN} bytes is not redacted in output"
+                "a line of less than {SECRET_BYTES_MIN} bytes is not redacted in output"
             );
         }
     }
