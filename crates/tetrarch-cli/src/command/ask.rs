@@ -22,6 +22,7 @@ use crate::history;
 use crate::output;
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
 
 /// Arguments of `ask`.
 #[derive(Debug, clap::Args)]
@@ -128,6 +129,27 @@ fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> CliResult {
     }
 }
 
+/// The project `main`, for a conversation that names none.
+///
+/// # Errors
+/// There is none of this name; which there are.
+async fn default_project(client: &HumanClient) -> CliResult<ProjectName> {
+    let main = ProjectName::new(PROJECT).map_err(CliError::usage)?;
+    let all = [Select::Kind(KeyKind::Project)];
+    let mut projects = StateSnapshot::read(&client.bus, &all).await?.0.records.projects;
+    projects.retain(|_, project| !project.retired);
+    if projects.contains_key(&main) {
+        return Ok(main);
+    }
+    let names: Vec<&str> = projects.keys().map(ProjectName::as_str).collect();
+    let hint = if names.is_empty() {
+        format!("create it with `tetrarch project create {main}`")
+    } else {
+        format!("name a project with --project: {}", names.join(", "))
+    };
+    Err(CliError::new(Code::NotFound, format!("project {main} was not found")).hint(hint))
+}
+
 /// A conversation that somebody has here.
 pub(super) struct Talk {
     /// Whose.
@@ -153,8 +175,7 @@ impl Talk {
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
         let known = snapshot.records.turns_of(&human, &args.conversation).next_back();
         if known.is_none() && args.project.is_none() {
-            let main = ProjectName::new(PROJECT);
-            args.project = Some(main.map_err(CliError::usage)?);
+            args.project = Some(default_project(client).await?);
         }
         Ok(Self { human, args, from, snapshot })
     }
