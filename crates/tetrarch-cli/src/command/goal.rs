@@ -208,7 +208,7 @@ async fn create(context: &Context, args: GoalCreateArgs) -> CliResult {
         prepared.comes_from(turn);
     }
     let client = context.client().await?;
-    prepared.warn_of_here(&client);
+    prepared.warn_of_here(context, &client);
     prepared.describe_repository().await;
     create_project(&client, &prepared.plan, &project).await?;
     let reply = give_goal(&client, &prepared.document.value, &project, None).await?;

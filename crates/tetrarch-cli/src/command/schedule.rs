@@ -108,7 +108,7 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> CliResult {
     rhythm.first(&deed, now()).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let client = context.client().await?;
     if let (Some(prepared), Deed::Goal { project, .. }) = (&work, &deed) {
-        prepared.warn_of_here(&client);
+        prepared.warn_of_here(context, &client);
         create_project(&client, &prepared.plan, project).await?;
     }
     let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
