@@ -238,6 +238,12 @@ fn refused_schedule_brings_no_project_into_being() {
     assert_eq!(fleet.json(&["project", "list", "--all"]), json!([]));
     fleet.ok([&goal[..], &["--every", "1m"]].concat());
     assert_eq!(fleet.json(&["project", "list"]).as_array().map(Vec::len), Some(1));
+    fleet.ok(["stop", "PO-ticks"]);
+    wait::until("its orchestrator ended", || {
+        fleet.ok(["project", "list"]).contains("stopped").then_some(())
+    });
+    assert_eq!(code(&fleet, &[&goal[..], &["--cron", "x y"]].concat()), Some(2));
+    assert!(fleet.ok(["project", "list"]).contains("stopped"), "it stays so");
 }
 
 #[tokio::test(flavor = "multi_thread")]
