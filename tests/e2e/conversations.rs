@@ -127,6 +127,8 @@ fn words_about_failed_work_are_no_answer() {
 #[test]
 fn new_conversation_without_its_project_is_told_which_there_are() {
     let fleet = Fleet::up();
+    let unread = fleet.run(["chat", "site", "--transcript"]);
+    assert!(unread.err.contains("conversation site was not found"), "{}", unread.err);
     let none = fleet.run(["ask", "hello"]);
     assert_eq!(none.code, Some(3), "{}", none.err);
     assert!(

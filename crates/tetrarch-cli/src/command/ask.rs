@@ -162,25 +162,22 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Reads the person's turns. A conversation that is new works in the project `main` unless one is named.
+    /// Reads the person's turns.
     pub(super) async fn open(
         context: &Context,
         client: &HumanClient,
-        mut args: TalkArgs,
+        args: TalkArgs,
     ) -> CliResult<Self> {
         let human = context.human()?;
         // Read before the records: what is newer than this is in the ledger from there on.
         let from = history::next_entry(&client.bus).await?;
         let turns = [Select::TurnsOf(human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
-        let known = snapshot.records.turns_of(&human, &args.conversation).next_back();
-        if known.is_none() && args.project.is_none() {
-            args.project = Some(default_project(client).await?);
-        }
         Ok(Self { human, args, from, snapshot })
     }
 
-    /// Says something; gives the turn that it is, or that it answers, to be followed.
+    /// Says something; gives the turn that it is, or that it answers, to be followed. A conversation that is new works
+    /// in the project `main` unless one is named.
     pub(super) async fn say(
         &mut self,
         client: &HumanClient,
@@ -193,6 +190,9 @@ impl Talk {
                 format!("{} bytes are too many; the limit is {TURN_TEXT_BYTES_MAX}", text.len());
             return Err(CliError::new(Code::Usage, what)
                 .hint("put long texts into a file that an agent can read"));
+        }
+        if self.args.project.is_none() && self.turns().next().is_none() {
+            self.args.project = Some(default_project(client).await?);
         }
         let TalkArgs { conversation, project, graph } = self.args.clone();
         let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph };
