@@ -82,3 +82,75 @@ fn model_delegates_with_a_whole_brief_to_a_named_profile() {
     }
     fleet.ok(["doctor", "--check-ledger"]);
 }
+
+/// The id of the worker that somebody was told of.
+fn worker_in(messages: &[Value]) -> Option<String> {
+    let told = messages.iter().map(content).find_map(|text| text.split_once("\"W:"))?.1;
+    Some(format!("W:{}", told.split('"').next()?))
+}
+
+/// The specialist tries to pause its orchestrator, then steers its worker, which waits for a word.
+fn steering(request: &Value) -> Words {
+    let messages = request["messages"].as_array().unwrap();
+    let heard = |text: &str| messages.iter().any(|message| content(message).contains(text));
+    let call = |tool: &'static str, arguments| Words {
+        calls: vec![(tool, arguments)],
+        ..Words::default()
+    };
+    let said = |text: &str| Words { text: text.to_owned(), ..Words::default() };
+    if !content(&messages[0]).contains(OF_THE_LEAD) {
+        return if heard("say plum") {
+            said("plum")
+        } else {
+            call("mail_wait", json!({"seconds": 5}))
+        };
+    }
+    match (turn_of(request), worker_in(messages)) {
+        (1, _) => {
+            let agent = json!({"role": "worker", "task": "wait for a word", "profile": "hands"});
+            call("agent_spawn", json!({"reason": "it waits", "agents": [agent]}))
+        }
+        (2, _) => call("agent_verb", json!({"agent": "PO-leaves", "verb": "pause"})),
+        (_, Some(_)) if heard("plum\"") => said(&format!(
+            "{}, {}",
+            if heard("PO-leaves; only its parent or a human may request this") {
+                "refused"
+            } else {
+                "?"
+            },
+            if heard("steer is queued for W:") { "queued" } else { "?" },
+        )),
+        (_, Some(worker)) if !heard("is queued for") => {
+            call("agent_verb", json!({"agent": worker, "verb": "steer", "text": "say plum"}))
+        }
+        (_, _) => call("mail_wait", json!({"seconds": 20})),
+    }
+}
+
+#[test]
+fn model_steers_its_child_and_nobody_above_it() {
+    let url = serve_model(|request| Some(steering(request)));
+    let fleet = Fleet::up();
+    let model = json!({"runner": "llm", "provider": "openai", "model": "scripted", "baseUrl": format!("{url}/v1")});
+    let profile = |tools: Value, prompt: &str| {
+        let mut profile = model.clone();
+        profile["tools"] = tools;
+        profile["prompt"] = prompt.into();
+        profile
+    };
+    let plan = json!({
+        "project": "leaves", "output": "T1.1", "goal": {"title": "steer"},
+        "phases": [{"id": "P1", "name": "Do", "tasks": [
+            {"id": "T1.1", "name": "have it said", "role": "specialist", "domain": "leaves",
+             "profile": "lead", "acceptance": ["a word"]},
+        ]}],
+        "profiles": {
+            "lead": profile(json!(["agent_spawn", "agent_verb", "mail_wait"]), OF_THE_LEAD),
+            "hands": profile(json!(["mail_wait"]), "You wait."),
+        },
+    });
+    let file = fleet.file("leaves.json", &plan.to_string());
+    let ended = fleet.run(["run", file.to_str().unwrap()]);
+    assert_eq!((ended.out.trim(), ended.code), ("refused, queued", Some(0)), "{}", ended.err);
+    fleet.ok(["doctor", "--check-ledger"]);
+}

@@ -190,12 +190,16 @@ fn not_found_is_exit_code_three_and_denied_four() {
         "solo.yaml",
         "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\nprofiles: {default: {argv: ['true']}}\n",
     );
-    // Nobody may be delegated to, so it waits; it is stopped, and tells how to go on.
+    // One agent does the plan; nobody may delegate to another. It is stopped, and tells how to go on.
+    fleet.ok(["run", "--project", "tight", plan.to_str().unwrap()]);
+    let text = std::fs::read_to_string(&plan).unwrap().replace("['true']", "[sleep, '600']");
+    let plan = fleet.file("solo.yaml", &text);
     let mut run = fleet.spawn(["run", "--wait", "--project", "tight", plan.to_str().unwrap()]);
     let line = run.line(|line| line.contains("v1"));
     assert!(line.contains('x'), "{line}");
     let goals = fleet.json(&["get", "goals"]);
-    let epic = goals[0]["id"].as_str().unwrap_or_else(|| panic!("{goals}")).to_owned();
+    let open = goals.as_array().unwrap().iter().find(|goal| goal["status"] == "active");
+    let epic = open.unwrap_or_else(|| panic!("{goals}"))["id"].as_str().unwrap().to_owned();
     let ended = fleet.run(["spawn", "PO-tight", "worker", "--task", "x", "--epic", &epic]);
     assert_eq!(ended.code, Some(4), "{}{}", ended.out, ended.err);
     let said = format!("{}{}", ended.out, ended.err);

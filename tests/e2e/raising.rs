@@ -148,8 +148,7 @@ async fn model_is_told_of_a_raise_and_uses_its_turns() {
     let [more, none] = outcomes(&mut ledger).await;
     assert_eq!((more.outcome, none.outcome), (Outcome::Success, Outcome::BudgetExceeded));
     let asked = asked.lock().unwrap();
-    let told =
-        asked.iter().filter(|request| request.contains("your grant was raised to 4 turns in all"));
+    let told = asked.iter().filter(|request| request.contains(" 4 turns in all; go on"));
     assert!(told.count() > 0, "{asked:?}");
     fleet.ok(["doctor", "--check-ledger"]);
 }

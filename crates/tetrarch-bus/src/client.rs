@@ -47,6 +47,8 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// What a server answers that has no JetStream, or not yet.
 const NOT_AVAILABLE: u64 = 503;
+/// What a server of a cluster answers that knows no leader.
+const UNAVAILABLE: u64 = jetstream::ErrorCode::CLUSTER_NOT_AVAILABLE.0;
 /// Time for one request or acknowledgement.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time between two pings of the server.
@@ -192,6 +194,7 @@ impl Bus {
             Ok(version) if version >= MIN_VERSION => {}
             Ok(_) | Err(_) => return Err(old(&found)),
         }
+        let leaderless = |within| ConnectError::Leaderless { url: url.to_owned(), within };
         let missing = |reason: String| ConnectError::NoJetStream { url: url.to_owned(), reason };
         let (until, begun) = (Instant::now() + PROVEN_WITHIN, Instant::now() + BEGUN_WITHIN);
         loop {
@@ -206,6 +209,9 @@ impl Bus {
                         sleep(ASK_AGAIN).await;
                         continue;
                     }
+                    Some(_) if body.pointer("/error/err_code") == Some(&UNAVAILABLE.into()) => {
+                        Err(leaderless(BEGUN_WITHIN))
+                    }
                     Some(_) => Err(missing(read::text_at(&body, "/error/description"))),
                 },
                 Err(error) if error.kind() == RequestErrorKind::NoResponders => {
@@ -216,7 +222,7 @@ impl Bus {
                         tracing::debug!(%error, "asking again for JetStream");
                         continue;
                     }
-                    Err(ConnectError::Leaderless { url: url.to_owned(), within: PROVEN_WITHIN })
+                    Err(leaderless(PROVEN_WITHIN))
                 }
                 Err(error) => Err(ConnectError::Unreachable {
                     url: url.to_owned(),

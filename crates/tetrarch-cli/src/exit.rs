@@ -108,7 +108,7 @@ impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
         let what = Self::new(Code::BusUnreachable, error.to_string());
         match error {
-            ConnectError::Leaderless { .. } => what,
+            ConnectError::Leaderless { .. } => what.hint(NOT_NOW),
             ConnectError::Tls { next, .. } => what.hint(next),
             ConnectError::Unreachable { .. }
             | ConnectError::Refused { .. }

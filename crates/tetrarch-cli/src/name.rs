@@ -203,10 +203,10 @@ impl ResourceName {
     /// The command that shows it, where it is the whole id of something that has a command of its own.
     fn shown_by(&self) -> Option<(NameKind, String)> {
         let Self(text) = self;
-        let inbox = "inbox --everyone --closed".to_owned();
+        let inbox = "tetrarch inbox --everyone --closed".to_owned();
         let kinds = [
-            (NameKind::Change, format!("change show {text}")),
-            (NameKind::Schedule, format!("schedule show {text}")),
+            (NameKind::Change, format!("tetrarch change show {text}")),
+            (NameKind::Schedule, format!("tetrarch schedule show {text}")),
             (NameKind::Question, inbox.clone()),
             (NameKind::Draft, inbox),
         ];
@@ -220,7 +220,7 @@ impl ResourceName {
     pub(crate) fn must_be_shown_by(&self, command: &str) -> CliResult {
         let Some((kind, shows)) = self.shown_by() else { return Ok(()) };
         let what = format!("{} is a {}; `{command}` does not show these", self.0, kind.word());
-        Err(CliError::new(Code::Usage, what).hint(format!("`tetrarch {shows}` shows it")))
+        Err(CliError::new(Code::Usage, what).hint(format!("`{shows}` shows it")))
     }
 }
 

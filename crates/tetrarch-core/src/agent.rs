@@ -215,7 +215,7 @@ words! {
     /// How many children a project's agents may have at a time (spec 03, Modes).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Mode {
-        /// None: do it yourself.
+        /// None: one agent at a time does the project's plan, and has none of its own.
         Solo = "solo",
         /// One at a time.
         Tight = "tight",
@@ -239,6 +239,14 @@ impl Mode {
             Self::Tight => 1,
             Self::Orchestrator => CHILDREN_MAX,
         }
+    }
+
+    /// Sub-agents that an agent may have in it. The orchestrator that a host runs has no program of its own: in `solo`
+    /// it works its plan by one agent at a time (spec 03, Modes).
+    #[must_use]
+    pub fn slots(self, agent: &Agent) -> usize {
+        let works_plan = matches!(agent.id, AgentId::Po(_)) && agent.hosting == Hosting::Hosted;
+        self.cap().max(usize::from(works_plan))
     }
 
     /// What a model that may ask for agents is told of when to do so (docs/llm-runner.md).

@@ -77,12 +77,6 @@ pub enum SessionInput {
     Tick,
 }
 
-/// Why a session ends whose host stops.
-const HOST_STOPS: &str = "its host stops";
-
-/// The exit code of a program that could not be started, as a shell gives it.
-const NOT_STARTED: i32 = 127;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionPhase {
     Claiming,
@@ -281,7 +275,7 @@ impl HostedSession {
                     self.over(&mut effects);
                 }
             }
-            SessionInput::HostStops => self.rotate(HOST_STOPS, false, &mut effects),
+            SessionInput::HostStops => self.rotate(ending::HOST_STOPS, false, &mut effects),
             SessionInput::Tick => self.tick(now, &mut effects),
         }
         self.noted.join(effects)
@@ -361,7 +355,7 @@ impl HostedSession {
             }
             RunnerEvent::SpawnFailed { error } => {
                 let result = Box::new(RunResult::ended(Outcome::Failure, error));
-                self.exited(Exit::Code(NOT_STARTED), Some(result), effects);
+                self.exited(Exit::Code(ending::NOT_STARTED), Some(result), effects);
             }
             RunnerEvent::Log { text } => self.log_line(&text, effects),
             RunnerEvent::Progress { text, done, total } => {

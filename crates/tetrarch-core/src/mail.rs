@@ -204,13 +204,6 @@ pub enum MailBody {
     },
 }
 
-/// Whether a topic is about a plan, or about how its work goes. Who reads several messages at once begins with these
-/// (spec 02, Mail).
-#[must_use]
-pub fn is_of_plan(topic: &str) -> bool {
-    topic == "status.request" || topic.split_once('.').is_some_and(|(subject, _)| subject == "plan")
-}
-
 impl MailBody {
     /// Whether the owner alone says it: an order that follows from a commit. Whoever else may write to the reader
     /// would have it without a decision, and without its entry in the ledger.

@@ -1,6 +1,8 @@
 //! `tetrarch up`: everything on this machine. Supervises its children - the bus, the owner, the host
 //! and the page - restarts each with backoff, and stops them in the right order.
 
+mod child;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,12 +16,10 @@ use tetrarch_bus::server::{
     Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
     ServerConfig, guard_pace,
 };
-use tetrarch_core::duration;
-use tetrarch_core::order::StopWithin;
 use tetrarch_core::share::Pace;
 use tetrarch_engine::HostStop;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::Command;
 use tokio::sync::watch;
 
 use crate::command::host::host_name;
@@ -29,12 +29,10 @@ use crate::output;
 use crate::process::{READY, host_stop};
 use crate::{CliError, CliResult, Code, Context};
 
+use child::{STOP_WITHIN, Supervised, end, end_host};
+
 /// How long a child may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// When it is said what is waited for.
-const SAID_AFTER: Duration = Duration::from_secs(1);
-/// How long a child may take to stop before it is killed.
-const STOP_WITHIN: Duration = Duration::from_secs(15);
 /// First and longest wait before a child is started again.
 const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
@@ -166,15 +164,6 @@ struct FleetStart<'a> {
 struct FleetLauncher<'a> {
     context: &'a Context,
     args: &'a UpArgs,
-}
-
-/// A child with its way of being started again.
-struct Supervised {
-    what: &'static str,
-    child: Child,
-    /// Held open: the child stops when it closes, and waiting for a child closes its own.
-    input: Option<ChildStdin>,
-    retry: Retry,
 }
 
 impl FleetStart<'_> {
@@ -447,55 +436,4 @@ impl FleetLauncher<'_> {
         }
         args
     }
-}
-
-/// Asks the host to stop and waits until its programs came to a boundary and it has; at the second request no longer.
-async fn end_host(
-    mut host: Supervised,
-    within: StopWithin,
-    stop: &mut watch::Receiver<HostStop>,
-) -> CliResult {
-    terminate(&host);
-    let StopWithin { drain, kill_grace } = within;
-    let patience = Duration::from_millis(drain.0.saturating_add(kill_grace.0)) + STOP_WITHIN;
-    let waits = async {
-        tokio::time::sleep(SAID_AFTER).await;
-        let drain = duration::print(drain);
-        tracing::warn!(
-            "agents have {drain} to reach a boundary; a second Ctrl-C or TERM ends them"
-        );
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        status = host.child.wait() => return Ok(status.map(drop)?),
-        _ = stop.wait_for(|stop| *stop == HostStop::Now) => {}
-        () = tokio::time::sleep(patience) => {}
-        () = waits => {}
-    }
-    end(host).await
-}
-
-fn terminate(supervised: &Supervised) {
-    if let Some(pid) = supervised.child.id().and_then(|id| i32::try_from(id).ok())
-        && let Some(pid) = rustix::process::Pid::from_raw(pid)
-    {
-        // A child that has ended already needs no signal.
-        let _ended = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
-}
-
-/// Has a child stop and waits until it has.
-async fn end(mut supervised: Supervised) -> CliResult {
-    drop(supervised.input.take());
-    terminate(&supervised);
-    match tokio::time::timeout(STOP_WITHIN, supervised.child.wait()).await {
-        Ok(status) => {
-            status?;
-        }
-        Err(_) => {
-            tracing::error!(what = supervised.what, "it did not stop; killing it");
-            supervised.child.kill().await?;
-        }
-    }
-    Ok(())
 }

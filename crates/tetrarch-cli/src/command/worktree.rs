@@ -230,7 +230,7 @@ async fn idle(context: &Context, agent: AgentId) -> CliResult {
 fn unapplied(snapshot: &StateSnapshot, kept: KeptWorktree) -> CliError {
     let change = change_of(snapshot, &kept);
     let next = match change.filter(|change| !change.status.is_terminal()) {
-        Some(change) => format!("decide on its change (`tetrarch change show {}`)", change.id),
+        Some(Change { id, .. }) => format!("decide on its change (`tetrarch change show {id}`)"),
         None => format!("merge its branch {} with git", kept.branch),
     };
     let KeptWorktree { run, target, .. } = kept;

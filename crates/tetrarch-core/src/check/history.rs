@@ -246,13 +246,13 @@ fn slots(before: &Records, entry: &Entry, old: Option<&Agent>, new: &Agent, foun
 
 /// The most that a project's mode allowed while an entry was decided.
 fn cap(before: &Records, entry: &Entry, agent: &Agent) -> usize {
-    let Some(project) = &agent.project else { return Mode::default().cap() };
+    let Some(project) = &agent.project else { return Mode::default().slots(agent) };
     let changed = entry
         .records
         .iter()
         .any(|record| matches!(record, Record::Project(changed) if changed.name == *project));
     let known = before.projects.get(project).filter(|_| !changed);
-    known.map_or(Mode::default().cap(), |project| project.mode.cap())
+    known.map_or_else(Mode::default, |project| project.mode).slots(agent)
 }
 
 /// An agent as an entry leaves it.

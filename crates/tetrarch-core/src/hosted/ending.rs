@@ -6,7 +6,12 @@ use crate::journal::JournalEvent;
 use crate::order::{Exit, Order};
 use crate::request::Report;
 
-use super::{HOST_STOPS, HostedSession, SessionEffect, SessionPhase};
+use super::{HostedSession, SessionEffect, SessionPhase};
+
+/// Why a session ends whose host stops.
+pub(super) const HOST_STOPS: &str = "its host stops";
+/// The exit code of a program that could not be started, as a shell gives it.
+pub(super) const NOT_STARTED: i32 = 127;
 
 impl HostedSession {
     pub(super) fn exited(

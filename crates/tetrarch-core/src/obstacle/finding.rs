@@ -185,7 +185,7 @@ impl<'r> Finder<'r> {
             return self.placement(&PlacementWish::default(), on);
         }
         let mode = self.records.projects.get(leaf.project).map(|project| project.mode);
-        let cap = mode.unwrap_or_default().cap();
+        let cap = mode.unwrap_or_default().slots(by);
         if cap == 0 {
             let what = format!("project {} has mode solo, which starts no agents", leaf.project);
             let subject = Subject::Project(leaf.project.clone());

@@ -6,7 +6,7 @@ mod several;
 use serde_json::json;
 
 use super::{Obstacle, ObstacleKind as Kind, Telemetry, of_epic, of_fleet};
-use crate::agent::{Agent, DEFAULT_PROFILE, Mode};
+use crate::agent::{Agent, DEFAULT_PROFILE, Hosting, Mode};
 use crate::brief::{Outcome, RunResult};
 use crate::budget::{Account, Limits};
 use crate::id::{AgentId, EpicId, ProfileName, QuestionId, Ulid};
@@ -68,6 +68,12 @@ fn with_mode(fleet: &mut Fleet, mode: Mode) {
     let mut changed = fleet.records.projects[&project()].clone();
     changed.mode = mode;
     fleet.records.put(Record::Project(changed));
+}
+
+/// Mode solo with an orchestrator that does the work itself.
+fn solo_outside(fleet: &mut Fleet) {
+    with_mode(fleet, Mode::Solo);
+    set(fleet, &po(), |po| po.hosting = Hosting::External);
 }
 
 fn goal(fleet: &mut Fleet, epic: EpicId, verb: GoalVerb) {
@@ -176,7 +182,7 @@ const ROWS: &[Row] = &[
         &["host --name host-2"],
     ),
     (
-        |fleet, _| with_mode(fleet, Mode::Solo),
+        |fleet, _| solo_outside(fleet),
         Kind::NoSlots,
         "project/demo",
         3,

@@ -68,7 +68,7 @@ pub(super) fn spawn(
             }
         }
     }
-    let view = parent_view(draft, policy, &parent);
+    let view = parent_view(draft, policy, &parent, works_plan(request, wanted, &parent));
     let standing = standing_of(draft, request, &parent);
     let left = parent.deadline.map(|deadline| deadline - draft.now);
     let limit = parent.account.limit;
@@ -193,7 +193,12 @@ fn standing_of(draft: &Draft<'_>, request: &Request, parent: &Agent) -> Standing
     }
 }
 
-fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent) -> ParentView {
+/// Whether the parent asks for an agent that does work of its plan, rather than for one of its own.
+fn works_plan(request: &Request, wanted: &SpawnRequest, parent: &Agent) -> bool {
+    request.sender.from.agent() == Some(&parent.id) && wanted.node.is_some()
+}
+
+fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent, works_plan: bool) -> ParentView {
     let project = parent.project.as_ref().and_then(|name| draft.base().projects.get(name));
     let mode = project.map_or_else(crate::agent::Mode::default, |project| project.mode);
     let mut circuit_open = parent.circuit.is_open();
@@ -209,7 +214,7 @@ fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent) -> ParentView
         local_max_depth: parent.local_max_depth,
         liveness: parent.liveness,
         held: parent.slots_held(),
-        cap: mode.cap().min(policy.max_children),
+        cap: if works_plan { mode.slots(parent) } else { mode.cap() }.min(policy.max_children),
         account: parent.account,
         deadline: parent.deadline,
         tools: parent.tools.clone(),

@@ -1,6 +1,6 @@
 //! Several obstacles at a time, what is progress and no obstacle, and how long a standstill is borne.
 
-use super::{block, fleet, found, goal, placed, set, trip, well, with_mode};
+use super::{block, fleet, found, goal, placed, set, solo_outside, trip, well, with_mode};
 use crate::agent::Mode;
 use crate::id::EpicId;
 use crate::limits::{OBSTACLE_BORNE, RETURN_AWAITED};
@@ -52,7 +52,7 @@ fn worker_of_a_lost_host_waits_for_a_host() {
 fn obstacle_blocking_most_comes_first() {
     let (mut fleet, epic) = fleet();
     block(&mut fleet, epic, "manual");
-    with_mode(&mut fleet, Mode::Solo);
+    solo_outside(&mut fleet);
     let all = found(&fleet, epic);
     let kinds: Vec<(Kind, usize)> = all.iter().map(|it| (it.kind, it.holds_up)).collect();
     assert_eq!(kinds, [(Kind::WorkBlocked, 2), (Kind::NoSlots, 1)]);

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::MAIL_IN_HAND_MAX;
-use tetrarch_core::mail::is_of_plan;
 use tetrarch_core::order::{Inbound, RunnerEvent};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Stage, Wanted};
@@ -51,6 +50,14 @@ pub(super) struct InboxMessage {
     pub(super) place: u64,
     /// The request that it answers.
     pub(super) answers: Option<RequestId>,
+}
+
+impl InboxMessage {
+    /// Whether it is about a plan, or about how its work goes: the model begins with these (spec 02, Mail).
+    fn is_of_plan(&self) -> bool {
+        let subject = self.topic.split_once('.').map(|(subject, _)| subject);
+        self.topic == "status.request" || subject == Some("plan")
+    }
 }
 
 /// What one conversation hears.
@@ -105,7 +112,7 @@ impl ConversationInput {
 
     /// The oldest mail about the plan that nobody has read, else the oldest.
     pub(super) fn next_mail(&mut self) -> Option<InboxMessage> {
-        let of_plan = self.mails.iter().position(|mail| is_of_plan(&mail.topic));
+        let of_plan = self.mails.iter().position(InboxMessage::is_of_plan);
         self.read(of_plan.unwrap_or(0))
     }
 

@@ -50,7 +50,7 @@ pub(super) enum AgentTool {
 }
 
 impl AgentTool {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::AskHuman,
         Self::AgentSpawn,
         Self::TodoUpdate,
@@ -59,6 +59,7 @@ impl AgentTool {
         Self::Operate(OwnerOperation::FileReserve),
         Self::Operate(OwnerOperation::FileRelease),
         Self::Operate(OwnerOperation::AgentStatus),
+        Self::Operate(OwnerOperation::AgentVerb),
         Self::Operate(OwnerOperation::TodoList),
         Self::Operate(OwnerOperation::TodoAdd),
         Self::Operate(OwnerOperation::PlanReview),

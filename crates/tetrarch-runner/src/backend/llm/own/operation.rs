@@ -20,6 +20,8 @@ pub(in crate::backend::llm) enum OwnerOperation {
     FileRelease,
     /// How an agent stands.
     AgentStatus,
+    /// A verb for an agent below it.
+    AgentVerb,
     /// The work of its goal.
     TodoList,
     /// More work for its goal.
@@ -62,6 +64,7 @@ impl OwnerOperation {
             Self::FileReserve => "file_reserve",
             Self::FileRelease => "file_release",
             Self::AgentStatus => "agent_status",
+            Self::AgentVerb => "agent_verb",
             Self::TodoList => "todo_list",
             Self::TodoAdd => "todo_add",
             Self::PlanReview => "plan_review",
@@ -92,6 +95,15 @@ impl OwnerOperation {
                 "Tells how an agent stands.",
                 json!({"agent": described("Its id; yourself unless said.")}),
                 json!([]),
+            ),
+            Self::AgentVerb => (
+                "Steers, interrupts, pauses, resumes or stops an agent that you spawned, or one below it.",
+                json!({
+                    "agent": described("Its id."),
+                    "verb": {"type": "string", "enum": ["steer", "interrupt", "pause", "resume", "stop"]},
+                    "text": described("The instruction of `steer`, or the reason of `interrupt` and `stop`."),
+                }),
+                json!(["agent", "verb"]),
             ),
             Self::TodoList => (
                 "Lists the work of your goal: its nodes, how they stand, what they depend on.",
@@ -173,6 +185,11 @@ pub(in crate::backend::llm) fn operation(
             ("todo.add", of.lasting())
         }
         OwnerOperation::AgentStatus => ("agent.status", of.passing()),
+        OwnerOperation::AgentVerb => {
+            let (op, body) = verb(&arguments)?;
+            arguments = body;
+            (op, of.lasting())
+        }
         OwnerOperation::PlanReview => {
             text(&arguments, "reason")?;
             ("plan.review_needed", of.lasting())
@@ -180,6 +197,27 @@ pub(in crate::backend::llm) fn operation(
     };
     let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
     Ok((id, RunnerEvent::Operate { id: Some(id), op, body }))
+}
+
+/// A verb as its operation.
+fn verb(arguments: &Map<String, Value>) -> Result<(&'static str, Map<String, Value>), String> {
+    let mut body = Map::new();
+    body.insert("agent".to_owned(), text(arguments, "agent")?.into());
+    let (op, words) = match text(arguments, "verb")?.as_str() {
+        "steer" => ("agent.steer", Some("text")),
+        "interrupt" => ("agent.interrupt", Some("reason")),
+        "stop" => ("agent.retire", Some("reason")),
+        "pause" => ("agent.pause", None),
+        "resume" => ("agent.resume", None),
+        other => {
+            let allowed = "steer, interrupt, pause, resume, stop";
+            return Err(format!("`verb` is {other:?}; allowed: {allowed}"));
+        }
+    };
+    if let Some(key) = words {
+        body.insert(key.to_owned(), text(arguments, "text")?.into());
+    }
+    Ok((op, body))
 }
 
 /// A task that is wanted besides, as a draft.
@@ -269,6 +307,24 @@ mod tests {
                 false,
             ),
             (
+                AgentTool::Operate(OwnerOperation::AgentVerb),
+                json!({"agent": "W:1", "verb": "steer", "text": "faster"}),
+                r#"agent.steer {"agent":"W:1","text":"faster"}"#,
+                true,
+            ),
+            (
+                AgentTool::Operate(OwnerOperation::AgentVerb),
+                json!({"agent": "W:1", "verb": "stop", "text": "enough"}),
+                r#"agent.retire {"agent":"W:1","reason":"enough"}"#,
+                true,
+            ),
+            (
+                AgentTool::Operate(OwnerOperation::AgentVerb),
+                json!({"agent": "W:1", "verb": "pause", "text": "unused"}),
+                r#"agent.pause {"agent":"W:1"}"#,
+                true,
+            ),
+            (
                 AgentTool::Operate(OwnerOperation::FileReserve),
                 json!({"paths": ["a"], "reason": "r"}),
                 r#"file.reserve {"paths":["a"],"reason":"r"}"#,
@@ -316,6 +372,17 @@ mod tests {
             (AgentTool::Operate(OwnerOperation::FileReserve), json!({"paths": [1]}), "`paths`"),
             (AgentTool::Operate(OwnerOperation::FileRelease), json!({}), "`reservation`"),
             (AgentTool::Operate(OwnerOperation::PlanReview), json!({}), "`reason`"),
+            (AgentTool::Operate(OwnerOperation::AgentVerb), json!({"verb": "pause"}), "`agent`"),
+            (
+                AgentTool::Operate(OwnerOperation::AgentVerb),
+                json!({"agent": "W:1", "verb": "steer"}),
+                "`text`",
+            ),
+            (
+                AgentTool::Operate(OwnerOperation::AgentVerb),
+                json!({"agent": "W:1", "verb": "kill"}),
+                "`verb`",
+            ),
             (AgentTool::Operate(OwnerOperation::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
             (
                 AgentTool::Operate(OwnerOperation::TodoAdd),
