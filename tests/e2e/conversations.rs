@@ -125,6 +125,30 @@ fn words_about_failed_work_are_no_answer() {
 }
 
 #[test]
+fn new_conversation_without_its_project_is_told_which_there_are() {
+    let fleet = Fleet::up();
+    let unread = fleet.run(["chat", "site", "--transcript"]);
+    assert!(unread.err.contains("conversation site was not found"), "{}", unread.err);
+    let none = fleet.run(["ask", "hello"]);
+    assert_eq!(none.code, Some(3), "{}", none.err);
+    assert!(
+        none.err.contains("next: create it with `tetrarch project create main"),
+        "{}",
+        none.err
+    );
+    fleet.ok(["project", "create", "shed"]);
+    fleet.ok(["project", "create", "shop"]);
+    let other = fleet.run(["ask", "hello"]);
+    assert_eq!(other.code, Some(3), "{}", other.err);
+    assert!(other.err.contains("next: name a project with --project: shed, shop"), "{}", other.err);
+    fleet.ok(["ask", "--project", "shop", "hello"]);
+    let pinned = fleet.run(["ask", "--project", "shed", "hello"]);
+    assert_eq!(pinned.code, Some(5), "{}", pinned.err);
+    assert!(pinned.err.contains("begin another one with `-c NAME`"), "{}", pinned.err);
+    assert!(!pinned.err.contains("--help"), "{}", pinned.err);
+}
+
+#[test]
 fn goal_is_created_from_what_a_conversation_said() {
     let fleet = Fleet::up();
     desk(&fleet);

@@ -1,7 +1,6 @@
 //! Goals and work under the hands of people, with real programs: paused and going on, given up, done
 //! with something to show; and what begins at set times, once for each, whoever owns the ledger.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::process::Command;
 
@@ -221,17 +220,39 @@ fn work_done_needs_evidence_and_ends_running_programs() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
+#[test]
+fn refused_schedule_brings_no_project_into_being() {
+    let fleet = Fleet::up();
+    let profiles = fleet.file("profiles.json", &json!({"default": {"argv": ["true"]}}).to_string());
+    let goal = ["schedule", "create", "--title", "count", "--project", "ticks"];
+    let refused = fleet.run([&goal[..], &["--every", "1h"]].concat());
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("T1.1 needs the profile \"default\""), "{}", refused.err);
+    let goal = [&goal[..], &["--profiles", profiles.to_str().unwrap()]].concat();
+    for when in [["--every", "59s"], ["--cron", "x y"]] {
+        let refused = fleet.run([&goal[..], &when].concat());
+        assert_eq!(refused.code, Some(2), "{}", refused.err);
+    }
+    let elsewhere = ["--cron", "0 6 * * *", "--zone", "Mars/Olympus"];
+    assert_eq!(code(&fleet, &[&goal[..], &elsewhere].concat()), Some(2));
+    assert_eq!(fleet.json(&["project", "list", "--all"]), json!([]));
+    fleet.ok([&goal[..], &["--every", "1m"]].concat());
+    assert_eq!(fleet.json(&["project", "list"]).as_array().map(Vec::len), Some(1));
+    fleet.ok(["stop", "PO-ticks"]);
+    wait::until("its orchestrator ended", || {
+        fleet.ok(["project", "list"]).contains("stopped").then_some(())
+    });
+    assert_eq!(code(&fleet, &[&goal[..], &["--cron", "x y"]].concat()), Some(2));
+    assert!(fleet.ok(["project", "list"]).contains("stopped"), "it stays so");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn due_schedule_starts_once_despite_a_killed_owner() {
     let fleet = Fleet::up();
-    let profiles = fleet.file("profiles.json", &json!({"default": {"argv": ["true"]}}).to_string());
-    let create = ["schedule", "create", "--every", "1s", "--title", "count", "--project", "ticks"];
-    let refused = fleet.run(create);
-    assert_eq!(refused.code, Some(2), "{}", refused.err);
-    assert!(refused.err.contains("T1.1 needs the profile \"default\""), "{}", refused.err);
-    let create = [&create[..], &["--profiles", profiles.to_str().unwrap()]].concat();
-    let id = fleet.ok(create).trim().to_owned();
-    assert_eq!(code(&fleet, &["schedule", "create", "--every", "1s"]), Some(2), "what?");
+    let create = ["schedule", "create", "--every", "1s"];
+    let mail = ["--mail-to", "human:ada", "--text", "look"];
+    let id = fleet.ok([&create[..], &mail].concat()).trim().to_owned();
+    assert_eq!(code(&fleet, &create), Some(2), "what?");
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);
     let id_of = id.parse().unwrap();
@@ -254,10 +275,7 @@ async fn due_schedule_starts_once_despite_a_killed_owner() {
     let deleted = |records: &Records| records.schedules.is_empty().then_some(());
     ledger.until("its end", deleted).await;
     let begun = told(&ledger, EventKind::ScheduleFired);
-    let made = told(&ledger, EventKind::GoalCreated);
-    assert_eq!(begun.len(), made.len(), "one goal each: {begun:?}");
-    let goals: BTreeSet<&str> =
-        begun.iter().filter_map(|(_, words)| words.split(' ').nth(1)).collect();
-    assert_eq!(goals.len(), begun.len(), "none twice: {begun:?}");
+    let sent = fleet.json(&["mail", "list"]);
+    assert_eq!(sent.as_array().map(Vec::len), Some(begun.len()), "one message each: {begun:?}");
     fleet.ok(["doctor", "--check-ledger"]);
 }

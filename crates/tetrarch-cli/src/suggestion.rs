@@ -112,7 +112,8 @@ pub(crate) fn report(error: &CliError) {
     say(&format!("error: {}", error.what));
     match &error.hint {
         Some(hint) => say(&format!("  next: {hint}")),
-        None if error.what.contains("`tetrarch ") || error.code == Code::Interrupted => {}
+        None if error.code != Code::Usage || error.what.contains("`tetrarch ") => {}
+        // The help of a command says how it is typed, and nothing about a goal or an agent that refuses it.
         None => say(&format!("  next: {}", help())),
     }
 }

@@ -164,12 +164,13 @@ pub const RECOMMENDED: usize = 10;
 pub const SCHEDULES_MAX: usize = 1_000;
 /// Schedules of one owner.
 pub const SCHEDULES_OWN_MAX: usize = 100;
-/// Bytes of a plan for each second of its schedule's interval: each firing writes the plan down again.
-pub const SCHEDULE_PLAN_BYTES_PER_SECOND: u64 = 1024;
 /// Plan that a schedule may carry, in bytes: what comes of it has to fit into one decision.
 pub const SCHEDULE_PLAN_BYTES_MAX: usize = 32 * 1024;
 /// Shortest interval of a schedule.
 pub const INTERVAL_MIN: Millis = Millis::from_secs(1);
+/// Shortest interval of a schedule of goals, as often as cron can: each firing writes the plan down again and starts
+/// agents.
+pub const GOAL_INTERVAL_MIN: Millis = Millis::from_secs(60);
 /// Longest interval of a schedule.
 pub const INTERVAL_MAX: Millis = Millis::from_secs(366 * 24 * 3600);
 /// Schedules that one decision begins. The rest is for the next tick, which follows at once.

@@ -2,14 +2,14 @@
 //! given. The time zones come with the program, so every owner computes the same
 //! (docs/decisions/0027).
 
-use croner::Cron;
 use croner::errors::CronError;
+use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
 use crate::duration;
 use crate::id::{EpicId, Principal, ProjectName, ScheduleId};
-use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
+use crate::limits::{GOAL_INTERVAL_MIN, INTERVAL_MAX, INTERVAL_MIN};
 use crate::time::{BusTime, Millis};
 
 /// The time zone of a cron expression that comes without one.
@@ -42,6 +42,13 @@ pub enum RhythmError {
         most = duration::print(INTERVAL_MAX)
     )]
     Interval(Millis),
+    /// The interval is too short for a goal.
+    #[error(
+        "every: {given} is too often for a goal; at least {least}",
+        given = duration::print(*.0),
+        least = duration::print(GOAL_INTERVAL_MIN)
+    )]
+    GoalInterval(Millis),
 }
 
 /// When something begins.
@@ -82,12 +89,17 @@ impl Rhythm {
         }
     }
 
-    /// The first time after it was given.
+    /// The first time after it was given that this begins.
     ///
     /// # Errors
-    /// What is wrong with it; it is never due.
-    pub fn first(&self, since: BusTime) -> Result<BusTime, RhythmError> {
+    /// What is wrong with it; it is never due, or too often for what begins.
+    pub fn first(&self, deed: &Deed, since: BusTime) -> Result<BusTime, RhythmError> {
         let first = self.next(since, since)?;
+        if let (Self::Every(every), Deed::Goal { .. }) = (self, deed)
+            && *every < GOAL_INTERVAL_MIN
+        {
+            return Err(RhythmError::GoalInterval(*every));
+        }
         first.ok_or_else(|| RhythmError::Never(self.in_words()))
     }
 
@@ -110,7 +122,8 @@ fn next_on_clock(
         expression: expression.to_owned(),
         why: error.to_string(),
     };
-    let cron: Cron = expression.parse().map_err(|error| wrong(&error))?;
+    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
+    let cron = parser.parse(expression).map_err(|error| wrong(&error))?;
     let zone = time_zone(zone)?;
     let at = i64::try_from(after.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let Some(at) = at else { return Ok(None) };
@@ -213,6 +226,10 @@ mod tests {
         Rhythm::Cron { expression: expression.to_owned(), zone: zone.to_owned() }
     }
 
+    fn mail() -> Deed {
+        Deed::Mail { to: "human:ada".parse().unwrap(), text: "look".to_owned() }
+    }
+
     /// The first times after a moment.
     fn times(rhythm: &Rhythm, after: &str, count: usize) -> Vec<String> {
         let mut at = ms(after);
@@ -277,8 +294,10 @@ mod tests {
 
     #[test]
     fn invalid_cron_is_reported() {
-        let first = |rhythm: Rhythm| rhythm.first(ms("2026-01-01T00:00:00Z")).unwrap_err();
-        for expression in ["", "x", "61 * * * *", "* * *", "99999999999999999999 * * * *"] {
+        let first = |rhythm: Rhythm| rhythm.first(&mail(), ms("2026-01-01T00:00:00Z")).unwrap_err();
+        let seconds = "* * * * * *";
+        for expression in ["", "x", "61 * * * *", "* * *", "99999999999999999999 * * * *", seconds]
+        {
             let error = first(cron(expression, UTC));
             assert!(matches!(error, RhythmError::Expression { .. }), "{expression}: {error}");
         }
@@ -288,11 +307,21 @@ mod tests {
             assert_eq!(first(Rhythm::Every(Millis(every))), RhythmError::Interval(Millis(every)));
         }
         for every in [INTERVAL_MIN, INTERVAL_MAX] {
-            assert!(Rhythm::Every(every).first(BusTime(1)).is_ok());
+            assert!(Rhythm::Every(every).first(&mail(), BusTime(1)).is_ok());
         }
         let never = Rhythm::Every(INTERVAL_MIN).next(BusTime(0), BusTime(u64::MAX));
         assert_eq!(never, Ok(None));
         assert_eq!(cron("* * * * *", UTC).next(BusTime(0), BusTime(u64::MAX)), Ok(None));
+    }
+
+    #[test]
+    fn goal_begins_once_a_minute_at_most() {
+        let goal = Deed::Goal { project: "demo".parse().unwrap(), plan: "{}".to_owned() };
+        let first = |every: Millis| Rhythm::Every(every).first(&goal, BusTime(0));
+        assert_eq!(first(GOAL_INTERVAL_MIN), Ok(BusTime(60_000)));
+        let often = Millis(GOAL_INTERVAL_MIN.0 - 1);
+        assert_eq!(first(often), Err(RhythmError::GoalInterval(often)));
+        assert_eq!(cron("* * * * *", UTC).first(&goal, BusTime(0)), Ok(BusTime(60_000)));
     }
 
     proptest! {

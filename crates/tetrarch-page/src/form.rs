@@ -197,6 +197,15 @@ mod tests {
     }
 
     #[test]
+    fn answer_keeps_the_line_ends_of_its_option() {
+        let question = "qst_01JD8Z5W6T4QK3M9X2V7B1N0AC";
+        let answer = sent(&format!("do=answer&id={question}&text=Blue%0D%0Anewline")).unwrap();
+        let text = "Blue\nnewline".to_owned();
+        let question = question.parse().unwrap();
+        assert_eq!(answer.op, Op::QuestionAnswer { question, text });
+    }
+
+    #[test]
     fn form_without_what_it_needs_is_refused() {
         let long = format!("do=steer&id=PO-demo&text={}", "x".repeat(TEXT_MAX + 1));
         for (body, word) in [

@@ -279,6 +279,7 @@ fn change_is_approved_only_with_its_diff_shown() {
         let digest = change(status).made.action.digest();
         let bound = format!("name=\"digest\" value=\"{digest}\"");
         assert_eq!(html.contains(&bound), offers.0, "{status:?}");
+        assert_eq!(html.contains("<dt>will</dt>"), !status.is_terminal(), "{status:?}");
     }
     let unread =
         PageExtra::Diff(change(Proposed).made.action.digest(), Err("it is gone".to_owned()));
@@ -291,6 +292,18 @@ fn change_is_approved_only_with_its_diff_shown() {
         let html = shown(Proposed, &view, &extra);
         assert!(!html.contains(approve) && html.contains(word), "{word}");
     }
+}
+
+#[test]
+fn agent_that_awaits_input_shows_its_question_and_no_pause() {
+    let html = shown(
+        ChangeStatus::Proposed,
+        &PageView::Agent(worker(2, 1, Liveness::Active).id),
+        &PageExtra::Nothing,
+    );
+    let question = PageView::Question(question().id).href();
+    assert!(html.contains(&format!("<dt>asks</dt><dd><a href=\"{question}\"")), "{html}");
+    assert!(!html.contains("value=\"pause\""), "{html}");
 }
 
 #[test]

@@ -24,6 +24,24 @@ const FRESH: [&str; 3] = [".cache", ".npm", ".local/state"];
 /// Most entries of a directory of the user that a home leads to.
 const ENTRIES_MAX: usize = 1000;
 
+/// What the host keeps to itself (`hidden`) and a program would have that works or writes in this directory of a plan.
+#[must_use]
+pub fn hidden_around<'h>(directory: &str, hidden: &'h [PathBuf]) -> Option<&'h PathBuf> {
+    exposed(hidden, &real(&place_of(directory, home_of_user().as_deref())))
+}
+
+fn home_of_user() -> Option<PathBuf> {
+    std::env::var_os(HOME).map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
+/// Where a directory of a profile is, `~/` being the home of the host's user.
+fn place_of(text: &str, user: Option<&Path>) -> PathBuf {
+    match (text.strip_prefix("~/"), user) {
+        (Some(below), Some(user)) => real(user).join(below),
+        (Some(_), None) | (None, _) => PathBuf::from(text),
+    }
+}
+
 /// Why a run has not the places that it is to have.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunDirectoriesError {
@@ -71,7 +89,7 @@ impl RunDirectories {
         hidden: &[PathBuf],
         (open, readable): (Vec<PathBuf>, Vec<PathBuf>),
     ) -> Result<Self, RunDirectoriesError> {
-        let user = std::env::var_os(HOME).map(PathBuf::from).filter(|home| home.is_absolute());
+        let user = home_of_user();
         let mut given = given(runner, user.as_deref(), hidden)?;
         given.extend(open);
         let named = runner.pass_env.iter().any(|name| name == HOME)
@@ -159,10 +177,7 @@ fn given(
 ) -> Result<Vec<PathBuf>, RunDirectoriesError> {
     let give = |text: &String| {
         let profile = runner.profile.to_string();
-        let path = match (text.strip_prefix("~/"), user) {
-            (Some(below), Some(user)) => real(user).join(below),
-            (Some(_), None) | (None, _) => PathBuf::from(text),
-        };
+        let path = place_of(text, user);
         let failed = |cause| RunDirectoriesError::Given {
             profile: profile.clone(),
             path: path.clone(),

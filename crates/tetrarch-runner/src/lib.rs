@@ -37,6 +37,7 @@ pub use adapter::{ADAPTERS, AdapterSheet, Capability};
 pub use backend::{AgentBackend, schema_fault};
 pub use channels::{RunChannels, StopRequest, Teller};
 pub use containment::Containment;
+pub use directories::hidden_around;
 pub use fence::freeze_time;
 pub use guard::{GuardConfig, GuardDuty, GuardProcess, LeaseUpdate, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};

@@ -22,6 +22,7 @@ use crate::history;
 use crate::output;
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
 
 /// Arguments of `ask`.
 #[derive(Debug, clap::Args)]
@@ -128,6 +129,27 @@ fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> CliResult {
     }
 }
 
+/// The project `main`, for a conversation that names none.
+///
+/// # Errors
+/// There is none of this name; which there are.
+async fn default_project(client: &HumanClient) -> CliResult<ProjectName> {
+    let main = ProjectName::new(PROJECT).map_err(CliError::usage)?;
+    let all = [Select::Kind(KeyKind::Project)];
+    let mut projects = StateSnapshot::read(&client.bus, &all).await?.0.records.projects;
+    projects.retain(|_, project| !project.retired);
+    if projects.contains_key(&main) {
+        return Ok(main);
+    }
+    let names: Vec<&str> = projects.keys().map(ProjectName::as_str).collect();
+    let hint = if names.is_empty() {
+        format!("create it with `tetrarch project create {main}`")
+    } else {
+        format!("name a project with --project: {}", names.join(", "))
+    };
+    Err(CliError::new(Code::NotFound, format!("project {main} was not found")).hint(hint))
+}
+
 /// A conversation that somebody has here.
 pub(super) struct Talk {
     /// Whose.
@@ -140,26 +162,22 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Reads the person's turns. A conversation that is new works in the project `main` unless one is named.
+    /// Reads the person's turns.
     pub(super) async fn open(
         context: &Context,
         client: &HumanClient,
-        mut args: TalkArgs,
+        args: TalkArgs,
     ) -> CliResult<Self> {
         let human = context.human()?;
         // Read before the records: what is newer than this is in the ledger from there on.
         let from = history::next_entry(&client.bus).await?;
         let turns = [Select::TurnsOf(human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
-        let known = snapshot.records.turns_of(&human, &args.conversation).next_back();
-        if known.is_none() && args.project.is_none() {
-            let main = ProjectName::new(PROJECT);
-            args.project = Some(main.map_err(CliError::usage)?);
-        }
         Ok(Self { human, args, from, snapshot })
     }
 
-    /// Says something; gives the turn that it is, or that it answers, to be followed.
+    /// Says something; gives the turn that it is, or that it answers, to be followed. A conversation that is new works
+    /// in the project `main` unless one is named.
     pub(super) async fn say(
         &mut self,
         client: &HumanClient,
@@ -172,6 +190,9 @@ impl Talk {
                 format!("{} bytes are too many; the limit is {TURN_TEXT_BYTES_MAX}", text.len());
             return Err(CliError::new(Code::Usage, what)
                 .hint("put long texts into a file that an agent can read"));
+        }
+        if self.args.project.is_none() && self.turns().next().is_none() {
+            self.args.project = Some(default_project(client).await?);
         }
         let TalkArgs { conversation, project, graph } = self.args.clone();
         let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph };

@@ -120,7 +120,7 @@ pub(crate) struct GoalUpdateArgs {
     /// The goal.
     epic: EpicId,
     /// A file with the fields to change: YAML, TOML or JSON.
-    #[arg(value_name = "FILE", required_unless_present_any = ["title", "problem", "criterion", "constraint"])]
+    #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// The title.
     #[arg(long)]
@@ -208,7 +208,7 @@ async fn create(context: &Context, args: GoalCreateArgs) -> CliResult {
         prepared.comes_from(turn);
     }
     let client = context.client().await?;
-    prepared.warn_of_here(&client);
+    prepared.warn_of_here(context, &client);
     prepared.describe_repository().await;
     create_project(&client, &prepared.plan, &project).await?;
     let reply = give_goal(&client, &prepared.document.value, &project, None).await?;
@@ -245,6 +245,10 @@ async fn update(context: &Context, args: GoalUpdateArgs) -> CliResult {
                 .chain(lists.map(|(key, list)| (key, json!(list))))
                 .map(|(key, value)| (key.to_owned(), value)),
         );
+    }
+    if file.is_none() && document.value == json!({}) {
+        return Err(CliError::new(Code::Usage, "nothing to change was given")
+            .hint("give a file, --title, --problem, --criterion or --constraint"));
     }
     let change = schema::parse_goal_change(&document.value)
         .map_err(|problems| document.refused("goal", &problems))?;

@@ -39,6 +39,8 @@ pub(crate) struct InboxArgs {
 }
 
 const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS";
+/// Characters of an option that the list shows.
+const OPTION_SHOWN: usize = 40;
 
 /// Runs the command.
 ///
@@ -116,6 +118,15 @@ fn row(
     Ok(TableRow { cells, record })
 }
 
+/// Answers to choose from, of long ones the beginning; the record has them whole.
+fn in_short(options: &[String]) -> String {
+    let shown = |option: &String| {
+        let head: String = option.chars().take(OPTION_SHOWN).collect();
+        if head.len() < option.len() { format!("{head}…") } else { head }
+    };
+    options.iter().map(shown).collect::<Vec<_>>().join(" | ")
+}
+
 /// Its kind, its cells that are its own, and its record.
 fn shown(
     item: &InboxItem<'_>,
@@ -130,7 +141,7 @@ fn shown(
                 Cell::state(question.status.as_str()),
                 question.agent.to_string().into(),
                 question.node.to_string().into(),
-                question.options.join(" | ").into(),
+                in_short(&question.options).into(),
                 question.answer.as_str().into(),
                 question.text.as_str().into(),
             ],
@@ -214,5 +225,17 @@ fn options(status: ChangeStatus) -> &'static str {
         | ChangeStatus::Refused
         | ChangeStatus::Expired
         | ChangeStatus::Superseded => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_option_is_listed_by_its_beginning() {
+        let options = ["Red".to_owned(), "ä".repeat(OPTION_SHOWN), "x".repeat(300)];
+        let (whole, cut) = ("ä".repeat(OPTION_SHOWN), "x".repeat(OPTION_SHOWN));
+        assert_eq!(in_short(&options), format!("Red | {whole} | {cut}…"));
     }
 }

@@ -6,7 +6,8 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::agent::{Mode, Project, UnknownMode};
 use tetrarch_core::budget::Limits;
 use tetrarch_core::id::{AgentId, HostName, ProjectName};
-use tetrarch_core::ledger::Record;
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
@@ -151,7 +152,13 @@ const COLUMNS: &str = "NAME|STATE|MODE|OPEN GOALS|AGE|+CREATED BY|+ORCHESTRATOR"
 async fn list(context: &Context, all: bool) -> CliResult {
     let bus = context.client().await?.bus;
     let kinds = [KeyKind::Project, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind);
-    let snapshot = StateSnapshot::read(&bus, &kinds).await?;
+    let mut snapshot = StateSnapshot::read(&bus, &kinds).await?;
+    let orchestrators = snapshot.records.projects.keys().cloned().map(AgentId::Po);
+    let orchestrators =
+        orchestrators.map(|id| Select::One(RecordKey::Agent(id))).collect::<Vec<_>>();
+    if !orchestrators.is_empty() {
+        snapshot.add(&bus, &orchestrators).await?;
+    }
     let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);
     let rows = shown.map(|project| row(&snapshot, project));
     let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
@@ -168,14 +175,22 @@ fn row(snapshot: &StateSnapshot, project: &Project) -> CliResult<TableRow> {
     let open = records.goals.values().filter(|goal| goal.project == project.name).filter(|goal| {
         records.goal_states.get(&goal.id).is_some_and(|state| !state.status.is_closed())
     });
+    let orchestrator = AgentId::Po(project.name.clone());
+    let ended =
+        records.agents.get(&orchestrator).is_some_and(|it| it.liveness == Liveness::Terminated);
+    let state = match (project.retired, ended) {
+        (true, _) => "retired",
+        (false, true) => "stopped",
+        (false, false) => "active",
+    };
     let cells = vec![
         project.name.to_string().into(),
-        Cell::state(if project.retired { "retired" } else { "active" }),
+        Cell::state(state),
         project.mode.as_str().into(),
         open.count().to_string().into(),
         age(now(), project.created).into(),
         project.created_by.to_string().into(),
-        AgentId::Po(project.name.clone()).to_string().into(),
+        orchestrator.to_string().into(),
     ];
     Ok(TableRow { cells, record: snapshot.json(&Record::Project(project.clone()))? })
 }

@@ -149,7 +149,7 @@ async fn detached(context: &Context, prepared: &Prepared, project: &ProjectName)
         return Err(CliError::new(Code::BusUnreachable, what)
             .hint("start one with `tetrarch up` in another terminal, then repeat the command"));
     };
-    prepared.warn_of_here(&client);
+    prepared.warn_of_here(context, &client);
     create_project(&client, &prepared.plan, project).await?;
     let reply =
         give_goal(&client, &prepared.document.value, project, trace::of_environment()).await?;

@@ -6,6 +6,7 @@ use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::duration;
 use tetrarch_core::id::{Principal, ScheduleId};
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::limits::SCHEDULE_PLAN_BYTES_MAX;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
@@ -14,9 +15,9 @@ use tetrarch_core::time::Millis;
 use super::goal::WorkArgs;
 use super::mail;
 use super::project::ask;
-use super::run::{create_project, prepared, project_name};
+use super::run::{Prepared, create_project, prepared, project_name};
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured, now, stamp};
-use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
+use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Subcommands of `schedule`.
 #[derive(Debug, clap::Subcommand)]
@@ -58,7 +59,7 @@ pub(crate) struct ScheduleCreateArgs {
     /// The time zone of --cron.
     #[arg(long, default_value = UTC, conflicts_with = "every")]
     zone: String,
-    /// An interval, such as 90m.
+    /// An interval, such as 90m; at least 1m for a goal.
     #[arg(long, value_parser = duration::parse)]
     every: Option<Millis>,
     /// Send mail to this recipient: an agent or human:<name>.
@@ -97,27 +98,41 @@ async fn create(context: &Context, args: ScheduleCreateArgs) -> CliResult {
         (None, Some(every)) => Rhythm::Every(every),
         (None, None) => return Err(CliError::new(Code::Usage, "give --cron or --every")),
     };
-    // Before anything is made for it.
-    rhythm.first(now()).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let client = context.client().await?;
-    let deed = match mail_to {
-        Some(to) => {
-            mail::check_reads(context, &client, &to).await?;
-            Deed::Mail { to, text: text.unwrap_or_default() }
+    let (deed, work) = match mail_to {
+        Some(to) => (Deed::Mail { to, text: text.unwrap_or_default() }, None),
+        None => {
+            let (deed, prepared) = goal_of(goal)?;
+            (deed, Some(prepared))
         }
-        None => goal_of(&client, goal).await?,
     };
+    // Before a project is made for it.
+    rhythm.first(&deed, now()).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let client = context.client().await?;
+    if let Deed::Mail { to, .. } = &deed {
+        mail::check_reads(context, &client, to).await?;
+    }
+    if let (Some(prepared), Deed::Goal { project, .. }) = (&work, &deed) {
+        prepared.warn_of_here(context, &client);
+        create_project(&client, &prepared.plan, project).await?;
+    }
     let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
     ask(context, &op, |reply| reply.detail.clone()).await
 }
 
-async fn goal_of(client: &HumanClient, goal: WorkArgs) -> CliResult<Deed> {
+fn goal_of(goal: WorkArgs) -> CliResult<(Deed, Prepared)> {
     let WorkArgs { plan, title, project, profiles, arguments } = goal;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
-    prepared.warn_of_here(client);
-    create_project(client, &prepared.plan, &project).await?;
-    Ok(Deed::Goal { project, plan: prepared.document.value.to_string() })
+    let plan = prepared.document.value.to_string();
+    if plan.len() > SCHEDULE_PLAN_BYTES_MAX {
+        let what = format!(
+            "the plan has {} bytes; a schedule carries at most {SCHEDULE_PLAN_BYTES_MAX}",
+            plan.len()
+        );
+        return Err(CliError::new(Code::Usage, what)
+            .hint("put long texts into files that its programs read"));
+    }
+    Ok((Deed::Goal { project, plan }, prepared))
 }
 
 async fn list(context: &Context) -> CliResult {

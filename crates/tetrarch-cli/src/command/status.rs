@@ -253,8 +253,8 @@ impl Status {
                 format!("{address}, epoch {epoch}, for {}", age(now, *since)).into()
             }
             None => {
-                Cell::from("none, so nothing is decided; start one with `tetrarch serve --global`")
-                    .toned(Tone::Bad)
+                let next = "start a fleet with `tetrarch up`, or an owner alone with `tetrarch serve --global`";
+                Cell::from(format!("none, so nothing is decided; {next}")).toned(Tone::Bad)
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::step::Draft;
 use super::fit::Room;
 use super::goals::fits;
 use super::operations::{join_human, known_project};
-use super::{Policy, consulting, goals};
+use super::{Policy, consulting, goals, profiles};
 
 const RULE: &str = "07 State graphs";
 const LANES: &str = "07 Lanes";
@@ -127,7 +127,9 @@ fn new_turn(
     let TurnSay { conversation, text, lane, project, graph } = said;
     let last = latest(draft, human, said);
     let pinned = |what: &str, is: &dyn std::fmt::Display| {
-        let detail = format!("conversation {conversation} has the {what} {is}; begin another one");
+        let detail = format!(
+            "conversation {conversation} has the {what} {is}; begin another one with `-c NAME`"
+        );
         Refusal::new(ErrorCode::Conflict, detail)
     };
     let (project, graph, version) = match last {
@@ -300,7 +302,10 @@ fn delegate(draft: &mut Draft<'_>, policy: &Policy, turn: Turn, work: &Delegatio
     let owner = Principal::Human(turn.id.human.clone());
     let index = usize::try_from(turn.moved).unwrap_or(usize::MAX);
     let epic = EpicId::derive(turn.said, &turn.id.to_string(), "delegation", index);
-    match consulting::give(draft, policy, epic, &turn.project, &owner, &plan_of(&turn, work)) {
+    let plan = plan_of(&turn, work);
+    let given = profiles::suffice_for_turn(draft, &turn.project, &plan)
+        .and_then(|()| consulting::give(draft, policy, epic, &turn.project, &owner, &plan));
+    match given {
         Ok(_) => {
             let turn = Turn { epic: Some(epic), working: true, ..turn };
             draft.put(Record::Turn(Box::new(turn)));

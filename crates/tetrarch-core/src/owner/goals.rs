@@ -180,7 +180,13 @@ fn move_goal(
     let mut state = state_of(draft, epic)?;
     let from = state.status;
     if from.to(to).is_err() {
-        let detail = format!("{epic} is {from} and cannot become {to}");
+        let detail = if from == to {
+            format!("{epic} is {from} already")
+        } else if to == GoalStatus::Archived {
+            format!("{epic} is {from}; cancel it first with `tetrarch goal cancel {epic}`")
+        } else {
+            format!("{epic} is {from} and cannot become {to}")
+        };
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     state.status = to;

@@ -60,6 +60,21 @@ pub(super) fn suffice(
     Ok(())
 }
 
+/// Whether the task of a turn, which has no plan of anybody's, can be done in a project.
+///
+/// # Errors
+/// The profile that is not there, and how the project gets it.
+pub(super) fn suffice_for_turn(
+    draft: &Draft<'_>,
+    project: &ProjectName,
+    plan: &PlanFile,
+) -> Result<(), Refusal> {
+    plan.check_profiles(names(draft, project)).map_err(|missing| {
+        let detail = format!("{}; {}", missing.problem(), Missing::cure_of(project.as_str()));
+        Refusal::new(ErrorCode::NotFound, detail)
+    })
+}
+
 /// Whether what a change adds or defines otherwise can be done in the project of its epic.
 ///
 /// # Errors

@@ -4,13 +4,12 @@
 
 use serde_json::{Value, json};
 
-use crate::duration;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProjectName, RequestId, ScheduleId};
 use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{
-    FIRED_BYTES_MAX, FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULE_PLAN_BYTES_PER_SECOND,
-    SCHEDULES_MAX, SCHEDULES_OWN_MAX, TEXT_BYTES_MAX,
+    FIRED_BYTES_MAX, FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, SCHEDULES_OWN_MAX,
+    TEXT_BYTES_MAX,
 };
 use crate::mail::{MailBody, OpReply};
 use crate::plan::schema::{self, PlanFile};
@@ -18,7 +17,7 @@ use crate::request::Request;
 use crate::request::schedules::ScheduleOp;
 use crate::schedule::{Deed, Rhythm, Schedule};
 use crate::step::Draft;
-use crate::time::{BusTime, Millis};
+use crate::time::BusTime;
 
 use super::goals::fits;
 use super::work::Answer;
@@ -101,7 +100,6 @@ fn create(
         Deed::Goal { project, plan } => {
             may_give(draft, from, project)?;
             fits("plan", plan, SCHEDULE_PLAN_BYTES_MAX)?;
-            paced(rhythm, plan)?;
             profiles::suffice(draft, project, from, &read_plan(plan)?)?;
         }
         Deed::Mail { to, text } => {
@@ -116,7 +114,7 @@ fn create(
         fits("cron", expression, EXPRESSION_BYTES_MAX)?;
         fits("zone", zone, EXPRESSION_BYTES_MAX)?;
     }
-    let next = rhythm.first(draft.now).map_err(invalid)?;
+    let next = rhythm.first(deed, draft.now).map_err(invalid)?;
     draft.event(EventKind::ScheduleCreated, RULE, format!("{id}: {}", rhythm.in_words()));
     draft.put(Record::Schedule(Box::new(Schedule {
         id,
@@ -206,22 +204,6 @@ pub(super) fn stop(draft: &mut Draft<'_>, owner: &Principal) {
         draft.event(EventKind::Alert, RULE, format!("{}: {outcome}", schedule.id));
         draft.put(Record::Schedule(Box::new(Schedule { outcome, next: None, ..schedule.clone() })));
     }
-}
-
-/// Each firing of an interval writes the plan down again, so a large plan has a longer interval.
-fn paced(rhythm: &Rhythm, plan: &str) -> Result<(), Refusal> {
-    let Rhythm::Every(every) = rhythm else { return Ok(()) };
-    let bytes = u64::try_from(plan.len()).unwrap_or(u64::MAX);
-    let least = Millis::from_secs(bytes.div_ceil(SCHEDULE_PLAN_BYTES_PER_SECOND));
-    if *every >= least {
-        return Ok(());
-    }
-    let detail = format!(
-        "every: {} is too often for a plan of {bytes} bytes; at least {}",
-        duration::print(*every),
-        duration::print(least)
-    );
-    Err(Refusal::new(ErrorCode::InvalidRequest, detail))
 }
 
 /// Begins what is due, as much as one decision has room for; the rest is due at the next tick. While

@@ -147,6 +147,37 @@ impl<'a> Examination<'a> {
         problems
     }
 
+    /// Directories that are no good on this machine: those in which programs work and those that they write. `works` and
+    /// `writes` say what is wrong with one. A relative one is made by the host, and one with `{` is filled in later.
+    #[must_use]
+    pub fn bad_directories(
+        &self,
+        works: impl Fn(&str) -> Option<String>,
+        writes: impl Fn(&str) -> Option<String>,
+    ) -> Vec<PlanProblem> {
+        let allowed = "a directory that is there, beside the data directory of the fleet";
+        let looked_for = |dir: &str| dir.starts_with(['/', '~']) && !dir.contains('{');
+        let mut problems = Vec::new();
+        for profile in self.plan.profiles.iter().filter(|profile| !self.is_elsewhere(profile)) {
+            let below = path_of_profile(profile);
+            let works_in = match self.users(profile).first() {
+                Some(need) if self.is_command(profile.name.as_str()) => self.path_of(need, "dir"),
+                Some(_) | None => format!("{below}.workspace"),
+            };
+            let dirs = [(works_in, &profile.workspace, works(&profile.workspace))];
+            let written = profile.writable.iter().enumerate();
+            let written = written
+                .map(|(index, dir)| (format!("{below}.writable[{index}]"), dir, writes(dir)));
+            for (path, dir, fault) in dirs.into_iter().chain(written) {
+                if let Some(fault) = fault.filter(|_| looked_for(dir)) {
+                    let problem = format!("{dir:?} {fault}");
+                    problems.push(PlanProblem { path, problem, allowed: allowed.to_owned() });
+                }
+            }
+        }
+        problems
+    }
+
     /// Variables that profiles pass on or have a key in, and that are not set here.
     #[must_use]
     pub fn unset_variables(&self, is_set: impl Fn(&str) -> bool) -> Vec<PlanProblem> {

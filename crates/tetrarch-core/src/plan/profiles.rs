@@ -51,10 +51,16 @@ impl Missing {
     #[must_use]
     pub fn cure(&self, project: &str) -> String {
         format!(
-            "add {name:?} under `profiles:` in the plan, name another with `profile:` on the task, or give \
-             the project one: `tetrarch profile apply {project} <file>`",
+            "add {name:?} under `profiles:` in the plan, name another with `profile:` on the task, or {}",
+            Self::cure_of(project),
             name = self.first()
         )
+    }
+
+    /// What to do about it in a project where there is no plan to change.
+    #[must_use]
+    pub fn cure_of(project: &str) -> String {
+        format!("give the project one: `tetrarch profile apply {project} <file>`")
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> CliResult {
     };
     let mut wrong = Vec::new();
     for file in &args.files {
-        match checked(file, known.as_deref()) {
+        match checked(context, file, known.as_deref()) {
             Ok(said) => output::text(&said).map(drop)?,
             Err(error) => wrong.push(error),
         }
@@ -50,11 +50,11 @@ pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> CliResult {
 }
 
 /// `known`: the profiles of the project that was named.
-fn checked(file: &Path, known: Option<&[ProfileName]>) -> CliResult<String> {
+fn checked(context: &Context, file: &Path, known: Option<&[ProfileName]>) -> CliResult<String> {
     let prepared = prepared(Some(file), None, None, &[])?;
     let unknown = prepared.examination().unknown_profiles(known.unwrap_or_default());
     let is_unknown = !unknown.is_empty();
-    let problems = unknown.into_iter().chain(prepared.missing_programs()).collect::<Vec<_>>();
+    let problems = unknown.into_iter().chain(prepared.unfit_here(context)).collect::<Vec<_>>();
     let plan = &prepared.plan;
     prepared.refuse(&problems).map_err(|error| {
         if !is_unknown || known.is_some() {

@@ -28,13 +28,13 @@ pub(super) async fn ensure(
     plan: &Prepared,
 ) -> CliResult<(HumanClient, Option<OwnFleet>)> {
     if let Some(client) = running(context).await? {
-        plan.warn_of_here(&client);
+        plan.warn_of_here(context, &client);
         return Ok((client, None));
     }
     if context.config.bus.url.is_some() {
         return Ok((context.client().await?, None));
     }
-    plan.fits_here()?;
+    plan.fits_here(context)?;
     let fleet = OwnFleet(bring_up(context).await?);
     Ok((context.client().await?, Some(fleet)))
 }

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tetrarch_core::conversation::{Turn, TurnId};
 use tetrarch_core::plan::examination::Examination;
 use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
-use tetrarch_runner::{repository_summary, schema_fault, tool_entries};
+use tetrarch_runner::{hidden_around, repository_summary, schema_fault, tool_entries};
 
 use super::profiles;
 use crate::document::{Document, STANDARD_INPUT, read_document};
 use crate::output::say;
-use crate::{CliError, CliResult, Code, HumanClient};
+use crate::{CliError, CliResult, Code, Context, HumanClient};
 
 /// What stands for the plan file's directory in its profiles.
 const PLAN_DIR: &str = "{plan_dir}";
@@ -38,9 +38,25 @@ impl Prepared {
         Examination::new(&self.document.value, &self.plan)
     }
 
-    /// What this machine lacks to execute it: programs.
-    pub(in crate::command) fn missing_programs(&self) -> Vec<PlanProblem> {
-        self.examination().missing_programs(|program| which::which(program).is_ok())
+    /// What this machine lacks to execute it: programs, and directories that are there and hold nothing that the host
+    /// keeps to itself.
+    pub(in crate::command) fn unfit_here(&self, context: &Context) -> Vec<PlanProblem> {
+        let hidden = &context.config.host.containment.hidden;
+        let closed = |dir: &str| {
+            let hidden = hidden_around(dir, hidden)?;
+            Some(format!(
+                "would give programs {}, where the host keeps credentials",
+                hidden.display()
+            ))
+        };
+        let works = |dir: &str| {
+            let absent = !Path::new(dir).is_dir();
+            absent.then(|| "is not a directory on this machine".to_owned()).or_else(|| closed(dir))
+        };
+        let examination = self.examination();
+        let mut problems = examination.missing_programs(|program| which::which(program).is_ok());
+        problems.extend(examination.bad_directories(works, closed));
+        problems
     }
 
     /// Says what may be wrong. `problems`: those that are no error here.
@@ -96,17 +112,17 @@ impl Prepared {
     /// Before a fleet on this machine is brought up for it: refuses what cannot run here, and warns of variables.
     ///
     /// # Errors
-    /// Programs that are not there.
-    pub(in crate::command) fn fits_here(&self) -> CliResult {
-        self.refuse(&self.missing_programs())?;
+    /// Programs and directories that are not there.
+    pub(in crate::command) fn fits_here(&self, context: &Context) -> CliResult {
+        self.refuse(&self.unfit_here(context))?;
         self.warn(&[]);
         Ok(())
     }
 
     /// The same for a fleet that is up on this machine. It may have other hosts, or another PATH: nothing is refused.
-    pub(in crate::command) fn warn_of_here(&self, client: &HumanClient) {
+    pub(in crate::command) fn warn_of_here(&self, context: &Context, client: &HumanClient) {
         if client.data_dir.is_some() {
-            self.warn(&self.missing_programs());
+            self.warn(&self.unfit_here(context));
         }
     }
 }

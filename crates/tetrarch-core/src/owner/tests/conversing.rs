@@ -170,7 +170,11 @@ fn refused_goal_is_an_answer_and_no_silence() {
     assert_eq!((last_due(&fleet).outcome.as_str(), last_due(&fleet).moved), ("failure", 1));
     moved(&mut fleet);
     let answer = &turn(&fleet, "main", 1).answer;
-    assert!(answer.contains("profile"), "{answer}");
+    assert!(
+        answer.ends_with("give the project one: `tetrarch profile apply demo <file>`"),
+        "{answer}"
+    );
+    assert!(!answer.contains("in the plan"), "{answer}");
 }
 
 #[test]

@@ -112,6 +112,8 @@ fn goal_transitions_follow_the_table() {
             let expected = if to.is_some() { None } else { Some(ErrorCode::Conflict) };
             assert_eq!(said.error, expected, "{from} {verb:?}: {}", said.detail);
             assert_eq!(status(&fleet, epic), to.unwrap_or(from), "{from} {verb:?}");
+            let first = verb == Archive && matches!(from, Active | Paused);
+            assert_eq!(said.detail.contains("cancel it first"), first, "{}", said.detail);
         }
     }
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));

@@ -10,8 +10,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal, ProjectName, RequestId, ScheduleId, Ulid};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{
-    FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULE_PLAN_BYTES_PER_SECOND, SCHEDULES_MAX,
-    SCHEDULES_OWN_MAX, TEXT_BYTES_MAX,
+    FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, SCHEDULES_OWN_MAX, TEXT_BYTES_MAX,
 };
 use crate::mail::{Mail, MailBody, OpReply};
 use crate::owner::{Input, decide, next_deadline};
@@ -358,20 +357,4 @@ fn schedules_are_bounded() {
     fill(&mut fleet, "human:eve".parse().unwrap(), 0..SCHEDULES_MAX - 1);
     assert_eq!(another(&mut fleet), None);
     assert_eq!(another(&mut fleet), Some(ErrorCode::Conflict), "as many as there may be");
-}
-
-#[test]
-fn large_plan_has_a_longer_interval() {
-    let mut fleet = Fleet::ready();
-    let plan = goal(&tasks(1));
-    let Deed::Goal { plan: text, .. } = &plan else { panic!("{plan:?}") };
-    let least = text.len().div_ceil(SCHEDULE_PLAN_BYTES_PER_SECOND as usize) as u64;
-    let said = create(&mut fleet, &human(), Rhythm::Every(Millis::from_secs(least)), plan.clone());
-    assert_eq!(said.error, None, "{said:?}");
-    let mut more = plan;
-    if let Deed::Goal { plan, .. } = &mut more {
-        plan.push_str(&" ".repeat(SCHEDULE_PLAN_BYTES_PER_SECOND as usize));
-    }
-    let said = create(&mut fleet, &human(), Rhythm::Every(Millis::from_secs(least)), more);
-    assert!(said.detail.contains("too often"), "{said:?}");
 }

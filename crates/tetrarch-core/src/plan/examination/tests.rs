@@ -150,3 +150,36 @@ fn unset_variable_is_reported_where_it_is_named() {
         ]
     );
 }
+
+#[test]
+fn bad_directory_is_reported_where_it_stands() {
+    let works = |dir: &str| (dir != "/there").then(|| "is not there".to_owned());
+    let writes = |dir: &str| (dir != "/out").then(|| "is closed".to_owned());
+    let worked = "profiles.program.workspace: \"/away\" is not there";
+    for (task, program, wanted) in [
+        (json!({}), json!({"workspace": "/there", "writable": ["/out"]}), &[][..]),
+        (json!({}), json!({"workspace": "made", "writable": ["/out"]}), &[]),
+        (json!({}), json!({"workspace": "/work/{node}"}), &[]),
+        (json!({}), json!({"workspace": "/away"}), &[worked]),
+        (json!({"placement": {"host": "far"}}), json!({"workspace": "/away"}), &[]),
+        (
+            json!({}),
+            json!({"writable": ["/out", "~/keys"]}),
+            &["profiles.program.writable[1]: \"~/keys\" is closed"],
+        ),
+        (
+            json!({"profile": null, "run": "make", "dir": "/away"}),
+            json!({}),
+            &["phases[0].tasks[1].dir: \"/away\" is not there"],
+        ),
+    ] {
+        let said = format!("{task} {program}");
+        let profile = json!({"profile": "program"});
+        let mut second = profile.clone();
+        second.as_object_mut().unwrap().extend(task.as_object().unwrap().clone());
+        second.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        let first = if task.get("placement").is_some() { second.clone() } else { profile };
+        let document = plan([first, second], program);
+        assert_eq!(found(&document, |it| it.bad_directories(works, writes)), wanted, "{said}");
+    }
+}
