@@ -240,7 +240,7 @@ fn expired_is_merged_by_hand_and_put_away(fleet: &Fleet, repository: &Repository
     remove.push("--yes".to_owned());
     let kept = typed(&remove);
     assert_eq!(kept.code, Some(5), "{}", kept.err);
-    let (_, named) = kept.err.split_once("merge its branch ").expect(&kept.err);
+    let (_, named) = kept.err.split_once("merge its branch ").unwrap();
     repository.git(&["merge", "--quiet", named.split(' ').next().unwrap()]);
     let removed = typed(&remove);
     assert_eq!(removed.code, Some(0), "{}", removed.err);

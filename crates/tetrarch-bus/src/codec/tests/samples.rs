@@ -180,9 +180,10 @@ fn agent(full: bool) -> Agent {
         session: full.then(|| id("~")),
         mail_read: if full { 7 } else { 0 },
         retired: full,
-        denials: full
-            .then_some(Denials { since: BusTime(8), count: 9, told: true })
-            .unwrap_or_default(),
+        denials: match full {
+            true => Denials { since: BusTime(8), count: 9, told: true },
+            false => Denials::default(),
+        },
         epoch: u64::MAX,
         liveness: Liveness::Stale,
         reason: "r".to_owned(),

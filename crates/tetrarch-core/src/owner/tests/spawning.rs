@@ -162,23 +162,6 @@ fn three_slots_are_reduced_by_the_mode() {
 }
 
 #[test]
-fn solo_plan_is_worked_by_one_agent_at_a_time_that_has_none() {
-    let (mut fleet, epic) = five();
-    fleet.op(&human(), Op::ProjectMode { project: project(), mode: Mode::Solo });
-    let answer = fleet.spawn(&po(), request(epic, "-", worker()));
-    assert_denied(&answer, DenialReason::ChildrenLimitExceeded);
-    let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wish(Role::Specialist)]));
-    let specialist = answer.spawned[0].agent.clone();
-    fleet.report(&specialist, Report::Ready);
-    let answer = fleet.spawn(&po(), request(epic, "T1.2", worker()));
-    assert_denied(&answer, DenialReason::ChildrenLimitExceeded);
-    let answer = fleet.sponsored(epic, &specialist);
-    assert_denied(&answer, DenialReason::ChildrenLimitExceeded);
-    fleet.end(&specialist, success("done"));
-    assert_eq!(fleet.spawn(&po(), request(epic, "T1.2", worker())).spawned.len(), 1);
-}
-
-#[test]
 fn tools_and_budgets_come_from_the_parent() {
     let mut fleet = Fleet::new();
     fleet.join("h1", "life1", 20);
