@@ -198,7 +198,7 @@ fn not_found_is_exit_code_three_and_denied_four() {
     let line = run.line(|line| line.contains("v1"));
     assert!(line.contains('x'), "{line}");
     let goals = fleet.json(&["get", "goals"]);
-    let open = goals.as_array().unwrap().iter().find(|goal| goal["status"] == "active");
+    let open = goals.as_array().unwrap().iter().find(|goal| goal["state"]["status"] == "active");
     let epic = open.unwrap_or_else(|| panic!("{goals}"))["id"].as_str().unwrap().to_owned();
     let ended = fleet.run(["spawn", "PO-tight", "worker", "--task", "x", "--epic", &epic]);
     assert_eq!(ended.code, Some(4), "{}{}", ended.out, ended.err);
