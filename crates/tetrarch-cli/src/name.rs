@@ -202,15 +202,15 @@ impl FromStr for ResourceName {
 impl ResourceName {
     /// The command that shows it, where it is the whole id of something that has a command of its own.
     fn shown_by(&self) -> Option<(NameKind, String)> {
-        let Self(text) = self;
+        let Self(id) = self;
         let inbox = "tetrarch inbox --everyone --closed".to_owned();
         let kinds = [
-            (NameKind::Change, format!("tetrarch change show {text}")),
-            (NameKind::Schedule, format!("tetrarch schedule show {text}")),
+            (NameKind::Change, format!("tetrarch change show {id}")),
+            (NameKind::Schedule, format!("tetrarch schedule show {id}")),
             (NameKind::Question, inbox.clone()),
             (NameKind::Draft, inbox),
         ];
-        kinds.into_iter().find(|(kind, _)| kind.is_whole(text))
+        kinds.into_iter().find(|(kind, _)| kind.is_whole(id))
     }
 
     /// Refuses what another command shows.

@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 45] = [
+const INSTEAD: [(&str, &str); 48] = [
     ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),
     ("chat {conversation}", "chat site"),
     ("graph apply demo coder.toml", "graph apply demo graph.yaml"),
@@ -79,11 +79,13 @@ const INSTEAD: [(&str, &str); 45] = [
         "agent rotate {OTHER} --reason 'its context is full'",
     ),
     ("creds issue {id}", "creds issue PO-demo"),
+    ("creds issue {to}", "creds issue human:bob"),
     ("creds rotate {holder}{options}", "creds rotate human:bob --expires 30d --role operator"),
     ("creds rotate {human}{role}", "creds rotate human:bob --role approver"),
     ("circuit close {AGENT}", "circuit close {OPEN}"),
     ("goal archive {GOAL}", "goal archive {DONE}"),
     ("project create demo", "project create {NEW}"),
+    ("project create {main}", "project create main"),
     (
         "serve --global --url nats://bus.example:4222 --credentials control.creds",
         "serve --global --url {URL} --credentials {CREDENTIALS}",
@@ -117,6 +119,7 @@ const INSTEAD: [(&str, &str); 45] = [
     ("plan check {AGENT}", "plan check plan.yaml"),
     ("profile apply demo {AGENT}", "profile apply demo coder.toml"),
     ("why HO@box --last 5 -o json", "why HO@{HOST} --last 5 -o json"),
+    ("schedule show {id}", "schedule show {SCHEDULE}"),
     ("worktree show {RUN}", "worktree show {KEPT}"),
 ];
 
