@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tetrarch_tests::Fleet;
 use tetrarch_tests::scripted::{Words, serve_model, turn_of};
+use tetrarch_tests::{Ended, Fleet};
 
 /// What only the specialist has in its prompt.
 const OF_THE_LEAD: &str = "the lead alone knows of the orchid";
@@ -38,15 +38,10 @@ fn words(request: &Value) -> Words {
     Words { text, calls: vec![("mail_wait", json!({"seconds": 20}))], ..Words::default() }
 }
 
-#[test]
-fn model_delegates_with_a_whole_brief_to_a_named_profile() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&asked);
-    let url = serve_model(move |request| {
-        told.lock().unwrap().push(request.clone());
-        Some(words(request))
-    });
-    let fleet = Fleet::up();
+/// Runs a plan whose one task is a specialist's, a model that has workers with the profile `hands`.
+fn led(fleet: &Fleet, url: &str, tools: &[&str], hands: &Value) -> Ended {
+    let mut hands = hands.clone();
+    hands["runner"] = "llm".into();
     let plan = json!({
         "project": "leaves", "output": "T1.1", "goal": {"title": "count"},
         "phases": [{"id": "P1", "name": "Do", "tasks": [
@@ -56,13 +51,26 @@ fn model_delegates_with_a_whole_brief_to_a_named_profile() {
         "profiles": {
             "lead": {
                 "runner": "llm", "provider": "openai", "model": "scripted", "baseUrl": format!("{url}/v1"),
-                "tools": ["agent_spawn", "mail_wait"], "prompt": OF_THE_LEAD,
+                "tools": tools, "prompt": OF_THE_LEAD,
             },
-            "hands": {"runner": "llm", "prompt": "You have hands.", "description": "counts what is there"},
+            "hands": hands,
         },
     });
     let file = fleet.file("leaves.json", &plan.to_string());
-    let ended = fleet.run(["run", file.to_str().unwrap()]);
+    fleet.run(["run", file.to_str().unwrap()])
+}
+
+#[test]
+fn model_delegates_with_a_whole_brief_to_a_named_profile() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&asked);
+    let url = serve_model(move |request| {
+        told.lock().unwrap().push(request.clone());
+        Some(words(request))
+    });
+    let fleet = Fleet::up();
+    let hands = json!({"prompt": "You have hands.", "description": "counts what is there"});
+    let ended = led(&fleet, &url, &["agent_spawn", "mail_wait"], &hands);
     assert_eq!((ended.out.trim(), ended.code), ("the worker counted 3", Some(0)), "{}", ended.err);
     let asked = asked.lock().unwrap();
     let of_lead = |request: &&Value| content(&request["messages"][0]).contains(OF_THE_LEAD);
@@ -93,37 +101,31 @@ fn worker_in(messages: &[Value]) -> Option<String> {
 fn steering(request: &Value) -> Words {
     let messages = request["messages"].as_array().unwrap();
     let heard = |text: &str| messages.iter().any(|message| content(message).contains(text));
-    let call = |tool: &'static str, arguments| Words {
-        calls: vec![(tool, arguments)],
-        ..Words::default()
-    };
-    let said = |text: &str| Words { text: text.to_owned(), ..Words::default() };
+    let calls = |calls| Words { calls, ..Words::default() };
+    let said = |text: String| Words { text, ..Words::default() };
+    let wait = || calls(vec![("mail_wait", json!({"seconds": 5}))]);
     if !content(&messages[0]).contains(OF_THE_LEAD) {
-        return if heard("say plum") {
-            said("plum")
-        } else {
-            call("mail_wait", json!({"seconds": 5}))
-        };
+        return if heard("say plum") { said("plum".to_owned()) } else { wait() };
     }
     match (turn_of(request), worker_in(messages)) {
         (1, _) => {
             let agent = json!({"role": "worker", "task": "wait for a word", "profile": "hands"});
-            call("agent_spawn", json!({"reason": "it waits", "agents": [agent]}))
+            calls(vec![("agent_spawn", json!({"reason": "it waits", "agents": [agent]}))])
         }
-        (2, _) => call("agent_verb", json!({"agent": "PO-leaves", "verb": "pause"})),
-        (_, Some(_)) if heard("plum\"") => said(&format!(
-            "{}, {}",
-            if heard("PO-leaves; only its parent or a human may request this") {
-                "refused"
-            } else {
-                "?"
-            },
-            if heard("steer is queued for W:") { "queued" } else { "?" },
-        )),
-        (_, Some(worker)) if !heard("is queued for") => {
-            call("agent_verb", json!({"agent": worker, "verb": "steer", "text": "say plum"}))
+        (2, _) => calls(vec![("agent_verb", json!({"agent": "PO-leaves", "verb": "pause"}))]),
+        (_, Some(_)) if heard("plum\"") => {
+            let seen = [
+                ("PO-leaves; only its parent or a human may request this", "refused"),
+                ("steer is queued for W:", "queued"),
+            ];
+            let seen = seen.into_iter().filter(|(text, _)| heard(text)).map(|(_, word)| word);
+            said(seen.collect::<Vec<_>>().join(", "))
         }
-        (_, _) => call("mail_wait", json!({"seconds": 20})),
+        (_, Some(worker)) if !heard("is queued for") => calls(vec![(
+            "agent_verb",
+            json!({"agent": worker, "verb": "steer", "text": "say plum"}),
+        )]),
+        (_, _) => wait(),
     }
 }
 
@@ -131,26 +133,8 @@ fn steering(request: &Value) -> Words {
 fn model_steers_its_child_and_nobody_above_it() {
     let url = serve_model(|request| Some(steering(request)));
     let fleet = Fleet::up();
-    let model = json!({"runner": "llm", "provider": "openai", "model": "scripted", "baseUrl": format!("{url}/v1")});
-    let profile = |tools: Value, prompt: &str| {
-        let mut profile = model.clone();
-        profile["tools"] = tools;
-        profile["prompt"] = prompt.into();
-        profile
-    };
-    let plan = json!({
-        "project": "leaves", "output": "T1.1", "goal": {"title": "steer"},
-        "phases": [{"id": "P1", "name": "Do", "tasks": [
-            {"id": "T1.1", "name": "have it said", "role": "specialist", "domain": "leaves",
-             "profile": "lead", "acceptance": ["a word"]},
-        ]}],
-        "profiles": {
-            "lead": profile(json!(["agent_spawn", "agent_verb", "mail_wait"]), OF_THE_LEAD),
-            "hands": profile(json!(["mail_wait"]), "You wait."),
-        },
-    });
-    let file = fleet.file("leaves.json", &plan.to_string());
-    let ended = fleet.run(["run", file.to_str().unwrap()]);
+    let hands = json!({"prompt": "You wait.", "tools": ["mail_wait"]});
+    let ended = led(&fleet, &url, &["agent_spawn", "agent_verb", "mail_wait"], &hands);
     assert_eq!((ended.out.trim(), ended.code), ("refused, queued", Some(0)), "{}", ended.err);
     fleet.ok(["doctor", "--check-ledger"]);
 }

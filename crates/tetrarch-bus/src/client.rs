@@ -48,7 +48,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// What a server answers that has no JetStream, or not yet.
 const NOT_AVAILABLE: u64 = 503;
 /// What a server of a cluster answers that knows no leader.
-const UNAVAILABLE: u64 = jetstream::ErrorCode::CLUSTER_NOT_AVAILABLE.0;
+const NO_LEADER: u64 = jetstream::ErrorCode::CLUSTER_NOT_AVAILABLE.0;
 /// Time for one request or acknowledgement.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time between two pings of the server.
@@ -209,7 +209,7 @@ impl Bus {
                         sleep(ASK_AGAIN).await;
                         continue;
                     }
-                    Some(_) if body.pointer("/error/err_code") == Some(&UNAVAILABLE.into()) => {
+                    Some(_) if body.pointer("/error/err_code") == Some(&NO_LEADER.into()) => {
                         Err(leaderless(BEGUN_WITHIN))
                     }
                     Some(_) => Err(missing(read::text_at(&body, "/error/description"))),

@@ -51,7 +51,7 @@ pub enum ConnectError {
     },
     /// A server answers, but nobody for its JetStream.
     #[error(
-        "JetStream of nats-server at {url} did not answer within {} s: the cluster has no majority, or the disk is full; see the server log and start the missing servers",
+        "JetStream of nats-server at {url} was not available for {} s: the cluster has no majority, or the disk is full; see the server log and start the missing servers",
         within.as_secs()
     )]
     Leaderless {

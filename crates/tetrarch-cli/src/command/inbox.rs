@@ -14,6 +14,7 @@ use tetrarch_view::inbox::{
     InboxItem, InboxScope, change_in_words, draft_in_words, inbox, turn_answer,
 };
 
+use crate::command::describe::journal::beginning;
 use crate::obstacles;
 use crate::output::{self, Cell, TableRow, Tone, age, now};
 use crate::{CliResult, Context, StateSnapshot};
@@ -39,7 +40,7 @@ pub(crate) struct InboxArgs {
 }
 
 const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS";
-/// Characters of an option that the list shows.
+/// Bytes of an option that the list shows.
 const OPTION_SHOWN: usize = 40;
 
 /// Runs the command.
@@ -120,11 +121,8 @@ fn row(
 
 /// Answers to choose from, of long ones the beginning; the record has them whole.
 fn in_short(options: &[String]) -> String {
-    let shown = |option: &String| {
-        let head: String = option.chars().take(OPTION_SHOWN).collect();
-        if head.len() < option.len() { format!("{head}…") } else { head }
-    };
-    options.iter().map(shown).collect::<Vec<_>>().join(" | ")
+    let shown = options.iter().map(|option| beginning(option, OPTION_SHOWN));
+    shown.collect::<Vec<_>>().join(" | ")
 }
 
 /// Its kind, its cells that are its own, and its record.
@@ -234,8 +232,8 @@ mod tests {
 
     #[test]
     fn long_option_is_listed_by_its_beginning() {
-        let options = ["Red".to_owned(), "ä".repeat(OPTION_SHOWN), "x".repeat(300)];
-        let (whole, cut) = ("ä".repeat(OPTION_SHOWN), "x".repeat(OPTION_SHOWN));
+        let options = ["Red".to_owned(), "ä".repeat(OPTION_SHOWN / 2), "x".repeat(300)];
+        let (whole, cut) = ("ä".repeat(OPTION_SHOWN / 2), "x".repeat(OPTION_SHOWN));
         assert_eq!(in_short(&options), format!("Red | {whole} | {cut}…"));
     }
 }

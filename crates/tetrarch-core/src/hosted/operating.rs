@@ -14,11 +14,10 @@ use crate::order::{Inbound, Order};
 use super::{HostedSession, SessionEffect};
 
 /// Operations that a program may ask for. Whether its agent may, is the owner's to say.
-pub const OPERATIONS: [&str; 16] = [
+pub const OPERATIONS: [&str; 15] = [
     "agent.interrupt",
     "agent.pause",
     "agent.resume",
-    "agent.retire",
     "agent.status",
     "agent.steer",
     "file.list",

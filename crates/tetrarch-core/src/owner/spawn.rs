@@ -68,7 +68,7 @@ pub(super) fn spawn(
             }
         }
     }
-    let view = parent_view(draft, policy, &parent, works_plan(request, wanted, &parent));
+    let view = parent_view(draft, policy, &parent, (request, wanted));
     let standing = standing_of(draft, request, &parent);
     let left = parent.deadline.map(|deadline| deadline - draft.now);
     let limit = parent.account.limit;
@@ -193,14 +193,17 @@ fn standing_of(draft: &Draft<'_>, request: &Request, parent: &Agent) -> Standing
     }
 }
 
-/// Whether the parent asks for an agent that does work of its plan, rather than for one of its own.
-fn works_plan(request: &Request, wanted: &SpawnRequest, parent: &Agent) -> bool {
-    request.sender.from.agent() == Some(&parent.id) && wanted.node.is_some()
-}
-
-fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent, works_plan: bool) -> ParentView {
+fn parent_view(
+    draft: &Draft<'_>,
+    policy: &Policy,
+    parent: &Agent,
+    (request, wanted): (&Request, &SpawnRequest),
+) -> ParentView {
     let project = parent.project.as_ref().and_then(|name| draft.base().projects.get(name));
     let mode = project.map_or_else(crate::agent::Mode::default, |project| project.mode);
+    // An agent that does work of the parent's plan is not one that it has beside it.
+    let works_plan = request.sender.from.agent() == Some(&parent.id) && wanted.node.is_some();
+    let slots = if works_plan { mode.slots(parent) } else { mode.cap() };
     let mut circuit_open = parent.circuit.is_open();
     let mut next = parent.parent.as_ref();
     while let Some(above) = next.and_then(|id| draft.agent(id)) {
@@ -214,7 +217,7 @@ fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent, works_plan: b
         local_max_depth: parent.local_max_depth,
         liveness: parent.liveness,
         held: parent.slots_held(),
-        cap: if works_plan { mode.slots(parent) } else { mode.cap() }.min(policy.max_children),
+        cap: slots.min(policy.max_children),
         account: parent.account,
         deadline: parent.deadline,
         tools: parent.tools.clone(),

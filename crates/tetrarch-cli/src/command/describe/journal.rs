@@ -68,8 +68,12 @@ pub(in crate::command) fn line(stored: &Journaled) -> String {
 
 /// The beginning of a long text.
 pub(super) fn shortened(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().find(|(at, _)| *at >= TEXT_SHOWN) {
+    beginning(text.trim(), TEXT_SHOWN)
+}
+
+/// A text, or so many bytes of it.
+pub(in crate::command) fn beginning(text: &str, bytes: usize) -> String {
+    match text.char_indices().find(|(at, _)| *at >= bytes) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
         None => text.to_owned(),
     }

@@ -70,7 +70,7 @@ fn review_of_the_plan_is_mail_to_go_and_answered_at_once() {
 #[test]
 fn forbidden_operation_is_refused_at_once() {
     for (op, body, error) in [
-        ("agent.register", "{}", ErrorCode::Unauthorized),
+        ("agent.retire", "{}", ErrorCode::Unauthorized),
         ("nonsense", "{}", ErrorCode::Unauthorized),
         ("file.list", "[1]", ErrorCode::InvalidRequest),
         ("file.list", "", ErrorCode::InvalidRequest),

@@ -97,11 +97,11 @@ impl OwnerOperation {
                 json!([]),
             ),
             Self::AgentVerb => (
-                "Steers, interrupts, pauses, resumes or stops an agent that you spawned, or one below it.",
+                "Steers, interrupts, pauses or resumes an agent that you spawned, or one below it.",
                 json!({
                     "agent": described("Its id."),
-                    "verb": {"type": "string", "enum": ["steer", "interrupt", "pause", "resume", "stop"]},
-                    "text": described("The instruction of `steer`, or the reason of `interrupt` and `stop`."),
+                    "verb": {"type": "string", "enum": ["steer", "interrupt", "pause", "resume"]},
+                    "text": described("The instruction of `steer`, or the reason of `interrupt`."),
                 }),
                 json!(["agent", "verb"]),
             ),
@@ -206,12 +206,10 @@ fn verb(arguments: &Map<String, Value>) -> Result<(&'static str, Map<String, Val
     let (op, words) = match text(arguments, "verb")?.as_str() {
         "steer" => ("agent.steer", Some("text")),
         "interrupt" => ("agent.interrupt", Some("reason")),
-        "stop" => ("agent.retire", Some("reason")),
         "pause" => ("agent.pause", None),
         "resume" => ("agent.resume", None),
         other => {
-            let allowed = "steer, interrupt, pause, resume, stop";
-            return Err(format!("`verb` is {other:?}; allowed: {allowed}"));
+            return Err(format!("`verb` is {other:?}; allowed: steer, interrupt, pause, resume"));
         }
     };
     if let Some(key) = words {
@@ -314,8 +312,8 @@ mod tests {
             ),
             (
                 AgentTool::Operate(OwnerOperation::AgentVerb),
-                json!({"agent": "W:1", "verb": "stop", "text": "enough"}),
-                r#"agent.retire {"agent":"W:1","reason":"enough"}"#,
+                json!({"agent": "W:1", "verb": "interrupt", "text": "enough"}),
+                r#"agent.interrupt {"agent":"W:1","reason":"enough"}"#,
                 true,
             ),
             (
@@ -380,7 +378,7 @@ mod tests {
             ),
             (
                 AgentTool::Operate(OwnerOperation::AgentVerb),
-                json!({"agent": "W:1", "verb": "kill"}),
+                json!({"agent": "W:1", "verb": "stop"}),
                 "`verb`",
             ),
             (AgentTool::Operate(OwnerOperation::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
