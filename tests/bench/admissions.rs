@@ -64,6 +64,12 @@ impl LifeCost {
         Self(kinds.map(|(kind, (count, size))| (kind, a_life(count), a_life(size))).collect())
     }
 
+    /// Messages of each kind.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the smoke test compares them"))]
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(kind, messages, _)| (kind.as_str(), *messages))
+    }
+
     /// Messages of all kinds.
     pub(crate) fn messages(&self) -> f64 {
         self.0.iter().map(|(_, messages, _)| messages).sum()
