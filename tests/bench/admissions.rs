@@ -64,27 +64,26 @@ impl LifeCost {
         Self(kinds.map(|(kind, (count, size))| (kind, a_life(count), a_life(size))).collect())
     }
 
-    /// Messages of each kind.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the smoke test compares them"))]
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.0.iter().map(|(kind, messages, _)| (kind.as_str(), *messages))
+    /// Of each kind its messages and bytes.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, f64, f64)> {
+        self.0.iter().map(|(kind, messages, bytes)| (kind.as_str(), *messages, *bytes))
     }
 
     /// Messages of all kinds.
     pub(crate) fn messages(&self) -> f64 {
-        self.0.iter().map(|(_, messages, _)| messages).sum()
+        self.kinds().map(|(_, messages, _)| messages).sum()
     }
 
     /// Bytes of all kinds.
     pub(crate) fn bytes(&self) -> f64 {
-        self.0.iter().map(|(_, _, bytes)| bytes).sum()
+        self.kinds().map(|(_, _, bytes)| bytes).sum()
     }
 }
 
 impl fmt::Display for LifeCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| kind | messages | bytes |\n|---|---|---|")?;
-        for (kind, messages, bytes) in &self.0 {
+        for (kind, messages, bytes) in self.kinds() {
             writeln!(f, "| {kind} | {messages:.2} | {bytes:.0} |")?;
         }
         writeln!(f, "| all | {:.2} | {:.0} |", self.messages(), self.bytes())

@@ -83,7 +83,7 @@ const KINDS: [(&str, f64); 17] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn life_alone_stores_no_message_beyond_its_kinds() {
     let cost = life(1, LIVES_ALONE).await;
-    for (kind, messages) in cost.kinds() {
+    for (kind, messages, _) in cost.kinds() {
         let most = KINDS.iter().find(|(known, _)| *known == kind).map(|(_, most)| *most);
         assert!(most.is_some_and(|most| messages <= most), "{kind}: {most:?} at most\n{cost}");
     }
