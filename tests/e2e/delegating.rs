@@ -138,3 +138,43 @@ fn model_steers_its_child_and_nobody_above_it() {
     assert_eq!((ended.out.trim(), ended.code), ("refused, queued", Some(0)), "{}", ended.err);
     fleet.ok(["doctor", "--check-ledger"]);
 }
+
+/// The specialist stops its worker, which waits for what does not come, and hears how it ended.
+fn stopping(request: &Value) -> Words {
+    let messages = request["messages"].as_array().unwrap();
+    let heard = |text: &str| messages.iter().any(|message| content(message).contains(text));
+    let calls = |calls| Words { calls, ..Words::default() };
+    let wait = || calls(vec![("mail_wait", json!({"seconds": 5}))]);
+    if !content(&messages[0]).contains(OF_THE_LEAD) {
+        return wait();
+    }
+    match worker_in(messages) {
+        None if turn_of(request) == 1 => {
+            let agent = json!({"role": "worker", "task": "wait for a word", "profile": "hands"});
+            calls(vec![("agent_spawn", json!({"reason": "it waits", "agents": [agent]}))])
+        }
+        None => wait(),
+        Some(_) if heard("agent.completed") => {
+            Words { text: "stopped".to_owned(), ..Words::default() }
+        }
+        Some(_) if heard("is asked to stop") => wait(),
+        Some(worker) => calls(vec![(
+            "agent_verb",
+            json!({"agent": worker, "verb": "stop", "text": "no word will come"}),
+        )]),
+    }
+}
+
+#[test]
+fn child_that_a_model_stops_is_cancelled_and_the_goal_goes_on() {
+    let url = serve_model(|request| Some(stopping(request)));
+    let fleet = Fleet::up();
+    let hands = json!({"prompt": "You wait.", "tools": ["mail_wait"]});
+    let ended = led(&fleet, &url, &["agent_spawn", "agent_verb", "mail_wait"], &hands);
+    assert_eq!((ended.out.trim(), ended.code), ("stopped", Some(0)), "{}", ended.err);
+    let events = fleet.ok(["events"]);
+    assert!(events.contains("-> cancelled: stopped by its parent"), "{events}");
+    assert!(events.contains("no word will come"), "{events}");
+    assert!(!events.contains("-> blocked"), "{events}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}

@@ -90,6 +90,7 @@ fn ended(number: u64, since: u64, archive: Option<&str>) -> [Record; 2] {
         agent: run.agent.clone(),
         state: RunState::Done,
         cancel_kept: false,
+        dropped: false,
         since: BusTime(since),
         reminded: None,
         usage: Usage::default(),

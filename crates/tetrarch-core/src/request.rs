@@ -329,7 +329,6 @@ impl Op {
             | Self::ProjectMode { .. }
             | Self::ProjectRetire { .. }
             | Self::ProfileApply { .. }
-            | Self::AgentRetire { .. }
             | Self::HostDrain(_)
             | Self::CircuitClose { .. }
             | Self::Gate(_)
@@ -339,6 +338,7 @@ impl Op {
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
             | Self::AgentRegister
+            | Self::AgentRetire { .. }
             | Self::AgentReplace { .. }
             | Self::AgentRotate { .. }
             | Self::Verb(_)

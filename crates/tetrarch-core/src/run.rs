@@ -193,6 +193,8 @@ pub struct RunStatus {
     pub state: RunState,
     /// A stop that arrived while compacting and waits for its end.
     pub cancel_kept: bool,
+    /// Stopped by an agent above it: nobody wants its work any more.
+    pub dropped: bool,
     /// Since when it stands there.
     pub since: BusTime,
     /// When people were last told that it stands there for long.

@@ -12,6 +12,6 @@ message! { Run, Run {
 } }
 
 message!(RunStatus, RunStatus {
-    id, agent, state, cancel_kept, since: since_unix_ms, reminded: reminded_unix_ms, usage as kept,
+    id, agent, state, cancel_kept, dropped, since: since_unix_ms, reminded: reminded_unix_ms, usage as kept,
     result, archive,
 });

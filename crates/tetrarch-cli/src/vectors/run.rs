@@ -20,6 +20,7 @@ pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult
         state: given
             .or("state", RunState::Queued, |field| field.one(&RunState::ALL, RunState::as_str))?,
         cancel_kept: given.or("cancel_kept", false, CaseValue::flag)?,
+        dropped: false,
         since: BusTime(0),
         reminded: None,
         usage: Usage::default(),

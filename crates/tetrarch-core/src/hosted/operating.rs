@@ -14,10 +14,11 @@ use crate::order::{Inbound, Order};
 use super::{HostedSession, SessionEffect};
 
 /// Operations that a program may ask for. Whether its agent may, is the owner's to say.
-pub const OPERATIONS: [&str; 15] = [
+pub const OPERATIONS: [&str; 16] = [
     "agent.interrupt",
     "agent.pause",
     "agent.resume",
+    "agent.retire",
     "agent.status",
     "agent.steer",
     "file.list",

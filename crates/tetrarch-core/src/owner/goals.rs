@@ -16,7 +16,8 @@ use crate::request::goals::{GoalOp, GoalUpdate, GoalVerb};
 use crate::step::Draft;
 use crate::time::BusTime;
 
-use super::{conversing, plans, questions, stopping, weight};
+use super::stopping::{self, Stopper};
+use super::{conversing, plans, questions, weight};
 
 const RULE: &str = "05 Status machines";
 
@@ -220,7 +221,7 @@ fn give_up(draft: &mut Draft<'_>, epic: EpicId) -> usize {
         });
     }
     for agent in &agents {
-        stopping::stop(draft, agent, why);
+        stopping::stop(draft, agent, Stopper::Plan, why);
     }
     plans::settle(draft, epic);
     agents.len()

@@ -8,6 +8,7 @@ mod status;
 use crate::agent::Hosting;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, EpicId, Principal, ProjectName, QuestionId};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::mail::{MailBody, OpReply};
 use crate::overseer::Telemetry;
 use crate::plan::schema::PlanFile;
@@ -19,9 +20,10 @@ pub(super) use joining::join_human;
 pub(super) use projects::known_project;
 
 use super::consulting::Begun;
+use super::stopping::{self, Stopper};
 use super::{
     Policy, changes, circuits, consulting, conversing, files, goals, hosts, overseeing, planning,
-    plans, questions, raising, replacing, schedules, sessions, stopping, verbs, work,
+    plans, questions, raising, replacing, schedules, sessions, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -76,8 +78,9 @@ fn apply(
         }
         Op::AgentRegister => joining::register(draft, request).map(|id| about(draft, &id, reply)),
         Op::AgentRetire { agent, reason } => {
-            retire(draft, agent, reason)?;
-            Ok(about(draft, agent, reply))
+            let asked = retire(draft, request, agent, reason)?;
+            let reply = about(draft, agent, reply);
+            Ok(OpReply { detail: asked.unwrap_or(reply.detail), ..reply })
         }
         Op::AgentReplace { agent, session, give_up, reason } => {
             let which = (*session, *give_up);
@@ -192,12 +195,26 @@ fn authorize(draft: &Draft<'_>, request: &Request) -> Result<(), Refusal> {
     }
 }
 
-fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refusal> {
+/// Ends an agent and its children, for a person; one above them has them stopped, which is said. Only a person ends what
+/// has no run, and ends it for good.
+fn retire(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    id: &AgentId,
+    reason: &str,
+) -> Result<Option<String>, Refusal> {
+    replacing::authorize(draft, request, id)?;
     if draft.agent(id).is_none() {
         return Err(Refusal::new(
             ErrorCode::NotFound,
             format!("agent {id} was not found; `tetrarch agent list` lists all"),
         ));
+    }
+    if let Principal::Agent(sender) = &request.sender.from {
+        goals::fits("reason", reason, TEXT_BYTES_MAX)?;
+        let why = if reason.is_empty() { "no reason given" } else { reason };
+        stopping::stop(draft, id, Stopper::Above, &format!("stopped by {sender}: {why}"));
+        return Ok(Some(format!("{id} is asked to stop; its result comes as mail")));
     }
     let why = if reason.is_empty() { "retired" } else { reason };
     match Role::of(id) {
@@ -208,9 +225,9 @@ fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refus
         Role::Host => hosts::forget(draft, id, why)?,
         Role::Project | Role::Interaction => sessions::cancel(draft, id, why),
         Role::Specialist | Role::Reviewer | Role::Worker => {
-            stopping::stop(draft, id, why);
+            stopping::stop(draft, id, Stopper::Plan, why);
         }
     }
     sessions::retired(draft, id);
-    Ok(())
+    Ok(None)
 }

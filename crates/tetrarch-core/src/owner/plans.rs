@@ -157,11 +157,8 @@ pub(super) fn abandon(draft: &mut Draft<'_>, run: &Run, why: &str) {
         move_assignment(draft, assignment, AssignmentStatus::Cancelled, why);
     }
     let asked_for = draft.node(run.epic, run.node).is_none_or(|node| node.spawned);
-    if asked_for || is_closed(draft, run.epic) {
-        move_node(draft, run.epic, run.node, NodeStatus::Cancelled, why, |state| {
-            state.assignment = None;
-            state.assignee = None;
-        });
+    if asked_for || is_closed(draft, run.epic) || attempt::is_dropped(draft, run) {
+        attempt::cancel(draft, run, why);
     } else {
         attempt::stopped(draft, run, why);
     }

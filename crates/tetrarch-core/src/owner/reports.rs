@@ -15,9 +15,10 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
+use super::stopping::{self, Stopper};
 use super::{
     Policy, changes, circuits, conversing, ending, fit, overseeing, plans, post, questions,
-    recovery, sessions, spending, stopping, verbs,
+    recovery, sessions, spending, verbs,
 };
 
 /// Decides on a report.
@@ -212,7 +213,7 @@ fn moved(
         questions::withdraw_of(draft, id, "it was answered by mail");
     }
     if event == RunEvent::CancelRequested {
-        stopping::stop_below(draft, id, reason);
+        stopping::stop_below(draft, id, Stopper::Plan, reason);
     }
     Ok(())
 }

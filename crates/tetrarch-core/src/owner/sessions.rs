@@ -119,6 +119,7 @@ pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
         agent,
         state: RunState::Queued,
         cancel_kept: false,
+        dropped: false,
         since: draft.now,
         reminded: None,
         usage: Usage::default(),

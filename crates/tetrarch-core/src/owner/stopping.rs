@@ -4,31 +4,47 @@
 
 use crate::brief::Outcome;
 use crate::id::{AgentId, Principal, RunId};
+use crate::ledger::Record;
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
-use crate::run::{RunEvent, RunState};
+use crate::run::{RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
 use super::hosts::on_live_host;
 use super::{recovery, sessions};
 
-/// Asks an agent that executes a run, and all below it, to come to a safe end.
-pub(super) fn stop(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
-    stop_below(draft, id, why);
+/// Who asks for a stop, which says what becomes of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopper {
+    /// A person, or whoever ends the goal: the plan says what becomes of it.
+    Plan,
+    /// An agent above it: nobody wants it any more.
+    Above,
+}
+
+/// Asks an agent that executes a run, and all below it, to come to a safe end. Of two stops the first says what becomes
+/// of the work.
+pub(super) fn stop(draft: &mut Draft<'_>, id: &AgentId, by: Stopper, why: &str) {
+    stop_below(draft, id, by, why);
     let Some(work) = draft.agent(id).and_then(|agent| agent.work.clone()) else { return };
     if is_asked_for(draft, work.run) {
         return;
     }
     // One that has ended needs no stop.
-    if sessions::move_run(draft, work.run, RunEvent::CancelRequested, why).is_ok() {
-        go_on(draft, id, why);
+    if sessions::move_run(draft, work.run, RunEvent::CancelRequested, why).is_err() {
+        return;
     }
+    let status = draft.run_status(work.run).filter(|_| by == Stopper::Above).cloned();
+    if let Some(status) = status {
+        draft.put(Record::RunStatus(Box::new(RunStatus { dropped: true, ..status })));
+    }
+    go_on(draft, id, why);
 }
 
 /// Asks all below an agent to come to a safe end.
-pub(super) fn stop_below(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+pub(super) fn stop_below(draft: &mut Draft<'_>, id: &AgentId, by: Stopper, why: &str) {
     for child in sessions::sub_agents(draft, id) {
-        stop(draft, &child, why);
+        stop(draft, &child, by, why);
     }
 }
 

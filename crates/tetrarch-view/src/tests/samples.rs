@@ -78,6 +78,7 @@ pub(crate) fn run_status(n: u128, state: RunState) -> RunStatus {
         agent: AgentId::Worker(Ulid::from_parts(1, n)),
         state,
         cancel_kept: false,
+        dropped: false,
         since: BusTime(0),
         reminded: None,
         usage: Usage::default(),

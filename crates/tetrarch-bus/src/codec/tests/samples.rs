@@ -318,22 +318,22 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         agent: id("W:~"),
         state: RunState::AwaitingInput,
         cancel_kept: full,
+        dropped: full,
         since: BusTime(1),
         reminded: full.then_some(BusTime(2)),
         usage: if full { usage() } else { Usage::default() },
         result: full.then(result),
         archive: full.then(|| "5".repeat(64)),
     };
+    let (what, about) = ("budget.raise".to_owned(), "W:1".to_owned());
+    let act = Box::new(Act { what, about, credential: Some("UABC".to_owned()) });
     let mut decision = Decision {
         request: id("~"),
         digest: "d".to_owned(),
         sender: id("human:ada"),
         answer: full.then(|| Box::new(mail(true, MailBody::Info { text: "\u{1f600}".to_owned() }))),
         at: BusTime(1),
-        act: full.then(|| {
-            let (what, about) = ("budget.raise".to_owned(), "W:1".to_owned());
-            Box::new(Act { what, about, credential: Some("UABC".to_owned()) })
-        }),
+        act: full.then_some(act),
         also: Vec::new(),
     };
     decision.also.extend(full.then(|| decision.clone()));

@@ -33,6 +33,7 @@ fn operation_keeps_its_id_and_targets_the_runs_goal() {
         ("agent.status", "{}", "\"agent\":\"W:"),
         ("agent.status", r#"{"agent":"GO"}"#, "\"agent\":\"GO\""),
         ("file.reserve", r#"{"paths":["a"]}"#, "paths"),
+        ("agent.retire", r#"{"agent":"W:1","reason":"r"}"#, "\"agent\":\"W:1\""),
     ] {
         let effects = asked(op, body, Some(id(7)));
         let [SessionEffect::Operate { id: given, op: name, body }] = effects.as_slice() else {
@@ -70,7 +71,7 @@ fn review_of_the_plan_is_mail_to_go_and_answered_at_once() {
 #[test]
 fn forbidden_operation_is_refused_at_once() {
     for (op, body, error) in [
-        ("agent.retire", "{}", ErrorCode::Unauthorized),
+        ("agent.register", "{}", ErrorCode::Unauthorized),
         ("nonsense", "{}", ErrorCode::Unauthorized),
         ("file.list", "[1]", ErrorCode::InvalidRequest),
         ("file.list", "", ErrorCode::InvalidRequest),

@@ -9,12 +9,14 @@ use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus, STOPPED};
 use crate::run::Run;
 use crate::step::Draft;
 
-use super::{crystallizing, is_closed, move_assignment, move_node};
+use super::{crystallizing, is_closed, move_assignment, move_node, waiting};
 use crate::owner::fit::Room;
 use crate::owner::{conversing, judging};
 
 /// What a node's history says of why an attempt failed, in bytes; its findings say the rest.
 const CAUSE_BYTES_MAX: usize = 200;
+/// Why a node is cancelled whose agent was stopped from above.
+const STOPPED_BY_PARENT: &str = "stopped by its parent";
 const MORE_ATTEMPTS: &str = "another way to do it, or more attempts";
 
 /// What an ended run means for its node: done, under review, tried again or blocked; what it hands over
@@ -33,14 +35,15 @@ fn conclude(draft: &mut Draft<'_>, run: &Run, assignment: Assignment, result: &R
     let purpose = assignment.purpose;
     let succeeded = result.outcome == Outcome::Success;
     let status = if succeeded { AssignmentStatus::Done } else { AssignmentStatus::Cancelled };
-    move_assignment(draft, assignment, status, result.outcome.as_str());
+    let dropped = !succeeded && is_dropped(draft, run);
+    let why = if dropped { STOPPED_BY_PARENT } else { result.outcome.as_str() };
+    move_assignment(draft, assignment, status, why);
     if is_closed(draft, run.epic) {
-        let why = "its goal is not worked on any more";
-        move_node(draft, run.epic, run.node, NodeStatus::Cancelled, why, |state| {
-            state.assignment = None;
-            state.assignee = None;
-        });
-        return;
+        return cancel(draft, run, "its goal is not worked on any more");
+    }
+    if dropped {
+        cancel(draft, run, STOPPED_BY_PARENT);
+        return waiting::tell(draft, run.epic, run.node, STOPPED_BY_PARENT);
     }
     if result.outcome == Outcome::Cancelled {
         stopped(draft, run, &noted(std::slice::from_ref(&result.error)).concat());
@@ -54,6 +57,19 @@ fn conclude(draft: &mut Draft<'_>, run: &Run, assignment: Assignment, result: &R
         }
         Purpose::Review => judge(draft, run, result),
     }
+}
+
+/// Whether an agent above stopped the run: it does not want the work any more.
+pub(super) fn is_dropped(draft: &Draft<'_>, run: &Run) -> bool {
+    draft.run_status(run.id).is_some_and(|status| status.dropped)
+}
+
+/// Work that nobody wants any more.
+pub(super) fn cancel(draft: &mut Draft<'_>, run: &Run, why: &str) {
+    move_node(draft, run.epic, run.node, NodeStatus::Cancelled, why, |state| {
+        state.assignment = None;
+        state.assignee = None;
+    });
 }
 
 /// Work whose agent was stopped. Trying it again would undo the stop.

@@ -46,6 +46,20 @@ fn shares_are_equal_and_unspent_budget_returns() {
 }
 
 #[test]
+fn child_stopped_by_its_parent_gives_its_grant_back() {
+    let (mut fleet, epic) = ninety();
+    let worker = fleet.worker(epic, "T1.1");
+    assert_eq!(fleet.agent(&po()).account.reserved.tokens, 30);
+    let op = Op::AgentRetire { agent: worker.clone(), reason: "wrong way".to_owned() };
+    assert_eq!(fleet.op(&po().into(), op).error, None);
+    let stopped = RunResult::ended(Outcome::Cancelled, "wrong way");
+    fleet.end(&worker, RunResult { usage: used(10), ..stopped });
+    let account = fleet.agent(&po()).account;
+    assert_eq!((account.reserved.tokens, account.spent.tokens), (0, 10));
+    assert_eq!(account.tokens().free(), Some(80));
+}
+
+#[test]
 fn run_of_which_nobody_says_how_much_has_the_installations_limits() {
     let limits = |tokens, turns| Limits { tokens, turns, ..Limits::default() };
     let run = RunDefaults { budget: limits(Some(70), Some(7)), wall: Some(Millis(9_000)) };

@@ -4,7 +4,7 @@
 use super::fleet::{Fleet, human, id, po, success, tasks};
 use crate::agent::Agent;
 use crate::brief::{Outcome, RunResult};
-use crate::id::{AgentId, EpicId};
+use crate::id::{AgentId, EpicId, Principal};
 use crate::liveness::Liveness;
 use crate::owner::{Input, Silence};
 use crate::plan::NodeStatus;
@@ -24,7 +24,9 @@ type End = (RunState, Liveness, u64, usize, NodeStatus);
 type Row = (&'static str, fn(&mut Scene), End);
 
 const NEXT: End = (RunState::Orphaned, Liveness::Register, 2, 1, NodeStatus::InProgress);
+const DONE: End = (RunState::Done, Liveness::Terminated, 1, 0, NodeStatus::Done);
 const WORKS: End = (RunState::Running, Liveness::Active, 1, 1, NodeStatus::InProgress);
+const ASKED: End = (RunState::Cancelling, Liveness::Active, 1, 1, NodeStatus::InProgress);
 const WAITS: End = (RunState::Running, Liveness::Offline, 1, 1, NodeStatus::InProgress);
 
 impl Scene {
@@ -60,8 +62,13 @@ impl Scene {
     }
 
     fn stop(&mut self) {
+        self.stopped_by(&human());
+    }
+
+    fn stopped_by(&mut self, by: &Principal) {
         let (agent, reason) = (self.worker.clone(), "asked for".to_owned());
-        self.ask(Op::AgentRetire { agent, reason });
+        let reply = self.fleet.op(by, Op::AgentRetire { agent, reason });
+        assert_eq!(reply.error, None, "{reply:?}");
     }
 
     fn lose_host(&mut self) {
@@ -75,16 +82,14 @@ fn gone() -> Report {
     Report::Gone { cause: "killed".to_owned() }
 }
 
-#[test]
-fn each_cause_of_an_end_comes_to_what_the_table_says() {
-    let done = (RunState::Done, Liveness::Terminated, 1, 0, NodeStatus::Done);
+/// Causes, each with how it ends.
+fn rows() -> [Row; 13] {
     let failed = (RunState::Failed, Liveness::Terminated, 1, 0, NodeStatus::Queued);
     let stopped = (RunState::Failed, Liveness::Terminated, 1, 0, NodeStatus::Blocked);
     let ended = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Blocked);
     let given_up = (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Queued);
-    let asked = (RunState::Cancelling, Liveness::Active, 1, 1, NodeStatus::InProgress);
-    let rows: [Row; 13] = [
-        ("result: success", |it| it.ends(Outcome::Success), done),
+    [
+        ("result: success", |it| it.ends(Outcome::Success), DONE),
         ("result: failure", |it| it.ends(Outcome::Failure), failed),
         ("crashed", |it| it.report(Report::Crashed { cause: "SIGSEGV".to_owned() }), NEXT),
         ("gone on purpose, unordered", |it| it.report(gone()), ended),
@@ -108,7 +113,7 @@ fn each_cause_of_an_end_comes_to_what_the_table_says() {
             NEXT,
         ),
         ("attempt given up", |it| it.replace(true), given_up),
-        ("stop asked", Scene::stop, asked),
+        ("stop asked", Scene::stop, ASKED),
         (
             "stop asked, ended",
             |it| {
@@ -122,9 +127,45 @@ fn each_cause_of_an_end_comes_to_what_the_table_says() {
             |it| it.ask(Op::AgentRetire { agent: po(), reason: "asked for".to_owned() }),
             ended,
         ),
-    ];
+    ]
+}
+
+/// The same of stops that an agent above asks for.
+fn stops_from_above() -> [Row; 4] {
+    let dropped = (RunState::Failed, Liveness::Terminated, 1, 0, NodeStatus::Cancelled);
+    [
+        ("stop asked by its parent", |it| it.stopped_by(&po().into()), ASKED),
+        (
+            "stop asked by its parent, ended",
+            |it| {
+                it.stopped_by(&po().into());
+                it.ends(Outcome::BudgetExceeded);
+            },
+            dropped,
+        ),
+        (
+            "stop asked by its parent, gone",
+            |it| {
+                it.stopped_by(&po().into());
+                it.report(gone());
+            },
+            (RunState::Orphaned, Liveness::Terminated, 1, 0, NodeStatus::Cancelled),
+        ),
+        (
+            "stop asked by its parent, success",
+            |it| {
+                it.stopped_by(&po().into());
+                it.ends(Outcome::Success);
+            },
+            DONE,
+        ),
+    ]
+}
+
+#[test]
+fn each_cause_of_an_end_comes_to_what_the_table_says() {
     let mut wrong = Vec::new();
-    for (cause, act, expected) in rows {
+    for (cause, act, expected) in rows().into_iter().chain(stops_from_above()) {
         let (mut fleet, epic) = Fleet::with_goal(tasks(1));
         let worker = fleet.worker(epic, "T1.1");
         let run = fleet.run_of(&worker);

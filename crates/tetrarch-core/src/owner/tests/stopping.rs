@@ -2,10 +2,13 @@
 
 use super::fleet::{Fleet, create, human, id, killed, po, success, tasks, topics};
 use crate::brief::{Outcome, RunResult, Usage};
+use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId};
 use crate::ledger::Entry;
+use crate::limits::TEXT_BYTES_MAX;
 use crate::liveness::Liveness;
+use crate::mail::MailBody;
 use crate::owner::{Input, Silence, next_deadline};
 use crate::plan::NodeStatus;
 use crate::request::{Op, Report};
@@ -156,4 +159,69 @@ fn retired_orchestrator_ends_descendants_children_first() {
     );
     assert_eq!(fleet.records.goal_states[&epic].status, GoalStatus::Active, "it is not reached");
     assert_eq!(fleet.op(&human(), Op::ProjectCreate(create(false))).error, None);
+}
+
+#[test]
+fn child_stopped_by_its_parent_is_not_wanted_any_more() {
+    for (from, by_person) in [(0, false), (1, false), (1, true)] {
+        let (mut fleet, epic, specialist, child) = two_levels();
+        let po = po();
+        let (stopped_one, above) = [(&child, &specialist), (&specialist, &po)][from];
+        let op = Op::AgentRetire { agent: stopped_one.clone(), reason: "wrong way".to_owned() };
+        if by_person {
+            retire(&mut fleet, &child);
+        }
+        let answer = fleet.op(&above.clone().into(), op.clone());
+        assert_eq!(answer.error, None, "{answer:?}");
+        assert!(answer.detail.ends_with("is asked to stop; its result comes as mail"));
+        assert_eq!(state(&fleet, &child), RunState::Cancelling, "children too");
+        retire(&mut fleet, stopped_one);
+        let entry = fleet.end(&child, stopped());
+        assert_eq!(topics(&entry, &specialist)[..2], ["result.ready", "agent.completed"]);
+        if from == 1 {
+            fleet.end(&specialist, stopped());
+        }
+        let mut wanted = if by_person { NodeStatus::Blocked } else { NodeStatus::Cancelled };
+        assert_eq!(fleet.node(epic, "T1.3").status, wanted, "the first stop counts");
+        wanted = if from == 1 { NodeStatus::Cancelled } else { NodeStatus::InProgress };
+        assert_eq!(fleet.node(epic, "T1.1").status, wanted);
+        let work = fleet.agent(stopped_one).work.clone().unwrap();
+        let reason = &fleet.records.assignments[&work.assignment].reason;
+        assert_eq!(reason, "stopped by its parent");
+        let slots = &fleet.agent(above).slots;
+        assert!(!slots.iter().any(|slot| slot.child == *stopped_one), "the slot is free");
+        assert_eq!(fleet.op(&above.clone().into(), op).error, None, "it may ask again");
+    }
+}
+
+#[test]
+fn stop_by_an_agent_that_is_not_above_is_refused() {
+    let (mut fleet, epic, specialist, child) = two_levels();
+    let other = fleet.worker(epic, "T1.2");
+    let pairs = [(&other, child.clone()), (&child, specialist.clone()), (&child, child.clone())];
+    for (from, agent) in pairs.into_iter().chain([(&specialist, po())]) {
+        let op = Op::AgentRetire { agent, reason: String::new() };
+        let answer = fleet.op(&from.clone().into(), op);
+        assert_eq!(answer.error, Some(ErrorCode::Unauthorized), "{answer:?}");
+    }
+    let reason = "x".repeat(TEXT_BYTES_MAX + 1);
+    let op = Op::AgentRetire { agent: child.clone(), reason };
+    assert_eq!(fleet.op(&specialist.into(), op).error, Some(ErrorCode::InvalidRequest));
+    assert_eq!(state(&fleet, &child), RunState::Running);
+}
+
+#[test]
+fn people_are_told_what_waits_for_work_that_a_parent_stopped() {
+    let mut plan = tasks(2);
+    plan["phases"][0]["tasks"][1]["deps"] = serde_json::json!(["T1.1"]);
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let worker = fleet.worker(epic, "T1.1");
+    let op = Op::AgentRetire { agent: worker.clone(), reason: String::new() };
+    assert_eq!(fleet.op(&po().into(), op).error, None);
+    let entry = fleet.end(&worker, stopped());
+    let told = entry.mail.iter().any(|mail| {
+        matches!(&mail.body, MailBody::ReviewNeeded { reason }
+            if reason.contains("T1.1 is cancelled: stopped by its parent") && reason.contains("T1.2"))
+    });
+    assert!(told, "{:?}", entry.mail);
 }

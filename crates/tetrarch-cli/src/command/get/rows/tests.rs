@@ -28,6 +28,7 @@ fn row_updates_with_records_it_depends_on() {
         agent: AgentId::Worker(Ulid::from_parts(1, 3)),
         state: RunState::Running,
         cancel_kept: false,
+        dropped: false,
         since: BusTime(0),
         reminded: None,
         usage: Usage::default(),

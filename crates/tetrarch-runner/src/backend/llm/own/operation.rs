@@ -97,11 +97,12 @@ impl OwnerOperation {
                 json!([]),
             ),
             Self::AgentVerb => (
-                "Steers, interrupts, pauses or resumes an agent that you spawned, or one below it.",
+                "Steers, interrupts, pauses, resumes or stops an agent that you spawned, or one below it. Work that is stopped is \
+             cancelled, and its result comes as mail.",
                 json!({
                     "agent": described("Its id."),
-                    "verb": {"type": "string", "enum": ["steer", "interrupt", "pause", "resume"]},
-                    "text": described("The instruction of `steer`, or the reason of `interrupt`."),
+                    "verb": {"type": "string", "enum": ["steer", "interrupt", "pause", "resume", "stop"]},
+                    "text": described("The instruction of `steer`, or the reason of `interrupt` and `stop`."),
                 }),
                 json!(["agent", "verb"]),
             ),
@@ -206,10 +207,12 @@ fn verb(arguments: &Map<String, Value>) -> Result<(&'static str, Map<String, Val
     let (op, words) = match text(arguments, "verb")?.as_str() {
         "steer" => ("agent.steer", Some("text")),
         "interrupt" => ("agent.interrupt", Some("reason")),
+        "stop" => ("agent.retire", Some("reason")),
         "pause" => ("agent.pause", None),
         "resume" => ("agent.resume", None),
         other => {
-            return Err(format!("`verb` is {other:?}; allowed: steer, interrupt, pause, resume"));
+            let allowed = "steer, interrupt, pause, resume, stop";
+            return Err(format!("`verb` is {other:?}; allowed: {allowed}"));
         }
     };
     if let Some(key) = words {
@@ -312,8 +315,8 @@ mod tests {
             ),
             (
                 AgentTool::Operate(OwnerOperation::AgentVerb),
-                json!({"agent": "W:1", "verb": "interrupt", "text": "enough"}),
-                r#"agent.interrupt {"agent":"W:1","reason":"enough"}"#,
+                json!({"agent": "W:1", "verb": "stop", "text": "enough"}),
+                r#"agent.retire {"agent":"W:1","reason":"enough"}"#,
                 true,
             ),
             (
@@ -378,7 +381,7 @@ mod tests {
             ),
             (
                 AgentTool::Operate(OwnerOperation::AgentVerb),
-                json!({"agent": "W:1", "verb": "stop"}),
+                json!({"agent": "W:1", "verb": "kill"}),
                 "`verb`",
             ),
             (AgentTool::Operate(OwnerOperation::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
