@@ -1,7 +1,7 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
 use crate::agent::{Agent, Hosting, Mode, Profile, Project, Unsettled};
-use crate::budget::Account;
+use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
@@ -12,6 +12,11 @@ use crate::step::Draft;
 
 use super::joining::{next_session, place, structural};
 
+/// Creates a project, or has the orchestrator of one begin anew after it was stopped: then the project
+/// keeps the budget and the mode that are not named.
+///
+/// # Errors
+/// It has an orchestrator; the host that is named does not take it.
 pub(super) fn create_project(
     draft: &mut Draft<'_>,
     policy: &Policy,
@@ -37,7 +42,11 @@ pub(super) fn create_project(
     // An orchestrator that begins anew has what its project was given before.
     let known = draft.base().profiles.iter().filter(|((of, _), _)| *of == wanted.project);
     agent.tools = known.fold(wanted.tools.clone(), |all, (_, profile)| all.and(&profile.tools));
-    agent.account = Account::of(wanted.budget);
+    let before = draft.base().projects.get(&wanted.project);
+    let goes_on = before.filter(|project| !project.retired);
+    if goes_on.is_none() || wanted.budget != Limits::default() {
+        agent.account = Account::of(wanted.budget);
+    }
     agent.unsettled = Unsettled::default();
     let depth = wanted.local_max_depth.unwrap_or(policy.max_depth);
     agent.local_max_depth = depth.min(agent.max_depth).max(agent.depth);
@@ -45,17 +54,18 @@ pub(super) fn create_project(
         agent.placement = Some(place(draft, &wanted.placement)?);
         next_session(draft, &mut agent);
     }
-    draft.put(Record::Agent(Box::new(agent)));
-    let created = draft.now;
-    draft.put(Record::Project(Project {
+    let named = goes_on.filter(|_| wanted.mode == Mode::default());
+    let project = Project {
         name: wanted.project.clone(),
-        mode: wanted.mode,
+        mode: named.map_or(wanted.mode, |project| project.mode),
         created_by: sender.clone(),
-        created,
+        created: draft.now,
         retired: false,
-        fencing: 0,
-    }));
-    let reason = format!("mode {}", wanted.mode);
+        fencing: before.map_or(0, |project| project.fencing),
+    };
+    let reason = format!("mode {}", project.mode);
+    draft.put(Record::Agent(Box::new(agent)));
+    draft.put(Record::Project(project));
     draft.event(EventKind::ProjectCreated, "03 Identity", reason).agent = Some(id.clone());
     sessions::launch(draft, &id, None);
     Ok(id)

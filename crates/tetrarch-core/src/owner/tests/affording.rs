@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::consulting::{TOOK, a_plan, nodes, only, oversee, planner, propose, told, wish};
 use super::fleet::{Fleet, create, human, plan_of, po, project, task};
+use crate::agent::{Mode, Project};
 use crate::budget::{Limits, Spend};
 use crate::converse::cost::Price;
 use crate::ledger::EventKind;
@@ -172,4 +173,25 @@ fn reservation_of_an_ending_orchestrator_counts_as_spent() {
     propose(&mut fleet, asked.id, Some(&a_plan().to_string()));
     assert_eq!(only(&fleet).status, PlanningStatus::Dropped);
     assert_eq!(fleet.agent(&po()).account.spent, asked.set_aside, "it is paid once");
+}
+
+#[test]
+fn orchestrator_begun_anew_keeps_its_projects_budget_mode_and_fencing() {
+    let mut fleet = granted(tokens(600));
+    fleet.goal(plan_of(&[task("T1.1", json!({}))]));
+    let project_of = |fleet: &mut Fleet, op| {
+        assert_eq!(fleet.op(&human(), op).error, None);
+        let again = Op::ProjectCreate(create(false));
+        assert_eq!(fleet.op(&human(), again).error, None);
+        (fleet.agent(&po()).account.limit, fleet.records.projects[&project()].clone())
+    };
+    fleet.op(&human(), Op::ProjectMode { project: project(), mode: Mode::Tight });
+    let known = Project { fencing: 7, ..fleet.records.projects[&project()].clone() };
+    fleet.records.projects.insert(project(), known);
+    let stop = Op::AgentRetire { agent: po(), reason: "enough".to_owned() };
+    let (limit, kept) = project_of(&mut fleet, stop);
+    assert_eq!((limit, kept.mode, kept.fencing), (tokens(600), Mode::Tight, 7));
+    let retire = Op::ProjectRetire { project: project() };
+    let (limit, kept) = project_of(&mut fleet, retire);
+    assert_eq!((limit, kept.mode, kept.fencing), (Limits::default(), Mode::Orchestrator, 7));
 }
