@@ -3,6 +3,7 @@
 
 mod collector;
 mod model;
+mod secure;
 
 use std::collections::BTreeMap;
 

@@ -85,7 +85,8 @@ impl ModelServer {
 }
 
 /// `TETRARCH_NODE`, else the one in PATH.
-fn node() -> PathBuf {
+#[must_use]
+pub fn node() -> PathBuf {
     std::env::var_os("TETRARCH_NODE").map_or_else(|| PathBuf::from("node"), PathBuf::from)
 }
 

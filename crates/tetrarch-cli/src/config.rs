@@ -173,6 +173,10 @@ pub(crate) struct RetentionConfig {
 pub(crate) struct TelemetryConfig {
     /// Where spans go.
     pub(crate) otlp_endpoint: Option<String>,
+    /// Whose certificate it has, if nobody's whom this machine knows.
+    pub(crate) otlp_ca: Option<PathBuf>,
+    /// By which protocol.
+    pub(crate) otlp_protocol: String,
     /// Where a process that serves can be asked for its metrics.
     pub(crate) prometheus_listen: Option<String>,
     /// What is logged, unless the command's own default holds.
@@ -227,6 +231,8 @@ impl Config {
             page_listen: page.and_then(|text| text.parse().ok()),
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.get("telemetry.otlp_endpoint")?,
+                otlp_ca: settings.path("telemetry.otlp_ca")?,
+                otlp_protocol: settings.get("telemetry.otlp_protocol")?,
                 prometheus_listen: settings.get("telemetry.prometheus_listen")?,
                 log: settings.get("telemetry.log")?,
                 content: settings.get("telemetry.content")?,

@@ -3,13 +3,13 @@
 //! nothing. Programs that serve tell the collector what they count, and can be asked for it.
 
 mod clean;
+mod collector;
 mod scraped;
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
@@ -27,6 +27,7 @@ use crate::output::LogWriter;
 use crate::{CliError, CliResult, Code};
 
 use clean::Clean;
+pub(crate) use collector::Collector;
 use scraped::MetricsPage;
 
 /// The name under which spans are found at the collector.
@@ -45,6 +46,8 @@ pub(crate) struct TelemetryHandle {
     spans: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
     page: Option<MetricsPage>,
+    /// Outlives what sends to it.
+    collector: Option<Collector>,
 }
 
 /// Which programs tell what they count.
@@ -68,7 +71,8 @@ impl TelemetryHandle {
         let filter = config.telemetry.log.as_deref().unwrap_or(default);
         let filter = EnvFilter::try_new(filter)
             .map_err(|error| CliError::new(Code::Usage, format!("--log {filter}: {error}")))?;
-        let spans = config.telemetry.otlp_endpoint.as_deref().map(provider).transpose()?;
+        let collector = Collector::of(&config.telemetry)?;
+        let spans = collector.as_ref().map(provider).transpose()?;
         let exported = spans.as_ref().map(|spans| exported(spans.tracer_with_scope(scope())));
         let coloured = colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
         let lines = tracing_subscriber::fmt::layer()
@@ -89,10 +93,9 @@ impl TelemetryHandle {
             (Counting::Alone, Some(listen)) => Some(MetricsPage::at(listen)),
             (Counting::BesideOwner, Some(listen)) => MetricsPage::after(listen),
         };
-        let collector = config.telemetry.otlp_endpoint.as_deref();
-        let collector = collector.filter(|_| counting != Counting::Nobody);
-        let meters = counted(collector, page.as_ref())?;
-        Ok(Self { spans, meters, page })
+        let counts = collector.as_ref().filter(|_| counting != Counting::Nobody);
+        let meters = counted(counts, page.as_ref())?;
+        Ok(Self { spans, meters, page, collector })
     }
 
     /// Serves what is counted, when an address for it is configured. Inside of a runtime.
@@ -115,12 +118,13 @@ impl TelemetryHandle {
         {
             tracing::warn!(%error, "the collector did not accept the last metrics");
         }
+        drop(self.collector);
     }
 }
 
 /// Has what is counted from now on read by whoever is to be told.
 fn counted(
-    collector: Option<&str>,
+    collector: Option<&Collector>,
     page: Option<&MetricsPage>,
 ) -> CliResult<Option<SdkMeterProvider>> {
     if collector.is_none() && page.is_none() {
@@ -131,14 +135,7 @@ fn counted(
         meters = meters.with_reader(page.reader()?);
     }
     if let Some(collector) = collector {
-        let exporter = MetricExporter::builder()
-            .with_http()
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(endpoint(collector, METRICS))
-            .with_timeout(EXPORT_WITHIN)
-            .build()
-            .map_err(|error| refused(collector, &error))?;
-        meters = meters.with_periodic_exporter(exporter);
+        meters = meters.with_periodic_exporter(collector.metrics()?);
     }
     let meters = meters.build();
     count_with(meters.clone());
@@ -150,17 +147,9 @@ fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
     terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
 }
 
-fn provider(collector: &str) -> CliResult<SdkTracerProvider> {
-    tetrarch_engine::provide_tls();
-    let exporter = SpanExporter::builder()
-        .with_http()
-        .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(endpoint(collector, TRACES))
-        .with_timeout(EXPORT_WITHIN)
-        .build()
-        .map_err(|error| refused(collector, &error))?;
+fn provider(collector: &Collector) -> CliResult<SdkTracerProvider> {
     let spans = SdkTracerProvider::builder().with_resource(resource());
-    Ok(spans.with_batch_exporter(Clean(exporter)).build())
+    Ok(spans.with_batch_exporter(Clean::of(collector.spans()?)).build())
 }
 
 /// What says of whom spans and metrics are.
@@ -169,16 +158,6 @@ fn resource() -> Resource {
         .with_service_name(SERVICE)
         .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .build()
-}
-
-fn refused(collector: &str, error: &dyn std::fmt::Display) -> CliError {
-    CliError::new(Code::Usage, format!("telemetry.otlp_endpoint {collector}: {error}"))
-}
-
-/// Where a collector takes something; its address may name the place for spans or not.
-fn endpoint(collector: &str, place: &str) -> String {
-    let base = collector.trim_end_matches('/');
-    format!("{}{place}", base.strip_suffix(TRACES).unwrap_or(base))
 }
 
 fn exported<S>(tracer: SdkTracer) -> impl Layer<S>
@@ -202,6 +181,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::config::TelemetryConfig;
 
     /// Takes one request and gives its first line and its body.
     fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
@@ -231,6 +211,18 @@ mod tests {
         (url, took)
     }
 
+    fn at(url: &str) -> Collector {
+        let config = TelemetryConfig {
+            otlp_endpoint: Some(url.to_owned()),
+            otlp_ca: None,
+            otlp_protocol: String::new(),
+            prometheus_listen: None,
+            log: None,
+            content: false,
+        };
+        Collector::of(&config).unwrap().unwrap()
+    }
+
     fn holds(body: &[u8], text: &str) -> bool {
         body.windows(text.len()).any(|window| window == text.as_bytes())
     }
@@ -238,7 +230,8 @@ mod tests {
     #[test]
     fn only_own_spans_reach_the_collector() {
         let (url, took) = collector();
-        let spans = provider(&url).unwrap();
+        let collector = at(&url);
+        let spans = provider(&collector).unwrap();
         let subscriber = tracing_subscriber::registry().with(exported(spans.tracer(SERVICE)));
         tracing::subscriber::with_default(subscriber, || {
             tetrarch_core::redaction::know(b"told-to-a-span-01").unwrap();
@@ -246,7 +239,7 @@ mod tests {
                 .in_scope(|| tracing::warn!(cause = "told-to-a-span-01", "told-to-a-span-01"));
             tracing::info_span!(target: "hyper", "send_a_request").in_scope(|| ());
         });
-        TelemetryHandle { spans: Some(spans), meters: None, page: None }.stop();
+        TelemetryHandle { spans: Some(spans), meters: None, page: None, collector: None }.stop();
         let (first, body) = took.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(first, "POST /v1/traces HTTP/1.1");
         for text in ["service.name", "tetrarch", "admit_the_agent", "E-42"] {
@@ -259,8 +252,8 @@ mod tests {
     #[test]
     fn collector_address_may_omit_its_path() {
         for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
-            assert_eq!(endpoint(text, TRACES), "http://c:4318/v1/traces");
-            assert_eq!(endpoint(text, METRICS), "http://c:4318/v1/metrics");
+            assert_eq!(at(text).at(TRACES), "http://c:4318/v1/traces");
+            assert_eq!(at(text).at(METRICS), "http://c:4318/v1/metrics");
         }
     }
 

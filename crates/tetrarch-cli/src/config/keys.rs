@@ -148,6 +148,8 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key("retention.plans", Span(HOUR, ANY), Is("90d")),
     key("retention.go_ttl", Seconds(1, 3600), Follows("3s with one replica, else 15s")),
     key("telemetry.otlp_endpoint", CollectorUrl, Follows("nothing is exported")),
+    key("telemetry.otlp_ca", Path, Follows("the authorities this machine knows")),
+    key("telemetry.otlp_protocol", Word(&["http/protobuf", "grpc"]), Is("http/protobuf")),
     key("telemetry.prometheus_listen", Listen, Follows("not served")),
     key("telemetry.log", Filter, Follows("info for up, serve and host, else warn")),
     key("telemetry.content", Flag, Is("false")),

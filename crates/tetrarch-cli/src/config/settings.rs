@@ -155,23 +155,23 @@ impl Settings {
         self.put_default("retention.go_ttl", json!(if elections { "15s" } else { "3s" }));
         let deadline = Millis(self.millis("liveness.window")?.0.saturating_mul(6));
         self.put_default("liveness.register_deadline", json!(duration::print(deadline)));
-        self.collector(environment);
+        STANDARD.iter().for_each(|(variable, key)| self.standard(environment, variable, key));
         Ok(())
     }
 
-    /// The variable that OpenTelemetry's own tools read counts for us too. It is not ours, so a
+    /// A variable that OpenTelemetry's own tools read counts for us too. It is not ours, so a
     /// value we cannot use is no error.
-    fn collector(&mut self, environment: &[(OsString, OsString)]) {
-        let Some(key) = ConfigKey::named("telemetry.otlp_endpoint") else { return };
-        let Some(url) = variable(environment, COLLECTOR) else { return };
+    fn standard(&mut self, environment: &[(OsString, OsString)], name: &str, key: &str) {
+        let Some(key) = ConfigKey::named(key) else { return };
+        let Some(set) = variable(environment, name) else { return };
         if self.named(key.name).is_some_and(Setting::is_set) {
             return;
         }
-        match url.to_str().and_then(|text| key.kind.read_text(text)) {
-            Some(value) => self.put(key.name, value, ValueSource::Variable(COLLECTOR.to_owned())),
+        match set.to_str().and_then(|text| key.kind.read_text(text)) {
+            Some(value) => self.put(key.name, value, ValueSource::Variable(name.to_owned())),
             None => self.advice.push(format!(
-                "{COLLECTOR} = {} is not used; {} takes {}",
-                url.display(),
+                "{name} = {} is not used; {} takes {}",
+                set.display(),
                 key.name,
                 key.kind.allowed()
             )),
@@ -262,8 +262,12 @@ fn unusable(name: &str, error: impl ToString) -> CliError {
     CliError::usage(what).hint(format!("report this, and set {name} to another value"))
 }
 
-/// The variable by which OpenTelemetry's own tools name a collector.
-const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// The variables by which OpenTelemetry's own tools are told of a collector, each with our key.
+const STANDARD: [(&str, &str); 3] = [
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "telemetry.otlp_endpoint"),
+    ("OTEL_EXPORTER_OTLP_CERTIFICATE", "telemetry.otlp_ca"),
+    ("OTEL_EXPORTER_OTLP_PROTOCOL", "telemetry.otlp_protocol"),
+];
 
 fn default(key: &'static ConfigKey) -> Setting {
     let value = match key.default {

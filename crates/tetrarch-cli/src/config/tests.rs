@@ -2,6 +2,7 @@
 //! wrong is said with its place, its key and what is allowed.
 
 mod hostile;
+mod standard;
 
 use std::fs;
 
@@ -323,7 +324,7 @@ fn invalid_file_value_is_named_with_its_line() {
         ("[retention]\ngo_ttl = '1500ms'", "allowed: 1s to 3600s in whole seconds"),
         ("[liveness]\nmass_silence = 1.5", "allowed: a number above 0 and up to 1"),
         ("[planner]\nkey_from = 'sk-1'", "allowed: env:NAME, credential:NAME"),
-        ("[telemetry]\notlp_endpoint = 'https://c'", "allowed: http://<host>:<port>"),
+        ("[telemetry]\notlp_endpoint = 'grpc://c'", "allowed: http://<host>:<port> or https://"),
         ("[telemetry]\nlog = 'a=loud'", "allowed: off, error, warn"),
         ("[telemetry]\nprometheus_listen = '7878'", "allowed: <address>:<port>"),
         ("[host]\nname = 'a b'", "allowed: a name of A-Z"),
@@ -405,21 +406,6 @@ fn short_windows_in_a_cluster_give_a_warning() {
     };
     assert!(advice("5s").contains("elections"));
     assert_eq!(advice("6s"), "");
-}
-
-#[test]
-fn standard_collector_variable_applies_unless_configured() {
-    let stage = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1");
-    let settings = stage.read().unwrap();
-    let found = settings.named("telemetry.otlp_endpoint").unwrap();
-    assert_eq!(found.from.to_string(), "OTEL_EXPORTER_OTLP_ENDPOINT");
-    assert_eq!(found.shown(), "http://c:1");
-    let stage = stage.variable("TETRARCH_TELEMETRY_OTLP_ENDPOINT", "http://own:1");
-    assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
-    let settings =
-        Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c").read().unwrap();
-    assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, ValueSource::Default);
-    assert!(settings.advice().join("").contains("https://c is not used; telemetry.otlp_end"));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) enum ValueKind {
     Filter,
     /// Addresses of the bus.
     BusUrls,
-    /// The address of a collector without TLS.
+    /// The address of a collector.
     CollectorUrl,
     /// An address to listen at.
     Listen,
@@ -98,9 +98,7 @@ impl ValueKind {
             Self::BusUrls => {
                 "nats://<host>:<port> or tls://<host>:<port>, several with commas".to_owned()
             }
-            Self::CollectorUrl => {
-                "http://<host>:<port>; for TLS send to a collector next to this process".to_owned()
-            }
+            Self::CollectorUrl => "http://<host>:<port> or https://<host>:<port>".to_owned(),
             Self::Listen => "<address>:<port>".to_owned(),
             Self::Loopback => {
                 "127.0.0.1:<port>, [::1]:<port> or off; reach it from elsewhere by ssh -L"
@@ -181,7 +179,7 @@ impl ValueKind {
             Self::BusUrls => {
                 is_text(|text| text.split(',').all(|url| has_host(url, &["nats://", "tls://"])))
             }
-            Self::CollectorUrl => is_text(|text| has_host(text, &["http://"])),
+            Self::CollectorUrl => is_text(|text| has_host(text, &["http://", "https://"])),
             Self::Listen => is_text(|text| {
                 let parts = text.rsplit_once(':');
                 parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())

@@ -1,6 +1,7 @@
 //! Spans without credentials: whoever runs the collector reads them.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opentelemetry::trace::Status;
@@ -11,26 +12,40 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use tetrarch_core::redaction;
 
-/// Exports spans without credentials in their texts.
+/// Exports spans without credentials in their texts, and says once when they are not taken.
 #[derive(Debug)]
-pub(super) struct Clean(pub(super) Otlp);
+pub(super) struct Clean {
+    exporter: Otlp,
+    refused: AtomicBool,
+}
+
+impl Clean {
+    pub(super) fn of(exporter: Otlp) -> Self {
+        Self { exporter, refused: AtomicBool::new(false) }
+    }
+}
 
 impl SpanExporter for Clean {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         batch.iter_mut().for_each(clean);
-        self.0.export(batch).await
+        let sent = self.exporter.export(batch).await;
+        let was = self.refused.swap(sent.is_err(), Ordering::Relaxed);
+        if let (Err(error), false) = (&sent, was) {
+            tracing::warn!(%error, "the collector does not accept spans; `tetrarch doctor` says why");
+        }
+        sent
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.0.shutdown_with_timeout(timeout)
+        self.exporter.shutdown_with_timeout(timeout)
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.0.force_flush()
+        self.exporter.force_flush()
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.0.set_resource(resource);
+        self.exporter.set_resource(resource);
     }
 }
 

@@ -15,9 +15,13 @@ use tokio::process::Command;
 
 use super::check::{CheckStatus, DoctorCheck, LAYER};
 use crate::Context;
+use crate::telemetry::Collector;
 
 /// Time for a program to tell its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
+/// What to do when spans do not arrive.
+const COLLECTOR_NEXT: &str = "check telemetry.otlp_endpoint, otlp_protocol (4317 is usually the port of grpc, 4318 of http/protobuf) and \
+     otlp_ca";
 const FETCHED: &str =
     "`tetrarch up` downloads it once with Python 3 and pip; or install nats-server into PATH";
 
@@ -25,6 +29,7 @@ const FETCHED: &str =
 pub(super) async fn checks(context: &Context) -> Vec<DoctorCheck> {
     let mut checks = vec![configuration(context)];
     checks.extend(planner(context));
+    checks.extend(collector(context).await);
     if context.config.bus.url.is_none() {
         checks.push(server(&context.config.bus.data_dir).await);
         checks.push(durability(context.config.bus.durability));
@@ -68,6 +73,31 @@ fn planner(context: &Context) -> Option<DoctorCheck> {
             Some(DoctorCheck::fail("planner", error.what, next))
         }
     }
+}
+
+/// Whether the collector takes spans, where there is one.
+async fn collector(context: &Context) -> Option<DoctorCheck> {
+    let name = "collector";
+    let collector = match Collector::of(&context.config.telemetry).transpose()? {
+        Ok(collector) => collector,
+        Err(error) => return Some(DoctorCheck::warn(name, error.what, COLLECTOR_NEXT)),
+    };
+    let protocol = context.config.telemetry.otlp_protocol.clone();
+    // What is sent there must not be waited for on a thread of the runtime.
+    let tried = tokio::task::spawn_blocking(move || {
+        let at = format!("{} by {protocol}", collector.url());
+        match collector.try_out() {
+            Ok(()) => DoctorCheck::ok(name, format!("{at} accepts spans")),
+            Err(why) => {
+                DoctorCheck::warn(name, format!("{at} accepts no spans: {why}"), COLLECTOR_NEXT)
+            }
+        }
+    });
+    Some(
+        tried
+            .await
+            .unwrap_or_else(|error| DoctorCheck::warn(name, error.to_string(), COLLECTOR_NEXT)),
+    )
 }
 
 /// The binary that `up` would start: the same places in the same order.
