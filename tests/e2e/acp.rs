@@ -65,6 +65,11 @@ async fn opencode_asks_people_for_what_the_brief_does_not_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn opencode_reaches_the_fleet_by_its_tools() {
+    coding::reaches_the_fleet(&OPENCODE, "tetrarch_");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn opencode_goes_on_with_its_conversation_after_kill_9() {
     coding::goes_on(&OPENCODE);
 }

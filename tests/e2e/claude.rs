@@ -35,6 +35,11 @@ async fn claude_asks_people_for_what_the_brief_does_not_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn claude_reaches_the_fleet_by_its_tools() {
+    coding::reaches_the_fleet(&CLAUDE, "mcp__tetrarch__");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn claude_goes_on_with_its_conversation_after_kill_9() {
     coding::goes_on(&CLAUDE);
 }

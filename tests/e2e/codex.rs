@@ -35,6 +35,11 @@ async fn codex_asks_people_for_what_the_brief_does_not_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn codex_reaches_the_fleet_by_its_tools() {
+    coding::reaches_the_fleet(&CODEX, "mcp__tetrarch__");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn codex_goes_on_with_its_conversation_after_kill_9() {
     coding::goes_on(&CODEX);
 }

@@ -56,9 +56,10 @@ pub(crate) mod work;
 pub(crate) mod worktree;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::{ArgMatches, FromArgMatches};
-use tetrarch_runner::launch_main;
+use tetrarch_runner::{RELAY, launch_main, relay_main};
 use tokio::runtime::Runtime;
 
 use crate::args::{Args, CliCommand, command_line};
@@ -83,6 +84,11 @@ pub(crate) fn run() -> CliResult {
     // Before anything else: each program of a run waits for it.
     if line.get(1).is_some_and(|word| word == host::LAUNCH) {
         return launch(&line[2..]);
+    }
+    if let [_, word, socket] = line.as_slice()
+        && word == RELAY
+    {
+        return Ok(relay_main(Path::new(socket))?);
     }
     completion::answer(command_line);
     let mut loose = name::loose(command_line());

@@ -9,10 +9,12 @@ use crate::channels::RunChannels;
 
 pub(crate) mod echo;
 mod expected;
+pub(crate) mod fleet_tools;
 pub(crate) mod llm;
 pub(crate) mod process;
 
 pub use expected::schema_fault;
+pub use process::mcp::{RELAY, relay_main};
 
 /// Executes briefs of one kind.
 ///

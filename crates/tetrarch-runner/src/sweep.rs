@@ -68,6 +68,23 @@ impl Traces {
         Self { mark, cgroup, leader: None }
     }
 
+    /// Whether a process is of the program, by what no process can give itself: its cgroup, or its descent.
+    pub(crate) fn has(&self, pid: i32) -> bool {
+        if self.cgroup.as_ref().is_some_and(|cgroup| cgroup.members().contains(&pid)) {
+            return true;
+        }
+        let leader = self.leader.filter(|leader| procfs::process(leader.pid) == Some(*leader));
+        let mut found = procfs::process(pid);
+        leader.is_some_and(|leader| {
+            std::iter::from_fn(|| {
+                let process = found?;
+                found = procfs::process(process.parent);
+                Some(process.pid)
+            })
+            .any(|pid| pid == leader.pid)
+        })
+    }
+
     /// Kills what can be killed at once, without looking for more.
     pub(crate) fn kill_now(&self) {
         if let Some(cgroup) = &self.cgroup {

@@ -14,7 +14,7 @@ use tetrarch_core::destination::{NETWORK_TOOL, Network};
 use tetrarch_core::id::RunId;
 use tetrarch_core::words;
 
-use crate::backend::llm::own_tools;
+use crate::backend::fleet_tools;
 use crate::cgroup::ControlGroup;
 use crate::confined;
 use crate::containment::{Containment, SandboxPolicy};
@@ -146,7 +146,7 @@ impl Tool {
 #[must_use]
 pub fn tool_entries() -> Vec<&'static str> {
     let files = Tool::ALL.into_iter().map(Tool::as_str);
-    files.chain([NETWORK_TOOL]).chain(own_tools()).chain([EVERY_TOOL]).collect()
+    files.chain([NETWORK_TOOL]).chain(fleet_tools::names()).chain([EVERY_TOOL]).collect()
 }
 
 /// The tools of one run.

@@ -301,7 +301,7 @@ impl Acp {
     }
 
     fn start(&mut self) -> AgentExchange {
-        let mut params = json!({"cwd": self.directory, "mcpServers": []});
+        let mut params = json!({"cwd": self.directory, "mcpServers": self.wanted.servers()});
         match &self.wanted.resumes {
             Some(session) => {
                 params["sessionId"] = json!(session);

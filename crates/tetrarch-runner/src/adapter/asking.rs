@@ -73,6 +73,11 @@ impl AgentSession {
         Some(output.and(self.question()))
     }
 
+    /// Whether people are asked something whose answer is still to come, or was withdrawn and may still come.
+    pub(crate) fn awaits_an_answer(&self) -> bool {
+        self.withdrawn > 0 || !self.asked.is_empty()
+    }
+
     /// Its turn is aborted: it waits for no answer any more. One to the question that is open may still come.
     pub(super) fn forget_asked(&mut self) {
         self.withdrawn += usize::from(!self.asked.is_empty());

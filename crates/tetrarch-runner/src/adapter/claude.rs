@@ -162,7 +162,7 @@ fn use_of(tool: &str, input: &Value) -> Use {
             None => Use::Unknown,
         },
         Some((_, entry)) => Use::Entry(entry),
-        None if tool == starting::RESULT_TOOL => Use::Result,
+        None if tool == starting::RESULT_TOOL || tool.starts_with(starting::FLEET) => Use::Own,
         None => Use::Unknown,
     }
 }

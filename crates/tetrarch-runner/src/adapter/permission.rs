@@ -14,8 +14,8 @@ pub(crate) enum Use {
     Shell(String),
     /// The same, and the command does no more than this entry allows.
     Reading(&'static str, String),
-    /// It gives the run's own result: always allowed.
-    Result,
+    /// It gives the run's own result, or is a tool of the fleet, of which only those that are allowed are offered.
+    Own,
     /// Nobody here knows what it does.
     Unknown,
 }
@@ -74,7 +74,7 @@ pub(crate) fn permit(tools: &Tools, tool: &str, what: &Use) -> Result<(), ToolRe
     let every = tools.names().any(|name| name == EVERY_TOOL);
     let has = |entry: &str| every || tools.names().any(|name| name == entry);
     match what {
-        Use::Result => Ok(()),
+        Use::Own => Ok(()),
         Use::Entry(entry) | Use::Reading(entry, _) if has(entry) => Ok(()),
         // A shell does not do more than all programs may.
         Use::Shell(_) | Use::Reading(..) if has("run") => Ok(()),
@@ -151,7 +151,7 @@ mod tests {
             (&[], Use::Entry("read"), false),
             (&["write"], Use::Entry("read"), false),
             (&["network:a.example:443"], Use::Entry("network"), false),
-            (&[], Use::Result, true),
+            (&[], Use::Own, true),
             (&["read", "run"], Use::Unknown, false),
             (&["*"], Use::Unknown, false),
             (&["read"], Use::Reading("read", "cat a".to_owned()), true),

@@ -16,8 +16,9 @@ use tokio::task::JoinError;
 use url::Url;
 
 use super::session::AgentSession;
-use super::starting::{AgentStart, session_brief};
+use super::starting::{AgentStart, McpCommand, session_brief};
 use super::{Adapter, acp, claude, codex};
+use crate::containment::Containment;
 
 /// Where agents keep their conversations, below the directory of runs.
 pub(crate) const CONVERSATIONS: &str = ".conversations";
@@ -63,8 +64,8 @@ pub(crate) struct PreparedAgent {
     pub(crate) conversation: PathBuf,
 }
 
-/// Prepares `start` for its program: `start` is what is to be launched afterwards. `is_open`: every run of this host
-/// has the network.
+/// Prepares `start` for its program: `start` is what is to be launched afterwards, on a host that keeps runs to
+/// `containment`.
 ///
 /// # Errors
 /// The key or the way to the model is missing, or nothing can be kept.
@@ -72,10 +73,10 @@ pub(crate) fn prepare(
     adapter: Adapter,
     start: &mut Start,
     workspace_dir: &Path,
-    is_open: bool,
+    containment: &Containment,
 ) -> Result<PreparedAgent, NotPrepared> {
     let profile = start.brief.runner.profile.to_string();
-    reaches(adapter, start, is_open)?;
+    reaches(adapter, start, containment.network)?;
     let key = Address::of(&start.brief.runner.served, &start.brief.runner.model)
         .map_err(|cause| NotPrepared::Key { profile, cause })?
         .key;
@@ -83,18 +84,19 @@ pub(crate) fn prepare(
     let failed = |cause| NotPrepared::Directory { path: path.clone(), cause };
     fs::create_dir_all(&path).map_err(failed)?;
     let directory = path.to_string_lossy().into_owned();
+    let fleet = McpCommand::of(start, containment.launcher.argv.first(), &path);
     let (sheet, prepared) = match adapter {
         Adapter::Claude => {
             let conversation = claude::conversation(start.first.0);
             let transcripts = path.join(claude::starting::TRANSCRIPTS);
             let goes_on = has_begun(&transcripts, &conversation).map_err(failed)?;
-            (claude::SHEET, claude::starting::prepared(start, goes_on, &directory))
+            (claude::SHEET, claude::starting::prepared(start, goes_on, &directory, fleet.as_ref()))
         }
         Adapter::Codex => {
             keep_only(&path, codex::starting::TRANSCRIPTS).map_err(failed)?;
-            (codex::SHEET, codex::starting::prepared(start, &directory))
+            (codex::SHEET, codex::starting::prepared(start, &directory, fleet.as_ref()))
         }
-        Adapter::Acp => (acp::SHEET, acp::starting::prepared(start, &directory)),
+        Adapter::Acp => (acp::SHEET, acp::starting::prepared(start, &directory, fleet)),
     };
     let AgentStart { arguments, environment, key_variable, dialect } = prepared;
     let session = AgentSession::new(sheet, dialect, session_brief(adapter, start));

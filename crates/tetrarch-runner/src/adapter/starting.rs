@@ -1,5 +1,8 @@
 //! What a coding agent's program and its session are told of a run before it starts, whichever program it is. Pure.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use serde_json::Value;
 use tetrarch_core::brief::ExpectedOutput;
 use tetrarch_core::converse::opening;
@@ -9,7 +12,29 @@ use tetrarch_core::role::Role;
 use super::dialect::Dialect;
 use super::session::{CONVERSATION, SessionBrief, USING};
 use super::{Adapter, acp};
+use crate::backend::fleet_tools;
 use crate::backend::llm::verdict_form;
+use crate::backend::process::mcp::{RELAY, socket_in};
+
+/// What a program starts to reach the fleet's tools, by the Model Context Protocol on its standard streams.
+#[derive(Debug)]
+pub(super) struct McpCommand {
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+}
+
+impl McpCommand {
+    /// What it is called where tools are named after their server.
+    pub(super) const NAME: &str = "tetrarch";
+
+    /// The command of a run that may use tools of the fleet; `host` is the host's own program, `directory` the run's.
+    pub(super) fn of(start: &Start, host: Option<&OsString>, directory: &Path) -> Option<Self> {
+        fleet_tools::allowed(start).next()?;
+        let socket = socket_in(directory).to_string_lossy().into_owned();
+        let arguments = vec![RELAY.to_owned(), socket];
+        Some(Self { program: host?.to_string_lossy().into_owned(), arguments })
+    }
+}
 
 /// How a program is started, and how it is spoken to.
 #[derive(Debug)]

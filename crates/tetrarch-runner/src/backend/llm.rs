@@ -6,7 +6,6 @@ mod conversation;
 mod deltas;
 mod ending;
 mod input;
-mod own;
 mod speaking;
 
 use std::path::PathBuf;
@@ -21,6 +20,7 @@ use tetrarch_telemetry::Whose;
 
 use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
+use crate::backend::fleet_tools::{self, OwnerOperation};
 use crate::backend::process::launch::{LaunchError, directory};
 use crate::channels::RunChannels;
 use crate::directories::RunDirectories;
@@ -31,8 +31,6 @@ use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
 
 use conversation::LlmConversation;
 pub(crate) use ending::form as verdict_form;
-pub(crate) use own::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
-use own::{AgentTool, OwnerOperation};
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
@@ -41,11 +39,6 @@ const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files
 /// What is said of files that an earlier session reserved.
 const NOT_RESERVED: &str = "[Your session is a new one: files that you had reserved are not reserved any more. \
     Reserve those that you still need again.]";
-
-/// The names of the tools that a conversation has of its own.
-pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
-    AgentTool::ALL.into_iter().map(AgentTool::name)
-}
 
 /// Talks to models.
 #[derive(Debug)]
@@ -133,7 +126,7 @@ impl LlmBackend {
             | Role::Worker => None,
         };
         let mut tools = vec![ending::definition(&brief.expected_output, form.is_some())];
-        tools.extend(agent_tools(start));
+        tools.extend(fleet_tools::allowed(start));
         let on_files: Vec<ToolDefinition> =
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
@@ -159,14 +152,6 @@ impl LlmBackend {
             directories,
         })
     }
-}
-
-/// The agent's own tools that a run may use.
-fn agent_tools(start: &Start) -> impl Iterator<Item = ToolDefinition> {
-    let tools = &start.brief.tools;
-    let profiles = start.delegation.as_ref().map_or(&[][..], |told| &told.profiles);
-    let own = AgentTool::ALL.into_iter().filter(|own| tools.has(own.name()));
-    own.map(|own| own.definition(profiles))
 }
 
 /// Whose conversation it is, for those who look from outside.

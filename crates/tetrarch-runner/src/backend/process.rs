@@ -10,6 +10,7 @@ use tetrarch_core::brief::{Brief, Outcome, RunResult, VERDICT_OF_EXIT, VERDICT_V
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
 use tetrarch_failpoint::{Failpoint, reach};
+use tokio::net::UnixListener;
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -32,6 +33,7 @@ use crate::sweep::Traces;
 mod feed;
 mod ladder;
 pub(super) mod launch;
+pub(crate) mod mcp;
 mod output;
 mod relay;
 mod speech;
@@ -43,6 +45,7 @@ use ladder::{KillLadder, KillSignal};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
 use output::{OutputChannels, OutputReader, ProgramReport};
+use mcp::FleetServer;
 use relay::{RECEIPTS_MAX, VerbChannels, VerbRelay};
 use speech::{Speech, Telling};
 
@@ -76,10 +79,17 @@ impl AgentBackend for ProcessBackend {
             Ok(speech) => speech,
             Err(error) => return not_started(&channels, &error).await,
         };
+        let listener = match speech.listener() {
+            Ok(listener) => listener,
+            Err(error) => {
+                speech.forget().await;
+                return not_started(&channels, &error).await;
+            }
+        };
         match launch(&self.context, &start).await {
             Ok(launched) => {
                 reach(Failpoint::ProgramStarted);
-                let about = ProgramContext { start: &start, began, expected, speech };
+                let about = ProgramContext { start: &start, began, expected, speech, listener };
                 ProgramRun::open(launched, channels, &self.context, about).attend().await;
             }
             Err(error) => {
@@ -96,6 +106,8 @@ struct ProgramContext<'a> {
     began: Instant,
     expected: Expected,
     speech: Speech,
+    /// Where its calls to the fleet come in.
+    listener: Option<UnixListener>,
 }
 
 async fn not_started(channels: &RunChannels, error: &impl std::error::Error) {
@@ -120,6 +132,7 @@ struct ProgramRun {
     ladder: KillLadder,
     relay: VerbRelay,
     speech: Speech,
+    _fleet: Option<FleetServer>,
     feed: Option<Feed>,
     /// What a coding agent is answered.
     inputs: mpsc::Receiver<AgentInput>,
@@ -141,7 +154,7 @@ impl ProgramRun {
         context: &RunnerContext,
         about: ProgramContext<'_>,
     ) -> Self {
-        let ProgramContext { start, began, expected, speech } = about;
+        let ProgramContext { start, began, expected, speech, listener } = about;
         let up = launched.up();
         let Launched { mut child, awaited, traces, dir, dir_is_own, .. } = launched;
         let Launched { sandbox, directories, proxy, headcount, .. } = launched;
@@ -174,6 +187,7 @@ impl ProgramRun {
         let teller = channels.teller.clone();
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
         let feed = child.stdin.take().map(open);
+        let fleet = speech.serve(listener, &traces, receipts.clone());
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
         let output = OutputReader::new(
@@ -199,6 +213,7 @@ impl ProgramRun {
             ladder: KillLadder::new(began, start.brief.wall, start.brief.turn_timeout),
             relay,
             speech,
+            _fleet: fleet,
             feed,
             inputs,
             notes,

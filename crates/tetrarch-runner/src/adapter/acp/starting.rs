@@ -7,22 +7,38 @@ use tetrarch_core::secret::SecretSource;
 
 use super::{Acp, SHEET};
 use crate::adapter::dialect::{Dialect, text};
-use crate::adapter::starting::{AgentStart, conversation_of};
+use crate::adapter::starting::{AgentStart, McpCommand, conversation_of};
 
 /// How its session is to be.
 #[derive(Debug, Default)]
 pub(super) struct AcpSession {
     /// The one that it goes on with.
     pub(super) resumes: Option<String>,
+    /// What it starts to reach the fleet's tools.
+    pub(super) fleet: Option<McpCommand>,
+}
+
+impl AcpSession {
+    /// The servers of tools that it is given.
+    pub(super) fn servers(&self) -> Value {
+        let server = self.fleet.iter().map(|McpCommand { program, arguments }| {
+            json!({"name": McpCommand::NAME, "command": program, "args": arguments, "env": []})
+        });
+        server.collect()
+    }
 }
 
 /// How it is started; `directory` is its home, where it keeps its sessions. Its command is the profile's.
-pub(in crate::adapter) fn prepared(start: &Start, directory: &str) -> AgentStart {
+pub(in crate::adapter) fn prepared(
+    start: &Start,
+    directory: &str,
+    fleet: Option<McpCommand>,
+) -> AgentStart {
     let key = match start.brief.runner.served.key_source() {
         Some(SecretSource::Env(name) | SecretSource::Credential(name)) => name,
         Some(SecretSource::File(_) | SecretSource::Command(_)) | None => String::new(),
     };
-    let session = AcpSession { resumes: conversation_of(start, SHEET.program) };
+    let session = AcpSession { resumes: conversation_of(start, SHEET.program), fleet };
     AgentStart {
         arguments: Vec::new(),
         environment: vec![("HOME".to_owned(), directory.to_owned())],

@@ -30,7 +30,7 @@ fn interrupt() -> Command {
 fn session(list: &[&str], resumes: Option<&str>) -> AgentSession {
     let (tools, first) = (list.iter().copied().collect::<Tools>(), "go".to_owned());
     let brief = SessionBrief { tools, first, using: Vec::new(), reviews: false, base: 0 };
-    let acp = Acp::new(AcpSession { resumes: resumes.map(str::to_owned) });
+    let acp = Acp::new(AcpSession { resumes: resumes.map(str::to_owned), fleet: None });
     AgentSession::new(SHEET, Dialect::Acp(Box::new(acp)), brief)
 }
 

@@ -9,7 +9,7 @@ use tetrarch_core::order::Start;
 use super::{Claude, conversation};
 use crate::adapter::dialect::Dialect;
 use crate::adapter::permission::may_ever;
-use crate::adapter::starting::{AgentStart, expected_schema};
+use crate::adapter::starting::{AgentStart, McpCommand, expected_schema};
 
 /// Its tools that a list of ours can allow, with the entry that does. Others are not given to it: agents of its own
 /// would be children that nobody admitted.
@@ -24,6 +24,8 @@ pub(super) const TOOLS: [(&str, &str); 9] = [
     ("WebFetch", "network"),
     ("WebSearch", "network"),
 ];
+/// What its names of the fleet's tools begin with.
+pub(super) const FLEET: &str = "mcp__tetrarch__";
 /// Its tool for a typed result, which it adds by itself.
 pub(super) const RESULT_TOOL: &str = "StructuredOutput";
 /// Where its model is served when a profile does not say.
@@ -43,10 +45,15 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 const KEY: &str = "ANTHROPIC_API_KEY";
 
 /// How it is started; `goes_on`: its conversation has begun, `directory` is where it keeps it.
-pub(in crate::adapter) fn prepared(start: &Start, goes_on: bool, directory: &str) -> AgentStart {
+pub(in crate::adapter) fn prepared(
+    start: &Start,
+    goes_on: bool,
+    directory: &str,
+    fleet: Option<&McpCommand>,
+) -> AgentStart {
     let claude = Claude::new(conversation(start.first.0), goes_on);
     AgentStart {
-        arguments: arguments(start, goes_on),
+        arguments: arguments(start, goes_on, fleet),
         environment: environment(&start.brief, directory),
         key_variable: KEY.to_owned(),
         dialect: Dialect::Claude(Box::new(claude)),
@@ -54,9 +61,13 @@ pub(in crate::adapter) fn prepared(start: &Start, goes_on: bool, directory: &str
 }
 
 /// Its arguments.
-fn arguments(start: &Start, goes_on: bool) -> Vec<String> {
+fn arguments(start: &Start, goes_on: bool, fleet: Option<&McpCommand>) -> Vec<String> {
     let brief = &start.brief;
     let tools = tools(&brief.tools);
+    let servers = fleet.map(|McpCommand { program, arguments }| {
+        let server = json!({"type": "stdio", "command": program, "args": arguments});
+        json!({"mcpServers": {McpCommand::NAME: server}}).to_string()
+    });
     // No rule of its own, or of a file in the workspace, allows what we are not asked for.
     let settings = json!({"permissions": {"ask": tools}}).to_string();
     let conversation = conversation(start.first.0);
@@ -85,6 +96,9 @@ fn arguments(start: &Start, goes_on: bool) -> Vec<String> {
     let schema = schema(start);
     if let Some(schema) = &schema {
         arguments.extend(["--json-schema", schema.as_str()]);
+    }
+    if let Some(servers) = &servers {
+        arguments.extend(["--mcp-config", servers.as_str()]);
     }
     if !brief.runner.model.is_empty() {
         arguments.extend(["--model", brief.runner.model.as_str()]);

@@ -8,7 +8,7 @@ use tetrarch_core::order::Start;
 use super::{Codex, SHEET};
 use crate::adapter::dialect::{Dialect, uuid};
 use crate::adapter::permission::may_ever;
-use crate::adapter::starting::{AgentStart, conversation_of, expected_schema};
+use crate::adapter::starting::{AgentStart, McpCommand, conversation_of, expected_schema};
 
 /// Where its model is served when a profile does not say.
 pub(in crate::adapter) const BASE_URL: &str = "https://api.openai.com/v1";
@@ -119,14 +119,18 @@ pub(super) fn hello() -> Value {
 }
 
 /// How it is started; `directory` is where it keeps its threads.
-pub(in crate::adapter) fn prepared(start: &Start, directory: &str) -> AgentStart {
+pub(in crate::adapter) fn prepared(
+    start: &Start,
+    directory: &str,
+    fleet: Option<&McpCommand>,
+) -> AgentStart {
     let thread = CodexThread {
         resumes: conversation_of(start, SHEET.program),
         system: opening::system_of_program(start),
         schema: expected_schema(start).filter(is_strict),
     };
     AgentStart {
-        arguments: arguments(start),
+        arguments: arguments(start, fleet),
         environment: PLACES.map(|name| (name.to_owned(), directory.to_owned())).to_vec(),
         key_variable: KEY.to_owned(),
         dialect: Dialect::Codex(Box::new(Codex::new(thread))),
@@ -134,7 +138,7 @@ pub(in crate::adapter) fn prepared(start: &Start, directory: &str) -> AgentStart
 }
 
 /// Its arguments. Values of settings are TOML, of which texts and lists of JSON are a part.
-fn arguments(start: &Start) -> Vec<String> {
+fn arguments(start: &Start, fleet: Option<&McpCommand>) -> Vec<String> {
     let tools = &start.brief.tools;
     let shell = ["run", "read", "list", "search"].iter().any(|entry| may_ever(tools, entry));
     let searches = if may_ever(tools, "network") { "live" } else { "disabled" };
@@ -151,6 +155,7 @@ fn arguments(start: &Start) -> Vec<String> {
         ("features.view_image".to_owned(), json!(may_ever(tools, "read"))),
     ];
     settings.extend(provider(&start.brief.runner));
+    settings.extend(fleet.into_iter().flat_map(server));
     settings.extend(OFF.iter().map(|feature| (format!("features.{feature}"), json!(false))));
     if !start.brief.runner.model.is_empty() {
         settings.push(("model".to_owned(), json!(start.brief.runner.model)));
@@ -159,6 +164,22 @@ fn arguments(start: &Start) -> Vec<String> {
     let pairs = named.flat_map(|setting| ["-c".to_owned(), setting]);
     ["app-server".to_owned()].into_iter().chain(pairs).collect()
 }
+
+/// The server of the fleet's tools. Its host decides on each use, and people may take long to answer one.
+fn server(McpCommand { program, arguments }: &McpCommand) -> Vec<(String, Value)> {
+    let server = [
+        ("command", json!(program)),
+        ("args", json!(arguments)),
+        ("required", json!(true)),
+        ("tool_timeout_sec", json!(WAIT_MAX)),
+        ("default_tools_approval_mode", json!("approve")),
+    ];
+    let named = |(key, value)| (["mcp_servers", McpCommand::NAME, key].join("."), value);
+    server.into_iter().map(named).collect()
+}
+
+/// Longest wait of one of the fleet's tools, in seconds: people answer when they are there.
+const WAIT_MAX: u64 = 7 * 24 * 3600;
 
 /// Its model's server.
 fn provider(runner: &Runner) -> Vec<(String, Value)> {

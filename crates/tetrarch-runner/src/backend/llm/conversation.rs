@@ -23,10 +23,10 @@ use tetrarch_telemetry::Whose;
 
 use super::ending::{self, ConversationResult, EndDecision};
 use super::input::{ConversationInput, Halt, InboxMessage};
-use super::own;
 use super::speaking::failed;
 use super::{ConversationSetup, whose};
 use crate::backend::expected::Expected;
+use crate::backend::fleet_tools;
 use crate::backend::process::launch::remove_if_empty;
 use crate::channels::{RunChannels, Teller};
 use crate::directories::RunDirectories;
@@ -295,14 +295,14 @@ impl LlmConversation {
 
     /// Mail that nobody waits for.
     async fn hear(&mut self, mail: &InboxMessage) {
-        if mail.answers.is_some() && own::ANSWERS.contains(&mail.topic.as_str()) {
+        if mail.answers.is_some() && fleet_tools::ANSWERS.contains(&mail.topic.as_str()) {
             // Whoever asked is over, or asked once more.
             return;
         }
-        if mail.topic == own::STATUS_REQUEST {
+        if mail.topic == fleet_tools::STATUS_REQUEST {
             self.say_status().await;
         } else {
-            let mut text = own::words(mail);
+            let mut text = fleet_tools::mail_words(&mail.topic, &mail.from, &mail.body);
             redact(&mut text);
             self.heard(fitting(&text), mail.place).await;
         }

@@ -2,27 +2,33 @@
 //! adapter knows. Says it; decides nothing about the run.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tetrarch_core::id::RequestId;
 use tetrarch_core::order::{Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Verb};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
+use super::mcp::{FleetServer, FleetTools, listen, socket_in};
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
     Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
     VERBS, forget, prepare,
 };
-use crate::backend::llm::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
+use crate::backend::fleet_tools::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
 use crate::lines::OutputLine;
 use crate::protocol::{
     ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,
     raised_line, rotate_line, saved_line, stop_line, verb_line, withheld_line,
 };
 use crate::serve::RunnerContext;
+use crate::sweep::Traces;
 
 /// How one program is spoken to.
 #[derive(Debug, Clone)]
@@ -39,6 +45,7 @@ pub(super) struct AgentTalk {
     session: Mutex<AgentSession>,
     /// Where the agent keeps it.
     directory: PathBuf,
+    fleet: Option<FleetTools>,
 }
 
 /// What becomes of a line for a program.
@@ -61,8 +68,26 @@ impl AgentTalk {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The tools of the fleet that it is offered.
+    pub(super) fn fleet(&self) -> Option<&FleetTools> {
+        self.fleet.as_ref()
+    }
+
+    /// Whether it waits for an answer to what its program asked, or one may still come.
+    pub(super) fn awaits_an_answer(&self) -> bool {
+        self.session().awaits_an_answer()
+    }
+
     /// A letter is a message between two steps, unless it answers what the program waits for.
-    fn letter(&self, topic: &str, from: &str, body: &str, place: u64) -> Telling {
+    fn letter(
+        &self,
+        (topic, from, body): (&str, &str, &str),
+        place: u64,
+        answers: Option<RequestId>,
+    ) -> Telling {
+        if self.fleet().is_some_and(|fleet| fleet.hears(topic, from, body, answers)) {
+            return AgentDelivery::Done.into();
+        }
         let mut session = self.session();
         if (topic == ANSWER || topic == ASK_REFUSED)
             && let Some(output) = session.answered(answer_words(topic, body))
@@ -85,15 +110,40 @@ impl Speech {
         let Some(adapter) = Adapter::of(start.brief.runner.kind) else { return Ok(Self::Lines) };
         let (context, mut own) = (Arc::clone(context), start.clone());
         let prepared = spawn_blocking(move || {
-            let is_open = context.containment.network;
-            let prepared = prepare(adapter, &mut own, &context.workspace_dir, is_open);
+            let prepared = prepare(adapter, &mut own, &context.workspace_dir, &context.containment);
             prepared.map(|prepared| (own, prepared))
         });
         let (own, prepared) = prepared.await.map_err(NotPrepared::Aside)??;
         *start = own;
         let PreparedAgent { session, conversation } = prepared;
-        let talk = AgentTalk { session: Mutex::new(session), directory: conversation };
+        let fleet = FleetTools::of(start);
+        let talk = AgentTalk { session: Mutex::new(session), directory: conversation, fleet };
         Ok(Self::Agent(Arc::new(talk)))
+    }
+
+    /// Where its program's calls to the fleet come in; none where it is offered no tool of it.
+    ///
+    /// # Errors
+    /// Nobody can listen there.
+    pub(super) fn listener(&self) -> io::Result<Option<UnixListener>> {
+        match self {
+            Self::Agent(talk) if talk.fleet.is_some() => {
+                listen(&socket_in(&talk.directory)).map(Some)
+            }
+            Self::Agent(_) | Self::Lines => Ok(None),
+        }
+    }
+
+    /// Answers its program's calls to the fleet.
+    pub(super) fn serve(
+        &self,
+        listener: Option<UnixListener>,
+        traces: &Traces,
+        events: mpsc::Sender<RunnerEvent>,
+    ) -> Option<FleetServer> {
+        let Self::Agent(talk) = self else { return None };
+        let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), events);
+        listener.map(open)
     }
 
     /// The first line; `dir` is the absolute working directory.
@@ -122,8 +172,8 @@ impl Speech {
                 Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
                     Telling { told: AgentDelivery::Done, events: vec![talk.session().status()] }
                 }
-                Inbound::Mail { topic, from, body, place, .. } => {
-                    talk.letter(topic, from, body, *place)
+                Inbound::Mail { topic, from, body, place, answers } => {
+                    talk.letter((topic, from, body), *place, *answers)
                 }
                 // What follows from its budget, its host does.
                 Inbound::Saved

@@ -12,16 +12,17 @@ use tetrarch_telemetry::{ToolCall, Whose};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::{ConversationEnd, LlmConversation, effect, ending, own};
+use super::{ConversationEnd, LlmConversation, effect, ending};
+use crate::backend::fleet_tools::{
+    ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, FleetCall, REPLY_WITHIN, STATUS_REQUEST,
+    answer_words, mail_words, replied,
+};
 use crate::backend::llm::input::{Halt, InboxMessage, Yields};
-use crate::backend::llm::own::AgentTool;
 use crate::tools::Toolbox;
 
 /// Answers to a call of which nobody knows whether it took effect.
 const REPEAT: &str = "repeat";
 const SKIP: &str = "skip";
-/// How long the owner's answer to an operation is waited for.
-const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
 /// What came of a call, in words; the error as well.
 type CallText = Result<String, String>;
@@ -104,43 +105,24 @@ impl LlmConversation {
         due: &Due,
         arguments: Map<String, Value>,
     ) -> Result<CallText, ConversationEnd> {
-        match own {
-            AgentTool::AskHuman => match own::question(&arguments) {
-                Ok((question, options)) => {
-                    // An answer to the same words of an earlier turn is no answer to these.
-                    let question = format!("{question}\n[call {}/{}]", due.step, due.index);
-                    self.ask_people(question, options).await
-                }
-                Err(error) => Ok(Err(error)),
-            },
-            AgentTool::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
-                Ok((id, request)) => {
-                    self.beg(RunnerEvent::Spawn { request }).await?;
-                    Ok(format!("asked as {id}; the answer comes as mail"))
-                }
-                Err(error) => Err(error),
-            }),
-            AgentTool::TodoUpdate => Ok(match own::status(arguments) {
-                Ok(update) => {
-                    self.teller.tell(RunnerEvent::Update { update }).await;
-                    Ok("noted".to_owned())
-                }
-                Err(error) => Err(error),
-            }),
-            AgentTool::MailWait => self.await_mail(own::wait(&arguments)).await,
-            AgentTool::MailSend => {
-                let asked = own::write(&arguments, self.operation(due));
-                self.ask_owner(asked).await
+        match own.call(arguments, self.origin(due)) {
+            Err(error) => Ok(Err(error)),
+            Ok(FleetCall::Ask { question, options }) => {
+                // An answer to the same words of an earlier turn is no answer to these.
+                let question = format!("{question}\n[call {}/{}]", due.step, due.index);
+                self.ask_people(question, options).await
             }
-            AgentTool::Operate(asked) => {
-                let asked = own::operation(asked, arguments, self.operation(due));
-                self.ask_owner(asked).await
+            Ok(FleetCall::Tell { event, words }) => {
+                self.beg(event).await?;
+                Ok(Ok(words))
             }
+            Ok(FleetCall::AwaitMail { seconds }) => self.await_mail(seconds).await,
+            Ok(FleetCall::Request { id, event }) => self.ask_owner(id, event).await,
         }
     }
 
-    fn operation<'a>(&'a self, due: &'a Due) -> own::Operation<'a> {
-        own::Operation { agent: &self.agent, epoch: self.epoch, due }
+    fn origin<'a>(&'a self, due: &'a Due) -> CallOrigin<'a> {
+        CallOrigin { agent: &self.agent, epoch: self.epoch, due }
     }
 
     /// Tells what others have to work for, no faster than an agent may.
@@ -155,12 +137,9 @@ impl LlmConversation {
     /// Asks for something and waits for what comes of it.
     async fn ask_owner(
         &mut self,
-        asked: Result<(RequestId, RunnerEvent), String>,
+        id: RequestId,
+        event: RunnerEvent,
     ) -> Result<CallText, ConversationEnd> {
-        let (id, event) = match asked {
-            Ok(asked) => asked,
-            Err(error) => return Ok(Err(error)),
-        };
         self.beg(event).await?;
         match timeout(REPLY_WITHIN, self.mail_that_is(|it| it.answers == Some(id))).await {
             Ok(mail) => {
@@ -170,7 +149,7 @@ impl LlmConversation {
                     self.hear(&earlier).await;
                 }
                 self.given = mail.place;
-                Ok(own::replied(&mail))
+                Ok(replied(&mail.body))
             }
             Err(_) => Ok(Err(format!(
                 "asked as {id}, but no answer came in time; look whether it was done before you ask again"
@@ -200,12 +179,12 @@ impl LlmConversation {
     ) -> Result<CallText, ConversationEnd> {
         self.beg(RunnerEvent::Ask { question, options }).await?;
         loop {
-            let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
+            let topics = [ANSWER, ASK_REFUSED, STATUS_REQUEST];
             let mail = self.mail_that_is(|it| topics.contains(&it.topic.as_str())).await?;
-            if mail.topic == own::STATUS_REQUEST {
+            if mail.topic == STATUS_REQUEST {
                 self.say_status().await;
             } else {
-                return Ok(own::answer(&mail));
+                return Ok(answer_words(&mail.topic, &mail.body));
             }
         }
     }
@@ -220,13 +199,13 @@ impl LlmConversation {
                 return Ok(Ok(format!("no mail came within {seconds} s")));
             };
             let mail = mail?;
-            if mail.topic == own::STATUS_REQUEST {
+            if mail.topic == STATUS_REQUEST {
                 self.say_status().await;
-            } else if mail.answers.is_some() && own::ANSWERS.contains(&mail.topic.as_str()) {
+            } else if mail.answers.is_some() && ANSWERS.contains(&mail.topic.as_str()) {
                 // Whoever asked is over, or asked once more.
             } else {
                 self.given = mail.place;
-                return Ok(Ok(own::words(&mail)));
+                return Ok(Ok(mail_words(&mail.topic, &mail.from, &mail.body)));
             }
         }
     }

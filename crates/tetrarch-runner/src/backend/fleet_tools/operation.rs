@@ -8,12 +8,11 @@ use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::time::BusTime;
 
-use super::{Described, described, text};
-use crate::backend::llm::input::InboxMessage;
+use super::{Described, FleetCall, described, text};
 
 /// What the owner is asked for by a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend::llm) enum OwnerOperation {
+pub(in crate::backend) enum OwnerOperation {
     /// Files that it alone may change.
     FileReserve,
     /// Files that it does not need any more.
@@ -32,15 +31,15 @@ pub(in crate::backend::llm) enum OwnerOperation {
 
 /// Whose call it is: what its id is made of.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::backend::llm) struct Operation<'a> {
-    pub(in crate::backend::llm) agent: &'a AgentId,
-    pub(in crate::backend::llm) epoch: u64,
-    pub(in crate::backend::llm) due: &'a Due,
+pub(in crate::backend) struct CallOrigin<'a> {
+    pub(in crate::backend) agent: &'a AgentId,
+    pub(in crate::backend) epoch: u64,
+    pub(in crate::backend) due: &'a Due,
 }
 
-impl Operation<'_> {
+impl CallOrigin<'_> {
     /// An id that the call has in every session.
-    fn lasting(self) -> RequestId {
+    pub(super) fn lasting(self) -> RequestId {
         self.id(String::new())
     }
 
@@ -59,7 +58,7 @@ impl Operation<'_> {
 
 impl OwnerOperation {
     /// What the model calls it.
-    pub(in crate::backend::llm) fn name(self) -> &'static str {
+    pub(in crate::backend) fn name(self) -> &'static str {
         match self {
             Self::FileReserve => "file_reserve",
             Self::FileRelease => "file_release",
@@ -149,23 +148,23 @@ pub(super) fn mail_send() -> Described {
 ///
 /// # Errors
 /// What is missing.
-pub(in crate::backend::llm) fn write(
+pub(super) fn write(
     arguments: &Map<String, Value>,
-    of: Operation<'_>,
-) -> Result<(RequestId, RunnerEvent), String> {
+    of: CallOrigin<'_>,
+) -> Result<FleetCall, String> {
     let (id, to, text) = (of.lasting(), text(arguments, "to")?, text(arguments, "text")?);
-    Ok((id, RunnerEvent::Write { id: Some(id), to, text }))
+    Ok(FleetCall::Request { id, event: RunnerEvent::Write { id: Some(id), to, text } })
 }
 
 /// An operation.
 ///
 /// # Errors
 /// What is missing.
-pub(in crate::backend::llm) fn operation(
+pub(super) fn operation(
     asked: OwnerOperation,
     mut arguments: Map<String, Value>,
-    of: Operation<'_>,
-) -> Result<(RequestId, RunnerEvent), String> {
+    of: CallOrigin<'_>,
+) -> Result<FleetCall, String> {
     let (op, id) = match asked {
         OwnerOperation::FileReserve => {
             let paths = arguments.get("paths").and_then(Value::as_array);
@@ -197,7 +196,7 @@ pub(in crate::backend::llm) fn operation(
         }
     };
     let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
-    Ok((id, RunnerEvent::Operate { id: Some(id), op, body }))
+    Ok(FleetCall::Request { id, event: RunnerEvent::Operate { id: Some(id), op, body } })
 }
 
 /// A verb as its operation.
@@ -238,15 +237,15 @@ fn draft(arguments: &Map<String, Value>) -> Result<Map<String, Value>, String> {
     Ok(body)
 }
 
-/// What came of it, in words.
-pub(in crate::backend::llm) fn replied(mail: &InboxMessage) -> Result<String, String> {
-    let body: Value = serde_json::from_str(&mail.body).unwrap_or_default();
+/// What came of it, in words; `body` is the answer's.
+pub(in crate::backend) fn replied(answer: &str) -> Result<String, String> {
+    let body: Value = serde_json::from_str(answer).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let error = said("error");
     if !error.is_empty() {
         return Err([error, said("detail")].join(" ").trim_end().to_owned());
     }
-    let mut words = mail.body.clone();
+    let mut words = answer.to_owned();
     if !said("data").is_empty() {
         words = [said("detail"), said("data")].join("\n").trim_start().to_owned();
     }
@@ -256,7 +255,7 @@ pub(in crate::backend::llm) fn replied(mail: &InboxMessage) -> Result<String, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::llm::own::AgentTool;
+    use crate::backend::fleet_tools::AgentTool;
     use tetrarch_core::converse::Call;
     use tetrarch_core::id::Ulid;
 
@@ -273,24 +272,15 @@ mod tests {
     ) -> Result<(RequestId, String), String> {
         let (agent, due) = (AgentId::Worker(Ulid(1)), due(own.name(), step));
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
-        let of = Operation { agent: &agent, epoch, due: &due };
-        let asked = match own {
-            AgentTool::Operate(asked) => operation(asked, arguments, of),
-            AgentTool::MailSend => write(&arguments, of),
-            AgentTool::AskHuman
-            | AgentTool::AgentSpawn
-            | AgentTool::TodoUpdate
-            | AgentTool::MailWait => panic!("{own:?}"),
-        };
-        asked.map(|(id, event)| {
-            if let RunnerEvent::Write { id: given, to, text } = &event {
-                assert_eq!(*given, Some(id));
-                return (id, format!("{to}: {text}"));
-            }
-            let RunnerEvent::Operate { id: given, op, body } = event else { panic!("{event:?}") };
-            assert_eq!(given, Some(id));
-            (id, format!("{op} {body}"))
-        })
+        let of = CallOrigin { agent: &agent, epoch, due: &due };
+        let FleetCall::Request { id, event } = own.call(arguments, of)? else { panic!("{own:?}") };
+        if let RunnerEvent::Write { id: given, to, text } = &event {
+            assert_eq!(*given, Some(id));
+            return Ok((id, format!("{to}: {text}")));
+        }
+        let RunnerEvent::Operate { id: given, op, body } = event else { panic!("{event:?}") };
+        assert_eq!(given, Some(id));
+        Ok((id, format!("{op} {body}")))
     }
 
     fn rows() -> Vec<(AgentTool, Value, &'static str, bool)> {
@@ -398,18 +388,12 @@ mod tests {
 
     #[test]
     fn refusal_is_an_error_and_success_returns_its_data() {
-        let mail = |body: Value| InboxMessage {
-            topic: "reply".to_owned(),
-            from: "GO".to_owned(),
-            body: body.to_string(),
-            place: 1,
-            answers: None,
-        };
-        let refused = replied(&mail(json!({"error": "E_CONFLICT", "detail": "held by W:1"})));
+        let replied = |body: Value| replied(&body.to_string());
+        let refused = replied(json!({"error": "E_CONFLICT", "detail": "held by W:1"}));
         assert_eq!(refused, Err("E_CONFLICT held by W:1".to_owned()));
-        let told = replied(&mail(json!({"op": "todo.list", "data": "[]"})));
+        let told = replied(json!({"op": "todo.list", "data": "[]"}));
         assert_eq!(told, Ok("[]".to_owned()));
-        let sent = replied(&mail(json!({"to": "GO"})));
+        let sent = replied(json!({"to": "GO"}));
         assert_eq!(sent, Ok(r#"{"to":"GO"}"#.to_owned()));
     }
 }

@@ -1,28 +1,29 @@
-//! The tools that a conversation has of its own: those by which an agent asks people, wants agents, says how it
-//! stands, writes and waits for mail, reserves files and looks at its goal's work. Each goes the way that programs'
-//! lines go (docs/stdio-protocol.md).
+//! The tools of the fleet, of models and of coding agents: those by which an agent asks people, wants agents, says how
+//! it stands, writes and waits for mail, reserves files and looks at its goal's work. Each goes the way that programs'
+//! lines go (docs/stdio-protocol.md). Pure: waits for nothing.
 
 mod operation;
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use tetrarch_core::brief::SPAWN_TOOL;
-use tetrarch_core::converse::{Due, Effect, ToolDefinition};
+use tetrarch_core::converse::{Effect, ToolDefinition};
 use tetrarch_core::hosted;
-use tetrarch_core::id::{AgentId, RequestId};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::{LIST_MAX, SUBAGENTS_PER_REQUEST_MAX};
+use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::overseer::update;
-use tetrarch_core::time::BusTime;
 
-use super::input::InboxMessage;
-
-pub(super) use operation::{Operation, OwnerOperation, operation, replied, write};
+pub(super) use operation::{CallOrigin, OwnerOperation, replied};
+use operation::{operation, write};
 
 /// The topic of an answer to a question.
-pub(crate) const ANSWER: &str = "answer";
+pub(super) const ANSWER: &str = "answer";
 /// The topic of a question that was not asked.
-pub(crate) const ASK_REFUSED: &str = "ask.refused";
+pub(super) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
-pub(crate) const STATUS_REQUEST: &str = "status.request";
+pub(super) const STATUS_REQUEST: &str = "status.request";
 
 /// Topics of what comes of operations and messages: heard by who waits for it.
 pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
@@ -31,6 +32,35 @@ pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted:
 const WAIT_MAX: u64 = 3_600;
 /// The wait when none is named.
 const WAIT: u64 = 60;
+
+/// How long the owner's answer to a request is waited for.
+pub(super) const REPLY_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a call comes to.
+#[derive(Debug, PartialEq)]
+pub(super) enum FleetCall {
+    /// People are asked.
+    Ask { question: String, options: Vec<String> },
+    /// This is told, and the model hears these words.
+    Tell { event: RunnerEvent, words: String },
+    /// The next message is waited for, so many seconds.
+    AwaitMail { seconds: u64 },
+    /// This is told, and what comes of it names the request.
+    Request { id: RequestId, event: RunnerEvent },
+}
+
+/// The tools that a run may use.
+pub(crate) fn allowed(start: &Start) -> impl Iterator<Item = ToolDefinition> {
+    let tools = &start.brief.tools;
+    let profiles = start.delegation.as_ref().map_or(&[][..], |told| &told.profiles);
+    let own = AgentTool::ALL.into_iter().filter(|own| tools.has(own.name()));
+    own.map(|own| own.definition(profiles))
+}
+
+/// The names of all of them.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    AgentTool::ALL.into_iter().map(AgentTool::name)
+}
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +108,32 @@ impl AgentTool {
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.name() == name)
+    }
+
+    /// What this call of it comes to.
+    ///
+    /// # Errors
+    /// What is missing or wrong, for the model.
+    pub(super) fn call(
+        self,
+        arguments: Map<String, Value>,
+        of: CallOrigin<'_>,
+    ) -> Result<FleetCall, String> {
+        Ok(match self {
+            Self::AskHuman => question(&arguments)?,
+            Self::AgentSpawn => {
+                let (id, request) = spawn(&arguments, of)?;
+                let words = format!("asked as {id}; the answer comes as mail");
+                FleetCall::Tell { event: RunnerEvent::Spawn { request }, words }
+            }
+            Self::TodoUpdate => {
+                let update = status(arguments)?;
+                FleetCall::Tell { event: RunnerEvent::Update { update }, words: "noted".to_owned() }
+            }
+            Self::MailWait => FleetCall::AwaitMail { seconds: wait(&arguments) },
+            Self::MailSend => write(&arguments, of)?,
+            Self::Operate(asked) => operation(asked, arguments, of)?,
+        })
     }
 
     /// What the model is told of it, with the profiles that it may choose from. Called twice, each of them does what
@@ -177,24 +233,22 @@ fn todo_update() -> Described {
 ///
 /// # Errors
 /// What is missing.
-pub(super) fn question(arguments: &Map<String, Value>) -> Result<(String, Vec<String>), String> {
+fn question(arguments: &Map<String, Value>) -> Result<FleetCall, String> {
     let options = arguments.get("options").and_then(Value::as_array);
     let options = options.into_iter().flatten().filter_map(Value::as_str);
-    Ok((text(arguments, "question")?, options.take(LIST_MAX).map(str::to_owned).collect()))
+    let options = options.take(LIST_MAX).map(str::to_owned).collect();
+    Ok(FleetCall::Ask { question: text(arguments, "question")?, options })
 }
 
 /// A spawn request's body, under an id that the same call has in every session.
 ///
 /// # Errors
 /// What is missing.
-pub(super) fn spawn(
+fn spawn(
     arguments: &Map<String, Value>,
-    agent: &AgentId,
-    due: &Due,
+    of: CallOrigin<'_>,
 ) -> Result<(RequestId, String), String> {
-    let place = usize::try_from(due.step).unwrap_or(usize::MAX);
-    let label = format!("agent_spawn.{}", due.index);
-    let id = RequestId::derive(BusTime::default(), &agent.to_string(), &label, place);
+    let id = of.lasting();
     let agents = arguments.get("agents").and_then(Value::as_array).filter(|all| !all.is_empty());
     let agents = agents.ok_or("`agents` is missing: a list is needed")?;
     let wishes = agents.iter().map(|agent| {
@@ -242,38 +296,27 @@ fn wish(agent: &Map<String, Value>) -> Result<Value, String> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn status(arguments: Map<String, Value>) -> Result<String, String> {
+fn status(arguments: Map<String, Value>) -> Result<String, String> {
     let update = Value::Object(arguments);
     update::from_value(&update).map_err(|error| error.to_string())?;
     Ok(update.to_string())
 }
 
 /// How long mail is waited for, in seconds.
-pub(super) fn wait(arguments: &Map<String, Value>) -> u64 {
+fn wait(arguments: &Map<String, Value>) -> u64 {
     arguments.get("seconds").and_then(Value::as_u64).unwrap_or(WAIT).clamp(1, WAIT_MAX)
 }
 
-/// Mail in words.
-pub(super) fn words(mail: &InboxMessage) -> String {
-    let InboxMessage { topic, from, body, .. } = mail;
-    mail_words(topic, from, body)
-}
-
 /// A message of the inbox as a model reads it.
-pub(crate) fn mail_words(topic: &str, from: &str, body: &str) -> String {
+pub(super) fn mail_words(topic: &str, from: &str, body: &str) -> String {
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 
-/// What an answer says, or why a question was not asked.
-pub(super) fn answer(mail: &InboxMessage) -> Result<String, String> {
-    answer_words(&mail.topic, &mail.body)
-}
-
-/// The same of a message that comes as this topic and body.
+/// What an answer of this topic and body says.
 ///
 /// # Errors
 /// Why the question was not asked.
-pub(crate) fn answer_words(topic: &str, body: &str) -> Result<String, String> {
+pub(super) fn answer_words(topic: &str, body: &str) -> Result<String, String> {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }
@@ -291,15 +334,16 @@ fn text(arguments: &Map<String, Value>, key: &str) -> Result<String, String> {
 mod tests {
     use super::*;
     use tetrarch_core::agent::Mode;
-    use tetrarch_core::converse::Call;
-    use tetrarch_core::id::Ulid;
+    use tetrarch_core::converse::{Call, Due};
+    use tetrarch_core::id::{AgentId, Ulid};
 
     fn asked(arguments: Value) -> Result<String, String> {
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let call =
             Call { id: "c".to_owned(), tool: SPAWN_TOOL.to_owned(), arguments: String::new() };
         let due = Due { step: 1, index: 0, call };
-        spawn(&arguments, &AgentId::Worker(Ulid(1)), &due).map(|(_, body)| body)
+        let of = CallOrigin { agent: &AgentId::Worker(Ulid(1)), epoch: 1, due: &due };
+        spawn(&arguments, of).map(|(_, body)| body)
     }
 
     #[test]

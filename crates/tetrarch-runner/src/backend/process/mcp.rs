@@ -1,0 +1,289 @@
+//! The fleet's tools for a coding agent, by the Model Context Protocol (docs/decisions/0109). Who calls is known by the
+//! socket and by its process: no secret is given to anybody. Decides nothing; each call goes the way of a program's line.
+
+mod socket;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use serde_json::{Map, Value};
+use tetrarch_core::converse::{Call, Due, ToolDefinition, fitting};
+use tetrarch_core::id::{AgentId, RequestId};
+use tetrarch_core::order::{RunnerEvent, Start};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::speech::AgentTalk;
+use crate::backend::fleet_tools::{
+    self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, FleetCall, REPLY_WITHIN,
+    answer_words, mail_words, replied,
+};
+use crate::sweep::Traces;
+
+pub use socket::{RELAY, relay_main};
+pub(crate) use socket::socket_in;
+pub(super) use socket::listen;
+
+/// Programs of one run that may be connected at once.
+const CONNECTIONS_MAX: usize = 8;
+/// Calls of one run that may wait at once.
+const WAITING_MAX: usize = 32;
+/// Calls of one run are numbered in as many bits, below those that tell the runs apart.
+const CALL_BITS: u32 = 20;
+
+/// What came of a call, in words; the error as well.
+type CallText = Result<String, String>;
+
+/// The fleet's tools of one run, and its calls that wait.
+#[derive(Debug)]
+pub(super) struct FleetTools {
+    agent: AgentId,
+    epoch: u64,
+    /// Calls are numbered from it. A call of another session is another one, though it says the same.
+    base: u64,
+    offered: Vec<ToolDefinition>,
+    waiting: Mutex<WaitingCalls>,
+}
+
+#[derive(Debug, Default)]
+struct WaitingCalls {
+    calls: u64,
+    requests: BTreeMap<RequestId, oneshot::Sender<CallText>>,
+    questions: VecDeque<oneshot::Sender<CallText>>,
+    mail: VecDeque<oneshot::Sender<CallText>>,
+}
+
+impl FleetTools {
+    /// The tools that the brief of a run lists; none when it lists none.
+    pub(super) fn of(start: &Start) -> Option<Self> {
+        let offered: Vec<ToolDefinition> = fleet_tools::allowed(start).collect();
+        // The random part of the run's id.
+        let run = u128::from(start.run.0) & (u128::from(u64::MAX) >> CALL_BITS);
+        let base = u64::try_from(run).unwrap_or_default() << CALL_BITS;
+        let waiting = Mutex::default();
+        (!offered.is_empty()).then(|| Self {
+            agent: start.agent.clone(),
+            epoch: start.epoch,
+            base,
+            offered,
+            waiting,
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, WaitingCalls> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a message to the call that waits for it; false when none does.
+    pub(super) fn hears(
+        &self,
+        topic: &str,
+        from: &str,
+        body: &str,
+        answers: Option<RequestId>,
+    ) -> bool {
+        let mut waiting = self.waiting();
+        if let Some(id) = answers.filter(|_| ANSWERS.contains(&topic)) {
+            // Whoever asked may be over, or have asked once more.
+            let call = waiting.requests.remove(&id);
+            let _heard = call.map(|call| call.send(replied(body)));
+            return true;
+        }
+        if topic == ANSWER || topic == ASK_REFUSED {
+            let call = waiting.questions.pop_front();
+            return call.map(|call| call.send(answer_words(topic, body))).is_some();
+        }
+        let mut words = Ok(mail_words(topic, from, body));
+        while let Some(call) = waiting.mail.pop_front() {
+            match call.send(words) {
+                Ok(()) => return true,
+                Err(unheard) => words = unheard,
+            }
+        }
+        false
+    }
+
+    /// A call of one of the tools, with its number.
+    fn read(&self, tool: &str, arguments: Map<String, Value>) -> Result<(u64, FleetCall), String> {
+        let names = || self.offered.iter().map(|tool| tool.name.as_str());
+        let own = AgentTool::named(tool).filter(|_| names().any(|name| name == tool));
+        let Some(own) = own else {
+            let names: Vec<&str> = names().collect();
+            return Err(format!("unknown tool {tool}; available: {}", names.join(", ")));
+        };
+        let number = {
+            let mut waiting = self.waiting();
+            let open = waiting.requests.len() + waiting.questions.len() + waiting.mail.len();
+            if open >= WAITING_MAX {
+                return Err(format!("{WAITING_MAX} calls wait already; call again when one is answered"));
+            }
+            waiting.calls += 1;
+            waiting.calls
+        };
+        let call =
+            Call { id: String::new(), tool: tool.to_owned(), arguments: String::new() };
+        let due = Due { step: self.base.wrapping_add(number), index: 0, call };
+        let of = CallOrigin { agent: &self.agent, epoch: self.epoch, due: &due };
+        own.call(arguments, of).map(|call| (number, call))
+    }
+
+    /// Tells what a call comes to, and waits for what comes of it.
+    async fn call(
+        &self,
+        talk: &AgentTalk,
+        events: &mpsc::Sender<RunnerEvent>,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> CallText {
+        let tell = async |event| {
+            let ended = |_| "the run has ended".to_owned();
+            events.send(event).await.map_err(ended)
+        };
+        let (hear, heard) = oneshot::channel();
+        match self.read(tool, arguments)? {
+            (_, FleetCall::Tell { event, words }) => tell(event).await.map(|()| words),
+            (_, FleetCall::Request { id, event }) => {
+                self.waiting().requests.insert(id, hear);
+                tell(event).await?;
+                match timeout(REPLY_WITHIN, heard).await {
+                    Ok(Ok(said)) => said,
+                    Ok(Err(_)) | Err(_) => Err(format!(
+                        "asked as {id}, but no answer came in time; look whether it was done before you ask again"
+                    )),
+                }
+            }
+            (_, FleetCall::AwaitMail { seconds }) => {
+                self.waiting().mail.push_back(hear);
+                match timeout(Duration::from_secs(seconds), heard).await {
+                    Ok(Ok(said)) => said,
+                    Ok(Err(_)) | Err(_) => Ok(format!("no mail came within {seconds} s")),
+                }
+            }
+            (number, FleetCall::Ask { question, options }) => {
+                // Answers do not say to which question they are.
+                if talk.awaits_an_answer() {
+                    return Err("another question is open; ask when it is answered".to_owned());
+                }
+                self.waiting().questions.push_back(hear);
+                let question = format!("{question}\n[call {number} of session {}]", self.epoch);
+                tell(RunnerEvent::Ask { question, options }).await?;
+                heard.await.unwrap_or_else(|_| Err("the run has ended".to_owned()))
+            }
+        }
+    }
+}
+
+/// What the programs of a run are answered, until this is dropped.
+#[derive(Debug)]
+pub(super) struct FleetServer(AbortHandle);
+
+impl Drop for FleetServer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl FleetServer {
+    /// Answers what the processes of these traces call, and tells it as events.
+    pub(super) fn open(
+        talk: Arc<AgentTalk>,
+        listener: UnixListener,
+        traces: Traces,
+        events: mpsc::Sender<RunnerEvent>,
+    ) -> Self {
+        Self(tokio::spawn(serve(FleetMcp { talk, events }, listener, traces)).abort_handle())
+    }
+}
+
+async fn serve(server: FleetMcp, listener: UnixListener, traces: Traces) {
+    let mut open = JoinSet::new();
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(cause) => {
+                tracing::error!(%cause, "a run is not offered the fleet's tools any more");
+                return;
+            }
+        };
+        while open.try_join_next().is_some() {}
+        if open.len() < CONNECTIONS_MAX && is_of(&stream, &traces) {
+            open.spawn(answer(server.clone(), stream));
+        }
+    }
+}
+
+/// Whether a process of the run has connected.
+fn is_of(stream: &UnixStream, traces: &Traces) -> bool {
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    pid.is_some_and(|pid| traces.has(pid))
+}
+
+async fn answer(server: FleetMcp, stream: UnixStream) {
+    match server.serve(stream).await {
+        Ok(serving) => {
+            if let Err(cause) = serving.waiting().await {
+                tracing::debug!(%cause, "answering a run's calls failed");
+            }
+        }
+        Err(cause) => tracing::debug!(%cause, "a run's program spoke no MCP"),
+    }
+}
+
+/// One connection's answers.
+#[derive(Clone)]
+struct FleetMcp {
+    talk: Arc<AgentTalk>,
+    events: mpsc::Sender<RunnerEvent>,
+}
+
+impl ServerHandler for FleetMcp {
+    fn get_info(&self) -> ServerConfig {
+        let server = Implementation::new("tetrarch", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(server)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let offered = self.talk.fleet().into_iter().flat_map(|fleet| &fleet.offered);
+        Ok(ListToolsResult::with_all_items(offered.map(described).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(fleet) = self.talk.fleet() else {
+            return Err(ErrorData::invalid_params("this run has no tools of the fleet", None));
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let said = tokio::select! {
+            said = fleet.call(&self.talk, &self.events, &request.name, arguments) => said,
+            () = context.ct.cancelled() => Err("cancelled".to_owned()),
+        };
+        let words = |text: String| vec![ContentBlock::text(fitting(&text))];
+        Ok(match said {
+            Ok(text) => CallToolResult::success(words(text)),
+            Err(text) => CallToolResult::error(words(text)),
+        }
+        .into())
+    }
+}
+
+fn described(tool: &ToolDefinition) -> Tool {
+    let schema = tool.schema.as_object().cloned().unwrap_or_default();
+    Tool::new(tool.name.clone(), tool.description.clone(), schema)
+}
