@@ -102,6 +102,17 @@ async fn gemini_asks_people_for_what_the_brief_does_not_allow() {
     coding::asks_people(&GEMINI);
 }
 
+/// It starts servers of tools only where its directory is trusted, which its profile has to say.
+#[tokio::test(flavor = "multi_thread")]
+async fn gemini_reaches_the_fleet_by_its_tools() {
+    fn trusting(server: &ModelServer) -> Value {
+        let mut profile = gemini(server);
+        profile["env"]["GEMINI_CLI_TRUST_WORKSPACE"] = json!("true");
+        profile
+    }
+    coding::reaches_the_fleet(&Coder { profile: trusting, ..GEMINI }, "mcp_tetrarch_");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_goes_on_with_its_conversation_after_kill_9() {
     coding::goes_on(&GEMINI);

@@ -47,6 +47,9 @@ impl ModelServer {
         let fixtures = dir.path().join("fixtures.json");
         std::fs::write(&fixtures, json!({ "fixtures": scripts }).to_string()).unwrap();
         let mut command = Command::new(node());
+        command
+            .arg("--require")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/support/namespaces.cjs"));
         command.arg(script()).args(["--port", "0", "--strict", "--validate-on-load"]);
         let mut program = Program::start(command.arg("--fixtures").arg(&fixtures));
         let line = program.line(|line| line.contains("listening on "));

@@ -44,8 +44,8 @@ use feed::{Feed, QUEUE_VERBS, next_line, note_down};
 use ladder::{KillLadder, KillSignal};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
-use output::{OutputChannels, OutputReader, ProgramReport};
 use mcp::FleetServer;
+use output::{OutputChannels, OutputReader, ProgramReport};
 use relay::{RECEIPTS_MAX, VerbChannels, VerbRelay};
 use speech::{Speech, Telling};
 

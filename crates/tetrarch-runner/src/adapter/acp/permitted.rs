@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::adapter::dialect::text;
 use crate::adapter::event::AskedUse;
 use crate::adapter::permission::Use;
+use crate::adapter::starting::McpCommand;
+use crate::backend::fleet_tools;
 
 /// The answers that one request offers.
 #[derive(Debug, Default)]
@@ -56,9 +58,18 @@ pub(super) fn asked(request: &str, params: &Value) -> AskedUse {
             // A title need not be what is run.
             None => Use::Entry("run"),
         },
+        _ if is_of_fleet(&text(call, "title")) => Use::Own,
         _ => Use::Unknown,
     };
     AskedUse { request: request.to_owned(), tool, uses: vec![what], input }
+}
+
+/// Whether a use that is of no kind is of a tool of the fleet: programs call it after its server, before or behind.
+fn is_of_fleet(title: &str) -> bool {
+    let behind = format!(" ({} MCP Server)", McpCommand::NAME);
+    let before = title.strip_prefix(McpCommand::NAME).and_then(|rest| rest.strip_prefix('_'));
+    let name = before.or_else(|| title.strip_suffix(behind.as_str()));
+    name.is_some_and(|name| fleet_tools::names().any(|own| own == name))
 }
 
 /// All that is told of a use, so that people decide on what is done and not on its title.

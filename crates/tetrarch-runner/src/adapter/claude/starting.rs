@@ -33,9 +33,10 @@ pub(in crate::adapter) const BASE_URL: &str = "https://api.anthropic.com";
 /// What is in its directory for each conversation.
 pub(in crate::adapter) const TRANSCRIPTS: &str = "projects";
 
-/// Variables that keep it to its work: no updates of itself, nothing sent but to the model, and no command that
-/// outlives its turn.
-const ENVIRONMENT: [(&str, &str); 3] = [
+/// Variables that keep it to its work: no updates of itself, nothing sent but to the model, no command that
+/// outlives its turn, and no turn before it has the fleet's tools.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("MCP_CONNECTION_NONBLOCKING", "0"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
@@ -65,7 +66,8 @@ fn arguments(start: &Start, goes_on: bool, fleet: Option<&McpCommand>) -> Vec<St
     let brief = &start.brief;
     let tools = tools(&brief.tools);
     let servers = fleet.map(|McpCommand { program, arguments }| {
-        let server = json!({"type": "stdio", "command": program, "args": arguments});
+        let server =
+            json!({"type": "stdio", "command": program, "args": arguments, "alwaysLoad": true});
         json!({"mcpServers": {McpCommand::NAME: server}}).to_string()
     });
     // No rule of its own, or of a file in the workspace, allows what we are not asked for.

@@ -29,9 +29,9 @@ use crate::backend::fleet_tools::{
 };
 use crate::sweep::Traces;
 
-pub use socket::{RELAY, relay_main};
-pub(crate) use socket::socket_in;
 pub(super) use socket::listen;
+pub(crate) use socket::socket_in;
+pub use socket::{RELAY, relay_main};
 
 /// Programs of one run that may be connected at once.
 const CONNECTIONS_MAX: usize = 8;
@@ -124,13 +124,14 @@ impl FleetTools {
             let mut waiting = self.waiting();
             let open = waiting.requests.len() + waiting.questions.len() + waiting.mail.len();
             if open >= WAITING_MAX {
-                return Err(format!("{WAITING_MAX} calls wait already; call again when one is answered"));
+                return Err(format!(
+                    "{WAITING_MAX} calls wait already; call again when one is answered"
+                ));
             }
             waiting.calls += 1;
             waiting.calls
         };
-        let call =
-            Call { id: String::new(), tool: tool.to_owned(), arguments: String::new() };
+        let call = Call { id: String::new(), tool: tool.to_owned(), arguments: String::new() };
         let due = Due { step: self.base.wrapping_add(number), index: 0, call };
         let of = CallOrigin { agent: &self.agent, epoch: self.epoch, due: &due };
         own.call(arguments, of).map(|call| (number, call))

@@ -1,10 +1,10 @@
 //! The socket at which a run's programs reach the fleet's tools. Its path may be longer than the kernel takes for the
 //! address of a socket, so it is reached by its directory.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::net::Shutdown;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -15,6 +15,9 @@ use tokio::net::UnixListener;
 pub const RELAY: &str = "mcp-relay";
 /// The name of the socket in the directory in which an agent keeps its conversation.
 const NAME: &str = "fleet.socket";
+
+/// Bytes that are passed on at once.
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// Where the socket of an agent is that keeps its conversation there.
 pub(crate) fn socket_in(directory: &Path) -> PathBuf {
@@ -54,14 +57,27 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 /// # Errors
 /// Nobody listens at this socket, or nobody reads.
 pub fn relay_main(socket: &Path) -> io::Result<()> {
-    let mut from_host = connect(socket)?;
-    let mut to_host = from_host.try_clone()?;
+    let from_host = connect(socket)?;
+    let to_host = from_host.try_clone()?;
     thread::spawn(move || {
         // The host answers what it was told before, and ends.
-        let _ended = io::copy(&mut io::stdin().lock(), &mut to_host);
+        let _ended = pass_on(io::stdin().lock(), &to_host);
         let _gone = to_host.shutdown(Shutdown::Write);
     });
-    io::copy(&mut from_host, &mut io::stdout().lock()).map(drop)
+    pass_on(from_host, io::stdout().lock())
+}
+
+/// Each piece at once. `io::copy` lets the kernel move what it can, which waits for more.
+fn pass_on(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+    let mut piece = [0; PIECE_BYTES];
+    loop {
+        let count = from.read(&mut piece)?;
+        if count == 0 {
+            return Ok(());
+        }
+        to.write_all(piece.get(..count).unwrap_or_default())?;
+        to.flush()?;
+    }
 }
 
 #[cfg(test)]
