@@ -80,7 +80,7 @@ pub struct AdapterSheet {
 }
 
 /// What a program does that does all of it itself.
-const NATIVE: [(&str, Capability); 8] = [
+const NATIVE: [(&str, Capability); 9] = [
     ("start", Capability::Native),
     ("resume", Capability::Native),
     ("steer", Capability::Native),
@@ -89,6 +89,7 @@ const NATIVE: [(&str, Capability); 8] = [
     ("usage", Capability::Native),
     ("permissions", Capability::Native),
     ("typed result", Capability::Native),
+    ("fleet tools", Capability::Native),
 ];
 
 /// Every program that an adapter was tested with.

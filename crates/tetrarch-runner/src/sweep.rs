@@ -27,6 +27,8 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// Longest pause between two looks.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
+/// Ancestors of a process that are looked at.
+const ANCESTORS_MAX: usize = 64;
 /// Processes that are named in a line of the log.
 const SHOWN_MAX: usize = 10;
 
@@ -73,16 +75,10 @@ impl Traces {
         if self.cgroup.as_ref().is_some_and(|cgroup| cgroup.members().contains(&pid)) {
             return true;
         }
-        let leader = self.leader.filter(|leader| procfs::process(leader.pid) == Some(*leader));
-        let mut found = procfs::process(pid);
-        leader.is_some_and(|leader| {
-            std::iter::from_fn(|| {
-                let process = found?;
-                found = procfs::process(process.parent);
-                Some(process.pid)
-            })
-            .any(|pid| pid == leader.pid)
-        })
+        let Some(leader) = self.leader else { return false };
+        let parent = |process: &ProcessInfo| procfs::process(process.parent);
+        let mut line = std::iter::successors(procfs::process(pid), parent).take(ANCESTORS_MAX);
+        line.any(|it| (it.pid, it.started) == (leader.pid, leader.started))
     }
 
     /// Kills what can be killed at once, without looking for more.
@@ -333,6 +329,8 @@ pub(crate) fn reap_orphans() {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
     use tetrarch_core::id::RunId;
     use ulid::Ulid;
@@ -347,6 +345,37 @@ mod tests {
 
     fn pids(found: &[ProcessInfo]) -> Vec<i32> {
         found.iter().map(|process| process.pid).collect()
+    }
+
+    #[test]
+    fn descendant_of_the_program_is_of_it_and_a_marked_stranger_is_not() {
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.args(["-c", "sleep 60 & wait"]).process_group(0);
+        let mut program = shell.spawn().unwrap();
+        let pid = Pid::from_child(&program);
+        let traces = Traces::of_program(run(), pid, None);
+        let child = loop {
+            let all = procfs::processes();
+            let mut children = all.iter().filter(|it| it.parent == pid.as_raw_nonzero().get());
+            if let Some(child) = children.next() {
+                break child.pid;
+            }
+        };
+        let mut stranger = std::process::Command::new("sleep");
+        let mut stranger =
+            stranger.arg("60").env("TETRARCH_RUN", run().to_string()).spawn().unwrap();
+        let of = [
+            pid.as_raw_nonzero().get(),
+            child,
+            Pid::from_child(&stranger).as_raw_nonzero().get(),
+            own_pid(),
+        ];
+        let is = of.map(|pid| traces.has(pid));
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+        traces.kill_now();
+        program.wait().unwrap();
+        assert_eq!(is, [true, true, false, false]);
     }
 
     #[test]

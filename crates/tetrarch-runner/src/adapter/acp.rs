@@ -25,7 +25,7 @@ pub(super) const SHEET: AdapterSheet = AdapterSheet {
     runner: "acp",
     tested: &["opencode 1.18.33", "gemini-cli 0.61.0"],
     install: "",
-    capabilities: &CAPABILITIES,
+    capabilities: &capabilities(Capability::Native),
 };
 
 /// What people are told of two of its programs.
@@ -39,19 +39,24 @@ pub(super) const GEMINI: AdapterSheet = AdapterSheet {
     program: "gemini",
     tested: &["0.61.0"],
     install: "npm install -g @google/gemini-cli@0.61.0",
+    // Unless its profile has it trust its directory (docs/agents.md).
+    capabilities: &capabilities(Capability::None),
     ..SHEET
 };
 
-const CAPABILITIES: [(&str, Capability); 8] = [
-    ("start", Capability::Native),
-    ("resume", Capability::Native),
-    ("steer", Capability::Queued),
-    ("interrupt", Capability::Native),
-    ("stop", Capability::Native),
-    ("usage", Capability::Queued),
-    ("permissions", Capability::Native),
-    ("typed result", Capability::None),
-];
+const fn capabilities(fleet: Capability) -> [(&'static str, Capability); 9] {
+    [
+        ("start", Capability::Native),
+        ("resume", Capability::Native),
+        ("steer", Capability::Queued),
+        ("interrupt", Capability::Native),
+        ("stop", Capability::Native),
+        ("usage", Capability::Queued),
+        ("permissions", Capability::Native),
+        ("typed result", Capability::None),
+        ("fleet tools", fleet),
+    ]
+}
 
 /// Why a message is dropped with the turn that it waited for.
 const ABORTED: &str = "an interrupt came before it was read; send it again";

@@ -36,6 +36,9 @@ const WAIT: u64 = 60;
 /// How long the owner's answer to a request is waited for.
 pub(super) const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
+/// What came of a call, in words; the error as well.
+pub(super) type CallText = Result<String, String>;
+
 /// What a call comes to.
 #[derive(Debug, PartialEq)]
 pub(super) enum FleetCall {

@@ -190,13 +190,8 @@ impl ProgramRun {
         let fleet = speech.serve(listener, &traces, receipts.clone());
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
-        let output = OutputReader::new(
-            Gate::new(dir.clone(), context.artifact_max),
-            context.output_limit,
-            expected.clone(),
-            start,
-            speech.clone(),
-        );
+        let (gate, limit) = (Gate::new(dir.clone(), context.artifact_max), context.output_limit);
+        let output = OutputReader::new(gate, limit, expected.clone(), start, speech.clone());
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use super::speech::AgentTalk;
 use crate::backend::fleet_tools::{
-    self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, FleetCall, REPLY_WITHIN,
+    self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
     answer_words, mail_words, replied,
 };
 use crate::sweep::Traces;
@@ -39,9 +39,6 @@ const CONNECTIONS_MAX: usize = 8;
 const WAITING_MAX: usize = 32;
 /// Calls of one run are numbered in as many bits, below those that tell the runs apart.
 const CALL_BITS: u32 = 20;
-
-/// What came of a call, in words; the error as well.
-type CallText = Result<String, String>;
 
 /// The fleet's tools of one run, and its calls that wait.
 #[derive(Debug)]
@@ -122,6 +119,9 @@ impl FleetTools {
         };
         let number = {
             let mut waiting = self.waiting();
+            waiting.requests.retain(|_, call| !call.is_closed());
+            waiting.mail.retain(|call| !call.is_closed());
+            // An answer to a question that nobody waits for any more still comes.
             let open = waiting.requests.len() + waiting.questions.len() + waiting.mail.len();
             if open >= WAITING_MAX {
                 return Err(format!(
@@ -287,4 +287,90 @@ impl ServerHandler for FleetMcp {
 fn described(tool: &ToolDefinition) -> Tool {
     let schema = tool.schema.as_object().cloned().unwrap_or_default();
     Tool::new(tool.name.clone(), tool.description.clone(), schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tetrarch_core::hosted;
+    use tetrarch_core::id::Ulid;
+
+    use super::*;
+
+    fn tools(run: u64, listed: &[AgentTool]) -> FleetTools {
+        FleetTools {
+            agent: AgentId::Worker(Ulid(1)),
+            epoch: 2,
+            base: run << CALL_BITS,
+            offered: listed.iter().map(|tool| tool.definition(&[])).collect(),
+            waiting: Mutex::default(),
+        }
+    }
+
+    fn read(tools: &FleetTools, tool: &str, arguments: Value) -> Result<FleetCall, String> {
+        let Value::Object(arguments) = arguments else { panic!("{arguments}") };
+        tools.read(tool, arguments).map(|(_, call)| call)
+    }
+
+    #[test]
+    fn unlisted_tool_is_unknown_and_what_it_lists_is_named() {
+        let tools = tools(1, &[AgentTool::MailWait]);
+        let refused = read(&tools, "mail_send", json!({"to": "po", "text": "x"})).unwrap_err();
+        assert_eq!(refused, "unknown tool mail_send; available: mail_wait");
+        let waits = read(&tools, "mail_wait", json!({"seconds": 7})).unwrap();
+        assert_eq!(waits, FleetCall::AwaitMail { seconds: 7 });
+    }
+
+    #[test]
+    fn same_call_again_and_in_another_run_is_another_request() {
+        let ids = [(1, 2), (2, 1)].map(|(run, calls)| {
+            let tools = tools(run, &[AgentTool::MailSend]);
+            let id = |_| match read(&tools, "mail_send", json!({"to": "po", "text": "x"})) {
+                Ok(FleetCall::Request { id, .. }) => id,
+                other => panic!("{other:?}"),
+            };
+            (0..calls).map(id).collect::<Vec<RequestId>>()
+        });
+        let all: std::collections::BTreeSet<RequestId> = ids.concat().into_iter().collect();
+        assert_eq!(all.len(), 3);
+    }
+
+    #[test]
+    fn message_goes_to_the_call_that_waits_for_it_or_to_nobody() {
+        let (tools, id) = (tools(1, &[]), RequestId(Ulid(7)));
+        let (request, mut replied) = oneshot::channel();
+        tools.waiting().requests.insert(id, request);
+        assert!(!tools.hears("note", "PO-x", "{}", None), "nobody waits for mail");
+        assert!(!tools.hears(ANSWER, "GO", "{}", None), "nobody asked");
+        assert!(tools.hears(hosted::REPLY, "GO", r#"{"error":"E_CONFLICT"}"#, Some(id)));
+        assert_eq!(replied.try_recv(), Ok(Err("E_CONFLICT".to_owned())));
+        assert!(tools.hears(hosted::REPLY, "GO", "{}", Some(id)), "it came again");
+
+        let (question, mut answered) = oneshot::channel();
+        tools.waiting().questions.push_back(question);
+        assert!(tools.hears(ANSWER, "human:ada", r#"{"text":"left"}"#, None));
+        assert_eq!(answered.try_recv(), Ok(Ok("left".to_owned())));
+
+        let ((gone, _), (mail, mut came)) = (oneshot::channel(), oneshot::channel());
+        tools.waiting().mail.extend([gone, mail]);
+        assert!(tools.hears("note", "PO-x", "hello", None), "whoever waits still");
+        assert_eq!(came.try_recv(), Ok(Ok("[mail from PO-x, topic note]\nhello".to_owned())));
+        assert!(!tools.hears("note", "PO-x", "again", None));
+    }
+
+    #[test]
+    fn more_calls_than_may_wait_are_refused_until_some_are_over() {
+        let tools = tools(1, &[AgentTool::MailWait]);
+        let wait = |_| {
+            read(&tools, "mail_wait", json!({})).unwrap();
+            let (call, waits) = oneshot::channel::<CallText>();
+            tools.waiting().mail.push_back(call);
+            waits
+        };
+        let waiting: Vec<_> = (0..WAITING_MAX).map(wait).collect();
+        let refused = read(&tools, "mail_wait", json!({})).unwrap_err();
+        assert!(refused.contains("32 calls wait already"), "{refused}");
+        drop(waiting);
+        read(&tools, "mail_wait", json!({})).unwrap();
+    }
 }

@@ -14,8 +14,8 @@ use tracing::Instrument;
 
 use super::{ConversationEnd, LlmConversation, effect, ending};
 use crate::backend::fleet_tools::{
-    ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, FleetCall, REPLY_WITHIN, STATUS_REQUEST,
-    answer_words, mail_words, replied,
+    ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
+    STATUS_REQUEST, answer_words, mail_words, replied,
 };
 use crate::backend::llm::input::{Halt, InboxMessage, Yields};
 use crate::tools::Toolbox;
@@ -23,9 +23,6 @@ use crate::tools::Toolbox;
 /// Answers to a call of which nobody knows whether it took effect.
 const REPEAT: &str = "repeat";
 const SKIP: &str = "skip";
-
-/// What came of a call, in words; the error as well.
-type CallText = Result<String, String>;
 
 impl LlmConversation {
     /// Makes calls that are due.
