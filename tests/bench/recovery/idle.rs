@@ -30,6 +30,8 @@ const AGENTS: usize = 10_000;
 /// What spec 10 allows: bytes for each, hundredths of a core for all.
 const BYTES: f64 = 8_192.0;
 const PERCENT: f64 = 2.0;
+/// Requests that are not answered yet.
+const AT_ONCE: usize = 200;
 /// How long idling is watched: six windows.
 const WATCHED: Duration = Duration::from_secs(30);
 /// Time between two looks at whether everybody is up.
@@ -41,7 +43,7 @@ const PAGE: f64 = 4_096.0;
 
 /// Measures it.
 pub(crate) async fn measure(effort: Effort) -> Vec<Line> {
-    let agents = if effort.rounds == 1 { 100 } else { AGENTS };
+    let agents = if effort.rounds == 1 { AGENTS / 10 } else { AGENTS };
     let fleet = Fleet::prepared().with_option("--capacity", "20000").started();
     let host = pid(&fleet, " host ");
     let before = resident(host);
@@ -79,7 +81,6 @@ async fn create(fleet: &Fleet, agents: usize) {
     let desk = fleet.bus(&CredentialHolder::Human(human.clone())).await;
     let from = Principal::Human(human);
     let mut replies = Replies::open(&desk, &from).await.unwrap();
-    let mut last = new_id();
     for number in 0..agents {
         let op = Op::ProjectCreate(ProjectCreate {
             project: ProjectName::new(&format!("idle{number}")).unwrap(),
@@ -90,14 +91,17 @@ async fn create(fleet: &Fleet, agents: usize) {
             local_max_depth: None,
             placement: PlacementWish::default(),
         });
-        last = new_id();
+        let id = new_id();
         let subject = Subject::Op { op: OpName::of(&op), from: from.clone(), via: None };
-        let envelope = Envelope { msg_id: Some(last.to_string()), ..Envelope::default() };
-        let payload = codec::encode_op(&op, last).unwrap().into();
+        let envelope = Envelope { msg_id: Some(id.to_string()), ..Envelope::default() };
+        let payload = codec::encode_op(&op, id).unwrap().into();
         let (headers, subject) = (envelope.headers(&subject), subject.to_string());
         Outgoing { subject, headers, payload }.send(&desk).await;
+        // No sender has a share of ten thousand at once.
+        if (number + 1) % AT_ONCE == 0 || number + 1 == agents {
+            replies.wait(id, Duration::from_secs(120)).await.unwrap();
+        }
     }
-    replies.wait(last, Duration::from_secs(120)).await.unwrap();
     let control = fleet.control().await;
     let mut look = interval(LOOK_EVERY);
     let all = async {
