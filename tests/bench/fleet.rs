@@ -190,6 +190,7 @@ pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
         writable: Vec::new(),
         model: String::new(),
         served: Default::default(),
+        permissions: Default::default(),
         prompt: String::new(),
         tools: Tools::default(),
         budget: Limits::default(),

@@ -186,19 +186,18 @@ impl Task {
         tools: &[&str],
         objective: &str,
     ) -> Option<Self> {
-        coder.installed().map(|program| Self::of(coder, &program, scripts, tools, objective))
+        Self::ruled(coder, scripts, &json!({"tools": tools}), objective)
     }
 
-    fn of(
-        coder: &Coder,
-        program: &Path,
-        scripts: &[Value],
-        tools: &[&str],
-        objective: &str,
-    ) -> Self {
+    /// The same; `more` is added to its profile.
+    fn ruled(coder: &Coder, scripts: &[Value], more: &Value, objective: &str) -> Option<Self> {
+        coder.installed().map(|program| Self::of(coder, &program, scripts, more, objective))
+    }
+
+    fn of(coder: &Coder, program: &Path, scripts: &[Value], more: &Value, objective: &str) -> Self {
         let (server, fleet) = (ModelServer::start(scripts), fleet());
         let work = fleet.cwd().join("work");
-        let profile = profile_of(coder, program, &server, &work, &json!({"tools": tools}));
+        let profile = profile_of(coder, program, &server, &work, more);
         let plan = plan_of("owned", objective, profile, &json!({}));
         let file = fleet.file("plan.json", &plan.to_string());
         let running = fleet.spawn(["run", file.to_str().unwrap()]);
@@ -297,22 +296,28 @@ pub(super) fn refuses(coder: &Coder, tool: &str, tools: Option<&[&str]>) {
     assert_eq!(it.ended(0).0, "it is refused");
 }
 
-/// People are asked for what the list does not cover, one use at a time.
+/// People are asked for what the list does not cover, and for what a rule puts to them, one use at a time.
 pub(super) fn asks_people(coder: &Coder) {
     let scripts = [
         says("a person refused it", "one of two"),
-        then("c2", "one of two"),
+        then("c3", "one of two"),
+        coder.then_runs("c2", "c3", "touch c.txt"),
         coder.then_runs("c1", "c2", "echo hi > b.txt"),
         coder.runs("a file", "c1", "echo hi > a.txt"),
     ];
     let task = "Write a file";
-    let Some(it) = Task::start(coder, &scripts, &["read", "ask_human"], task) else { return };
-    for (file, answer) in [("a.txt", "allow"), ("b.txt", "not today")] {
+    let rule = json!({"tool": "run", "match": ["touch"], "action": "ask"});
+    let more = json!({"tools": ["read", "run:touch", "ask_human"], "permissions": [rule]});
+    let Some(it) = Task::ruled(coder, &scripts, &more, task) else { return };
+    for (file, answer) in [("a.txt", "allow"), ("b.txt", "allow"), ("c.txt", "not today")] {
         let question = wait::until("a question", || {
             let waiting = it.fleet.json(&["inbox"]);
             let is = |one: &&Value| one["text"].as_str().is_some_and(|text| text.contains(file));
-            waiting.as_array()?.iter().find(is).map(|one| one["id"].as_str().unwrap().to_owned())
+            let text = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
+            waiting.as_array()?.iter().find(is).map(|one| (text(one, "id"), text(one, "text")))
         });
+        let (question, words) = question;
+        assert!(words.contains("[rule: ask run touch]"), "{words}");
         assert!(!it.work.join(file).exists(), "it waits for the answer");
         it.fleet.ok(["answer", &question, answer]);
     }
@@ -320,7 +325,8 @@ pub(super) fn asks_people(coder: &Coder) {
         it.server.got().last().map(Value::to_string).filter(|said| said.contains("not today"))
     });
     assert!(told.contains("a person refused it"), "{told}");
-    assert_eq!((it.work.join("a.txt").exists(), it.work.join("b.txt").exists()), (true, false));
+    let made = ["a.txt", "b.txt", "c.txt"].map(|file| it.work.join(file).exists());
+    assert_eq!(made, [true, true, false]);
     assert_eq!(it.ended(0).0, "one of two");
 }
 

@@ -286,3 +286,42 @@ fn call_with_unknown_effect_is_put_to_people() {
     assert!(!text.contains(&secret) && text.contains("[redacted:api_key]"), "{text}");
     fleet.ok(["doctor", "--check-ledger"]);
 }
+
+#[test]
+fn rule_on_arguments_asks_people_or_denies() {
+    let make = |file: &str| ("run_command", json!({"argv": ["touch", file]}));
+    let scripts = [
+        turn("make files", 0, &calls(&[make("a"), make("keys/b"), make("c")])),
+        turn("make files", 1, &json!({"content": "one of three"})),
+    ];
+    let server = ModelServer::start(&scripts);
+    let fleet = fleet().started();
+    let work = fleet.cwd().join("work");
+    std::fs::create_dir_all(work.join("keys")).unwrap();
+    let rules = json!([
+        {"tool": "run", "match": ["**", "keys/*"], "action": "deny"},
+        {"tool": "run", "match": ["touch"], "action": "ask"},
+    ]);
+    let more =
+        json!({"tools": ["run:touch"], "workspace": work.to_str().unwrap(), "permissions": rules});
+    let running = goal(&fleet, "make files", &profile(&server, "openai", &more), &json!({}));
+    for (file, answer) in [("a", "allow"), ("c", "deny")] {
+        let call = format!("May it use run_command? {{\"argv\":[\"touch\",\"{file}\"]}}");
+        let id = wait::until("people are asked", || {
+            let listed = fleet.json(&["inbox"]);
+            let first = listed.as_array().unwrap().first()?.clone();
+            let asks = first["text"].as_str()?.starts_with(&call);
+            asks.then(|| first["id"].as_str().unwrap().to_owned())
+        });
+        assert!(!work.join(file).exists(), "it waits for the answer");
+        fleet.ok(["answer", &id, answer]);
+    }
+    let ended = running.ended();
+    assert_eq!((ended.out.trim(), ended.code), ("one of three", Some(0)), "{}", ended.err);
+    let made = ["a", "keys/b", "c"].map(|file| work.join(file).exists());
+    assert_eq!(made, [true, false, false]);
+    let told = server.got().last().unwrap()["messages"].to_string();
+    assert!(told.contains("denied by a rule of its profile: deny run ** keys/*"), "{told}");
+    assert!(told.contains("a person refused it: deny"), "{told}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}

@@ -61,6 +61,7 @@ fn brief() -> Brief {
             writable: Vec::new(),
             model: String::new(),
             served: Served::default(),
+            permissions: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

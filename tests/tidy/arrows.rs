@@ -24,6 +24,7 @@ const ROWS: [Row; 11] = [
             "cel",
             "croner",
             "data-encoding",
+            "globset",
             "jiff",
             "petgraph",
             "proptest",

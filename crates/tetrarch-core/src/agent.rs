@@ -11,6 +11,7 @@ use crate::id::{
 use crate::intensity::{Circuit, FailureCause};
 use crate::limits::CHILDREN_MAX;
 use crate::liveness::Liveness;
+use crate::permission::PermissionList;
 use crate::time::{BusTime, Millis};
 use crate::verb::Verbs;
 use crate::words::words;
@@ -355,6 +356,8 @@ pub struct Profile {
     pub prompt: String,
     /// Tools it hands out when a request names none.
     pub tools: Tools,
+    /// Rules on what they are called with.
+    pub permissions: PermissionList,
     /// Budget it hands out when a request names none.
     pub budget: Limits,
     /// Wall clock it hands out when a request names none.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::budget::{Limits, Spend};
 use crate::destination;
 use crate::id::{AgentId, NodeId, ProfileName};
+use crate::permission::PermissionList;
 use crate::secret::SecretSource;
 use crate::time::Millis;
 use crate::words::parsed_words;
@@ -231,6 +232,8 @@ pub struct Runner {
     pub served: Served,
     /// The system prompt, for runners that use one.
     pub prompt: String,
+    /// Rules on what its tools are called with: its profile's, and those of the agents above it.
+    pub permissions: Vec<PermissionList>,
 }
 
 /// What a node it depends on came to.

@@ -43,6 +43,7 @@ pub mod orchestrator;
 pub mod order;
 pub mod overseer;
 pub mod owner;
+pub mod permission;
 pub mod plan;
 pub mod planner;
 pub mod priority;

@@ -140,6 +140,10 @@ pub const EFFORT_BYTES_MAX: usize = 256;
 pub const TEXT_BYTES_MAX: usize = 4 * 1024;
 /// What a profile is for, in bytes.
 pub const PROFILE_DESCRIPTION_BYTES_MAX: usize = 256;
+/// Rules on what tools are called with, in one profile.
+pub const PERMISSION_RULES_MAX: usize = 32;
+/// Words that one of them matches.
+pub const PERMISSION_WORDS_MAX: usize = 16;
 /// Profiles that a session is told of when it may ask for agents.
 pub const PROFILES_TOLD_MAX: usize = 40;
 /// What roll-ups say together when one commit settles many places at once, in bytes.

@@ -9,7 +9,7 @@ mod codex;
 mod dialect;
 mod ending;
 mod event;
-mod permission;
+pub(crate) mod permission;
 mod preparation;
 mod rpc;
 mod session;

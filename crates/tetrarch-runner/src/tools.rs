@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tetrarch_core::brief::{EVERY_TOOL, Tools};
 pub use tetrarch_core::converse::Effect;
 use tetrarch_core::destination::{NETWORK_TOOL, Network};
 use tetrarch_core::id::RunId;
+use tetrarch_core::permission::{PermissionList, PermissionRule, Permissions};
 use tetrarch_core::words;
 
 use crate::backend::fleet_tools;
@@ -78,6 +80,8 @@ pub struct ToolboxConfig<'a> {
     /// What the brief allows. The built-in entries are `read`, `list`, `search`, `write`, `edit`,
     /// `run` (all programs but shells) and `run:<program>`, a glob on the first of the arguments.
     pub tools: &'a Tools,
+    /// Rules on what they are called with.
+    pub permissions: &'a [PermissionList],
     /// Globs of the paths that may be written, relative to the workspace; none means all.
     pub scope_paths: &'a [String],
     /// The run, by which its processes are found.
@@ -167,7 +171,8 @@ impl Toolbox {
     /// missing.
     pub fn new(config: ToolboxConfig<'_>) -> Result<Self, ToolboxError> {
         let allowed = Allowed::of(config.tools).map_err(|cause| ToolboxError(cause.to_string()))?;
-        let workspace = Workspace::open(config.workspace, config.scope_paths)
+        let permissions = Arc::new(Permissions::of(config.permissions));
+        let workspace = Workspace::open(config.workspace, config.scope_paths, permissions)
             .map_err(|cause| ToolboxError(cause.to_string()))?;
         let cgroup = config.cgroup.clone().map(ControlGroup::at);
         let temporary = std::env::temp_dir();
@@ -201,6 +206,28 @@ impl Toolbox {
         let programs = self.allowed.programs_in_words();
         let tools = Tool::ALL.into_iter().filter(|tool| self.allowed.allows(*tool));
         tools.map(|tool| schema::define(tool, &programs)).collect()
+    }
+
+    /// The rule that denies a call of whichever tool, or puts it to people.
+    pub(crate) fn rule(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<&PermissionRule> {
+        let permissions = self.workspace.permissions();
+        let path = || arguments.get("path").map_or(Some(""), Value::as_str);
+        match Tool::ALL.into_iter().find(|tool| tool.name() == name) {
+            Some(tool @ Tool::Run) => {
+                let argv = arguments.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
+                permissions.decisive(tool.as_str(), argv.as_deref())
+            }
+            Some(tool) => {
+                let path = path().and_then(|path| self.workspace.destination(path));
+                permissions
+                    .decisive(tool.as_str(), path.map(|path| [path]).as_ref().map(|it| &it[..]))
+            }
+            None => permissions.decisive(name, None),
+        }
     }
 
     /// Calls a tool. What is wrong with the call is said in the outcome, for the model to mend.

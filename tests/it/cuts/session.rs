@@ -413,6 +413,7 @@ fn brief(workspace: &Path, url: &str) -> Brief {
                 ..Served::default()
             },
             prompt: String::new(),
+            permissions: Vec::new(),
         },
         worktree: Worktree::None,
         inputs: Vec::new(),

@@ -4,6 +4,7 @@ use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
     Runner, RunnerKind, Served, Tools, Usage, Verdict, Worktree,
 };
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 
 use super::error::CodecError;
 use super::wire::{Wire, absent, kept, message, words};
@@ -12,7 +13,7 @@ use crate::proto::v1 as pb;
 /// What stands for any text in the place of a schema.
 const TEXT: &str = "text";
 
-words!(Judgement, Outcome, RunnerKind, Worktree);
+words!(Judgement, Outcome, PermissionAction, RunnerKind, Worktree);
 
 /// A schema's text, when it is not just any text.
 pub(super) mod schema {
@@ -85,8 +86,11 @@ message! { Runner, Runner {
         provider: provider, base_url: base_url, key_from: key_from,
         max_output_tokens: max_output_tokens, context_tokens: context_tokens,
     },
-    prompt,
+    prompt, permissions,
 } }
+
+message!(PermissionRule, PermissionRule { tool, words: r#match, action });
+message!(PermissionList, PermissionList { rules });
 
 message!(NodeInput, NodeInput { node, name, deliverable, artifacts });
 

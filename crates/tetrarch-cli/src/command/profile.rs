@@ -149,6 +149,7 @@ async fn show(context: &Context, project: &ProjectName, name: &ProfileName) -> C
         sheet.list("passEnv", profile.pass_env.iter().cloned());
         sheet.list("writable", profile.writable.iter().cloned());
         sheet.list("tools", profile.tools.names().map(|name| name.to_string()));
+        sheet.list("permissions", profile.permissions.rules.iter().map(ToString::to_string));
         sheet.field("wall", Cell::some(profile.wall.map(duration::print)));
         sheet.field("workspace", profile.workspace.as_str());
         sheet.passage("prompt", &profile.prompt);

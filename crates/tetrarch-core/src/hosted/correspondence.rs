@@ -317,6 +317,7 @@ mod tests {
                 writable: Vec::new(),
                 model: String::new(),
                 served: Default::default(),
+                permissions: Vec::new(),
                 prompt: String::new(),
             },
             worktree: Worktree::None,

@@ -42,6 +42,7 @@ fn brief() -> Brief {
             writable: Vec::new(),
             model: String::new(),
             served: Default::default(),
+            permissions: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,
@@ -213,8 +214,7 @@ fn start_of_what_has_no_effects_waits_for_no_journal() {
 
 #[test]
 fn lost_claim_starts_nothing() {
-    let mut hosted = worker();
-    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::DoNotStart));
+    let effects = worker().step(NOW, SessionInput::Claimed(ClaimOutcome::DoNotStart));
     assert_eq!(kinds(&effects), ["end"]);
     let mut hosted = worker();
     let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::EarlierLife));

@@ -8,6 +8,7 @@ use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::{Counter, Limits};
 use crate::id::{AgentId, EpicId};
 use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX};
+use crate::permission::PermissionList;
 use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
@@ -222,11 +223,21 @@ pub(super) fn expand(
             model: profile.model.clone(),
             served: profile.served.clone(),
             prompt: filled(&profile.prompt),
+            permissions: permissions(profile, above),
         },
         worktree,
         inputs: inputs(draft, epic, node, review),
         judges: state.filter(|_| review).and_then(|state| author(draft, state)),
     }
+}
+
+/// The rules on an agent's tools: those of the agents above it hold for it too.
+fn permissions(profile: &Profile, above: Option<&Brief>) -> Vec<PermissionList> {
+    let inherited = above.map(|above| above.runner.permissions.clone()).unwrap_or_default();
+    let own =
+        Some(&profile.permissions).filter(|own| !own.rules.is_empty() && !inherited.contains(own));
+    let own = own.cloned();
+    inherited.into_iter().chain(own).collect()
 }
 
 /// A text with what is known now for its placeholders (decision 0067). One of a result that is not there

@@ -19,6 +19,7 @@ use crate::limits::{
 };
 use crate::mail::receipt::About;
 use crate::mail::{Lane, Mail, MailBody, SpawnAnswer};
+use crate::permission::PermissionList;
 use crate::plan::{Node, NodeState, view};
 use crate::planner::Planning;
 use crate::records::Records;
@@ -151,6 +152,7 @@ pub(super) fn record(record: &Record) -> usize {
                 + pairs(&profile.env)
                 + list(&profile.pass_env)
                 + list(&profile.writable)
+                + permissions(std::slice::from_ref(&profile.permissions))
         }
         Record::Run(run) => RECORD + brief(&run.brief),
         Record::RunStatus(status) => ITEM + KEY + status.result.as_ref().map_or(0, result),
@@ -273,7 +275,14 @@ pub(super) fn brief(brief: &Brief) -> usize {
     let runner_texts = escaped(&runner.prompt) + escaped(&runner.model) + served(&runner.served);
     let runner_lists =
         list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env) + list(&runner.writable);
+    let runner_lists = runner_lists + permissions(&runner.permissions);
     ITEM + schema + lists + tools + inputs + texts + runner_texts + runner_lists
+}
+
+/// Rules on tools.
+fn permissions(lists: &[PermissionList]) -> usize {
+    let rules = lists.iter().flat_map(|list| &list.rules);
+    rules.map(|rule| 2 * ENTRY + escaped(&rule.tool) + list(&rule.words)).sum()
 }
 
 /// How a model is reached.

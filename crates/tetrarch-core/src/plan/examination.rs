@@ -85,11 +85,21 @@ impl<'a> Examination<'a> {
         );
         let mut problems = Vec::new();
         for (path, value, kind) in of_nodes.chain(of_profiles) {
-            let entries = value.get("tools").and_then(Value::as_array).into_iter().flatten();
-            for (index, entry) in entries.filter_map(Value::as_str).enumerate() {
+            let listed =
+                |key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+            let entries = listed("tools").into_iter().enumerate();
+            let entries = entries.map(|(index, entry)| (format!("{path}.tools[{index}]"), entry));
+            let rules = listed("permissions").into_iter().enumerate();
+            let rules = rules.map(|(index, rule)| {
+                (
+                    format!("{path}.permissions[{index}].tool"),
+                    rule.get("tool").cloned().unwrap_or_default(),
+                )
+            });
+            for (path, entry) in entries.chain(rules) {
                 let is_closed = kind == Some(RunnerKind::Llm);
-                if let Some(problem) = fault_of_tool(entry, tools, is_closed) {
-                    let path = format!("{path}.tools[{index}]");
+                let fault = entry.as_str().and_then(|it| fault_of_tool(it, tools, is_closed));
+                if let Some(problem) = fault {
                     problems.push(PlanProblem { path, problem, allowed: allowed.clone() });
                 }
             }

@@ -7,15 +7,16 @@ pub(super) mod starting;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tetrarch_core::brief::Usage;
 
-use super::dialect::{AgentExchange, Saying, text};
+use super::dialect::{AgentExchange, NamedByProgram, Saying, text};
 use super::event::{AgentEvent, TurnEnd};
 use super::rpc::{self, RpcCalls, RpcLine};
 use super::{AdapterSheet, Capability, truncated};
+use crate::lines::start_of;
 use permitted::PermissionOptions;
 use starting::AcpSession;
 
@@ -75,6 +76,12 @@ const QUIET: [&str; 8] = [
     "user_message_chunk",
 ];
 
+/// Most bytes of what it says between two uses of tools; the rest is dropped.
+const SAID_BYTES_MAX: usize = 1024 * 1024;
+
+/// Messages that wait for the end of its prompt; of more refusals it is not told.
+const HELD_MAX: usize = 64;
+
 /// A call of ours that it has not answered.
 #[derive(Debug)]
 enum AcpCall {
@@ -101,9 +108,9 @@ pub(crate) struct Acp {
     prompt: Option<Vec<u128>>,
     /// An interrupt that it has not answered, and whether it was told.
     interrupt: Option<(String, bool)>,
-    asked: BTreeMap<String, PermissionOptions>,
+    asked: NamedByProgram<PermissionOptions>,
     /// Its uses of tools that are not over, and whether they were shown.
-    tools: BTreeMap<String, bool>,
+    tools: NamedByProgram<bool>,
     /// What it has said since it used a tool last, and what of it was not told yet.
     said: String,
     chunk: String,
@@ -152,7 +159,7 @@ impl Acp {
             Saying::Decision { request, refused, .. } => {
                 let options = self.asked.remove(request).unwrap_or_default();
                 let answered = rpc::answer(request, &options.chosen(refused.is_none()));
-                if let Some(why) = refused {
+                if let Some(why) = refused.filter(|_| self.held.len() < HELD_MAX) {
                     // Its answer has no reason, and some programs end their turn with it.
                     let words = format!("[Your last use of a tool was refused: {why}]");
                     self.held.push((None, words));
@@ -189,7 +196,8 @@ impl Acp {
         }
         *told = true;
         let cancelled = std::mem::take(&mut self.asked);
-        let answers = cancelled.keys().map(|request| rpc::answer(request, &permitted::cancelled()));
+        let answers =
+            cancelled.names().map(|request| rpc::answer(request, &permitted::cancelled()));
         let params = json!({"sessionId": self.session});
         let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
         answers.fold(AgentExchange::line(&cancel), AgentExchange::and)
@@ -339,7 +347,8 @@ impl Acp {
                     heard = heard.and(self.answers());
                 }
                 let words = update.get("content").map(|content| text(content, "text"));
-                self.chunk.push_str(&words.unwrap_or_default());
+                let room = SAID_BYTES_MAX.saturating_sub(self.said.len() + self.chunk.len());
+                self.chunk.push_str(start_of(&words.unwrap_or_default(), room));
             }
             "agent_thought_chunk" => heard = heard.and(self.tell()).and(self.answers()),
             "tool_call" | "tool_call_update" => {
@@ -416,8 +425,8 @@ impl Acp {
     /// Its prompt is over. What waited for that comes next, unless people wanted it to stop.
     fn ended(&mut self, end: TurnEnd) -> AgentExchange {
         self.prompt = None;
-        self.tools.clear();
-        self.asked.clear();
+        self.tools = NamedByProgram::default();
+        self.asked = NamedByProgram::default();
         if let Some((request, _)) = self.interrupt.take() {
             let held = std::mem::take(&mut self.held);
             let numbers: BTreeSet<u128> =

@@ -1,34 +1,58 @@
 //! What a program asks before it uses a tool, and who answers: the list of the brief, or people where the list says so.
 
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::permission::PermissionRule;
 
 use super::AgentOutput;
 use super::event::AskedUse;
-use super::permission::{ALLOW, ASKS, DENY, ToolRefused, Use, decided, permit};
+use super::permission::{
+    ALLOW, ASKS, DENY, ToolRefused, Use, decided, denied, named_path, permit, shown_whole,
+};
 use super::session::{AgentSession, used};
 
-/// Longest text of what people are asked about, in bytes.
-const ASKED_BYTES: usize = 4 * 1024;
+/// Uses of one program that may wait for people.
+const ASKED_MAX: usize = 32;
+/// Uses that a checkpoint tells of, the latest.
+const USING_MAX: usize = 32;
 
 impl AgentSession {
-    /// It asks whether it may use a tool: the list answers, or people.
+    /// It asks whether it may use a tool: the list answers and the rules on its tools, or people.
     pub(super) fn asks(&mut self, asked: AskedUse) -> AgentOutput {
         let tools = &self.brief.tools;
         let permitted = asked.uses.iter().try_for_each(|what| permit(tools, &asked.tool, what));
+        let rule = self.rule(&asked).map(|rule| denied(rule, &asked.tool));
+        let permitted = match rule {
+            Some(Err(denied)) => return self.granted(&asked, Err(denied)),
+            Some(Ok(())) if permitted.is_ok() => None,
+            Some(Ok(())) | None => Some(permitted),
+        };
         let is_known = !asked.uses.contains(&Use::Unknown);
-        let asks = permitted.is_err() && is_known && tools.names().any(|name| name == ASKS);
-        if asks && asked.input.to_string().len() > ASKED_BYTES {
-            // Nobody allows what was not shown whole.
-            let cause =
-                format!("it is longer than the {ASKED_BYTES} bytes that people are asked about");
+        let may_ask = is_known && tools.names().any(|name| name == ASKS);
+        match permitted {
+            Some(Err(_)) if may_ask => {}
+            Some(permitted) => return self.granted(&asked, permitted),
+            None => {}
+        }
+        if let Err(refused) = shown_whole(&asked.input.to_string()) {
+            return self.granted(&asked, Err(refused));
+        }
+        if self.asked.len() >= ASKED_MAX {
+            let cause = format!("{ASKED_MAX} other uses wait for people");
             return self.granted(&asked, Err(ToolRefused::NotAsked { cause }));
         }
-        if asks {
-            self.asked.push_back(asked);
-            // One at a time, so that an answer is of one use.
-            return if self.asked.len() == 1 { self.question() } else { AgentOutput::default() };
-        }
-        self.granted(&asked, permitted)
+        self.asked.push_back(asked);
+        // One at a time, so that an answer is of one use.
+        if self.asked.len() == 1 { self.question() } else { AgentOutput::default() }
+    }
+
+    /// The strictest of the rules on what is used with it.
+    fn rule(&self, asked: &AskedUse) -> Option<&PermissionRule> {
+        let named = asked.paths.iter().map(|path| named_path(&self.directory, path));
+        let named: Vec<String> = named.collect();
+        let calls = asked.uses.iter().flat_map(|what| what.calls(&named));
+        let permissions = &self.brief.permissions;
+        let rules = calls.filter_map(|(tool, words)| permissions.decisive(tool, words.as_deref()));
+        rules.max_by_key(|rule| rule.action)
     }
 
     /// The answer to one that was decided.
@@ -36,6 +60,9 @@ impl AgentSession {
         let mut output = AgentOutput::default();
         match decided {
             Ok(()) => {
+                if self.using.len() >= USING_MAX {
+                    self.using.remove(0);
+                }
                 self.using.push(used(&asked.tool, &asked.input));
                 output.events.push(self.checkpoint());
                 output.and(self.decide(asked, None))
@@ -50,11 +77,12 @@ impl AgentSession {
 
     /// The question about the first of those that people are to decide.
     fn question(&self) -> AgentOutput {
-        let Some(AskedUse { request, tool, input, .. }) = self.asked.front() else {
+        let Some(asked @ AskedUse { request, tool, input, .. }) = self.asked.front() else {
             return AgentOutput::default();
         };
         // An answer to the same words of another request is no answer to these.
-        let question = format!("May it use {tool}? {input}\n[request {request}]");
+        let by = self.rule(asked).map(|rule| format!("\n[rule: {rule}]")).unwrap_or_default();
+        let question = format!("May it use {tool}? {input}{by}\n[request {request}]");
         let options = [ALLOW, DENY].map(str::to_owned).to_vec();
         AgentOutput::plain(RunnerEvent::Ask { question, options })
     }

@@ -110,8 +110,8 @@ impl Claude {
             }
             ClaudeEvent::Retries { status, why } => AgentEvent::Retries { status, why },
             ClaudeEvent::Asks { request, tool, input } => {
-                let uses = vec![use_of(&tool, &input)];
-                AgentEvent::Asks(AskedUse { request, tool, uses, input })
+                let (uses, paths) = (vec![use_of(&tool, &input)], paths_of(&tool, &input));
+                AgentEvent::Asks(AskedUse { request, tool, uses, paths, input })
             }
             ClaudeEvent::Withdraws { request } => AgentEvent::Withdraws { request },
             ClaudeEvent::AsksElse { request, what } => {
@@ -165,6 +165,17 @@ fn use_of(tool: &str, input: &Value) -> Use {
         None if tool == starting::RESULT_TOOL || tool.starts_with(starting::FLEET) => Use::Own,
         None => Use::Unknown,
     }
+}
+
+/// The paths that one of its tools is called with: its working directory where a search names none.
+fn paths_of(tool: &str, input: &Value) -> Vec<String> {
+    let text = |key: &str| input.get(key).and_then(Value::as_str).map(str::to_owned);
+    if let Some(file) = text("file_path").or_else(|| text("notebook_path")) {
+        return vec![file];
+    }
+    // It searches by names, so its pattern is one of paths.
+    let pattern = text("pattern").filter(|_| tool == "Glob");
+    [Some(text("path").unwrap_or_else(|| ".".to_owned())), pattern].into_iter().flatten().collect()
 }
 
 fn answer(request: &str, answer: &Value) -> AgentExchange {

@@ -7,12 +7,10 @@ pub(super) mod starting;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Value, json};
 use tetrarch_core::brief::Usage;
 
-use super::dialect::{AgentExchange, Saying, number, text};
+use super::dialect::{AgentExchange, NamedByProgram, Saying, number, text};
 use super::event::{AgentEvent, TurnEnd};
 use super::rpc::{self, RpcCalls, RpcLine};
 use super::{AdapterSheet, NATIVE, truncated};
@@ -81,11 +79,11 @@ pub(crate) struct Codex {
     /// An interrupt that waits for its turn to begin.
     interrupt: Option<String>,
     /// Its uses of tools that are not over.
-    items: BTreeMap<String, ToolItem>,
+    items: NamedByProgram<ToolItem>,
     /// What it said last in this turn.
     said: String,
     /// The turns that this program began.
-    turns: BTreeSet<String>,
+    turns: NamedByProgram<()>,
     /// What its thread had used before this program, and what was used since.
     before: Option<(u64, u64)>,
     used: Usage,
@@ -285,8 +283,8 @@ impl Codex {
     fn turn_started(&mut self, params: &Value) -> AgentExchange {
         let turn = params.get("turn").map(|turn| text(turn, "id")).unwrap_or_default();
         self.said.clear();
-        self.items.clear();
-        self.turns.insert(turn.clone());
+        self.items = NamedByProgram::default();
+        self.turns.insert(turn.clone(), ());
         self.turn = Some(turn);
         match self.interrupt.take() {
             Some(request) => self.say(Saying::Interrupt { request: &request }),
@@ -367,7 +365,7 @@ impl Codex {
 
     /// Its counters are of the whole thread. Those of a turn of another program are told again when it goes on.
     fn has_used(&mut self, params: &Value) -> AgentExchange {
-        if !self.turns.contains(&text(params, "turnId")) {
+        if self.turns.get(&text(params, "turnId")).is_none() {
             return AgentExchange::default();
         }
         let tokens = |of: &str| {

@@ -1,6 +1,8 @@
 //! The language of a program: what it is told in its lines, and what its lines tell (docs/agents.md). One file for each
 //! program; what follows from it is `session`'s. Pure.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::AgentInput;
@@ -87,6 +89,55 @@ impl Dialect {
             Self::Codex(codex) => codex.hear_cut(start),
             Self::Acp(acp) => acp.hear_cut(start),
         }
+    }
+}
+
+/// Things that a program has named and that are not over, by the names it gave them. It may name any number: beyond the
+/// bound others are forgotten, and of a longer name nothing is kept.
+#[derive(Debug)]
+pub(crate) struct NamedByProgram<T>(BTreeMap<String, T>);
+
+impl<T> Default for NamedByProgram<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> NamedByProgram<T> {
+    /// Most that are kept.
+    pub(super) const MAX: usize = 32;
+    /// Longest name of one, in bytes.
+    const NAME_BYTES_MAX: usize = 1_024;
+
+    /// Keeps one.
+    pub(super) fn insert(&mut self, name: String, it: T) {
+        if name.len() > Self::NAME_BYTES_MAX {
+            return;
+        }
+        if self.0.len() >= Self::MAX && !self.0.contains_key(&name) {
+            self.0.pop_first();
+        }
+        self.0.insert(name, it);
+    }
+
+    /// One.
+    pub(super) fn get(&self, name: &str) -> Option<&T> {
+        self.0.get(name)
+    }
+
+    /// One that is over.
+    pub(super) fn remove(&mut self, name: &str) -> Option<T> {
+        self.0.remove(name)
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names of all.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct AskedUse {
     pub(crate) tool: String,
     /// All that it does, in the words of our lists.
     pub(crate) uses: Vec<Use>,
+    /// The files and directories that it names, as it names them.
+    pub(crate) paths: Vec<String>,
     /// What it is used with.
     pub(crate) input: Value,
 }

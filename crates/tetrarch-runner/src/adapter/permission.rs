@@ -1,7 +1,10 @@
 //! Whether a coding agent may use one of its own tools: the brief's list says so (spec 06, Isolation). What it does
 //! not name is refused in words that the model understands. Pure; asks nobody.
 
+use std::path::{Component, Path, PathBuf};
+
 use tetrarch_core::brief::{EVERY_TOOL, Tools};
+use tetrarch_core::permission::{PermissionAction, PermissionRule};
 
 use crate::tools::{Allowed, BadEntry, ProgramRefused};
 
@@ -18,6 +21,48 @@ pub(crate) enum Use {
     Own,
     /// Nobody here knows what it does.
     Unknown,
+}
+
+impl Use {
+    /// The calls that rules are about: each with its words, none where they cannot be read. `paths` are what it names.
+    pub(super) fn calls(&self, paths: &[String]) -> Vec<(&'static str, Option<Vec<String>>)> {
+        let run = |words| ("run", words);
+        match self {
+            Self::Own | Self::Unknown => Vec::new(),
+            Self::Entry(entry) if PermissionRule::words_max(entry) == 1 && !paths.is_empty() => {
+                paths.iter().map(|path| (*entry, Some(vec![path.clone()]))).collect()
+            }
+            Self::Entry(entry) => vec![(*entry, None)],
+            Self::Shell(text) => match commands(text) {
+                Some(commands) => commands.into_iter().map(|words| run(Some(words))).collect(),
+                None => vec![run(None)],
+            },
+            Self::Reading(entry, text) => {
+                let words = plain_words(text);
+                let read = words.iter().flatten().skip(1).filter(|word| !word.starts_with('-'));
+                let read: Vec<_> = read.map(|path| (*entry, Some(vec![path.clone()]))).collect();
+                let unread = words.is_none().then_some((*entry, None));
+                [run(words)].into_iter().chain(read).chain(unread).collect()
+            }
+        }
+    }
+}
+
+/// A path that a program names, relative to the directory that it works in where it lies there. Touches no file, so a
+/// link is what its name says.
+pub(super) fn named_path(directory: &str, path: &str) -> String {
+    let mut whole = PathBuf::new();
+    for part in Path::new(directory).join(path).components() {
+        match part {
+            Component::ParentDir => {
+                whole.pop();
+            }
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => whole.push(part),
+        }
+    }
+    let inside = whole.strip_prefix(directory).unwrap_or(&whole);
+    inside.to_string_lossy().into_owned()
 }
 
 /// Why a tool may not be used.
@@ -37,6 +82,12 @@ pub(crate) enum ToolRefused {
     /// The list names other programs.
     #[error(transparent)]
     Program(#[from] ProgramRefused),
+    /// A rule on its arguments denies it.
+    #[error(
+        "`{tool}` is denied by a rule of its profile: {rule}. Go on without it. What cannot be read is denied too: give \
+         commands with plain arguments, without redirections, variables or patterns"
+    )]
+    ByRule { tool: String, rule: PermissionRule },
     /// People said no.
     #[error("a person refused it: {words}")]
     ByPeople { words: String },
@@ -50,9 +101,43 @@ pub(crate) enum ToolRefused {
 
 /// The entry with which people are asked for what the list does not allow.
 pub(crate) const ASKS: &str = "ask_human";
+/// Longest text of what people are asked about, in bytes.
+const ASKED_BYTES: usize = 4 * 1024;
 /// What people may answer.
 pub(crate) const ALLOW: &str = "allow";
 pub(crate) const DENY: &str = "deny";
+
+/// What people are asked of a use that a rule puts to them.
+///
+/// # Errors
+/// The rule denies it, or nobody could see all of it.
+pub(crate) fn asked(rule: &PermissionRule, tool: &str, input: &str) -> Result<String, ToolRefused> {
+    denied(rule, tool)?;
+    shown_whole(input)?;
+    Ok(format!("May it use {tool}? {input}\n[rule: {rule}]"))
+}
+
+/// Whether a rule leaves a use to people.
+///
+/// # Errors
+/// It denies it.
+pub(super) fn denied(rule: &PermissionRule, tool: &str) -> Result<(), ToolRefused> {
+    match rule.action {
+        PermissionAction::Deny => {
+            Err(ToolRefused::ByRule { tool: tool.to_owned(), rule: rule.clone() })
+        }
+        PermissionAction::Allow | PermissionAction::Ask => Ok(()),
+    }
+}
+
+/// Nobody allows what was not shown whole.
+pub(crate) fn shown_whole(input: &str) -> Result<(), ToolRefused> {
+    if input.len() <= ASKED_BYTES {
+        return Ok(());
+    }
+    let cause = format!("it is longer than the {ASKED_BYTES} bytes that people are asked about");
+    Err(ToolRefused::NotAsked { cause })
+}
 
 /// What people decided on one use of a tool: anything but `allow` denies it, in their words.
 ///
@@ -107,6 +192,19 @@ fn not_listed(tools: &Tools, tool: &str) -> ToolRefused {
     let names: Vec<&str> = tools.names().collect();
     let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     ToolRefused::NotListed { tool: tool.to_owned(), allowed }
+}
+
+/// The words of each of the commands that a text has a shell run, one after the other or side by side.
+fn commands(text: &str) -> Option<Vec<Vec<String>>> {
+    let (mut parts, mut quoted) = (vec![String::new()], false);
+    for letter in text.chars() {
+        quoted ^= letter == '\'';
+        match parts.last_mut() {
+            Some(part) if quoted || !";|&\n".contains(letter) => part.push(letter),
+            Some(_) | None => parts.push(String::new()),
+        }
+    }
+    parts.iter().filter(|part| !part.trim().is_empty()).map(|part| plain_words(part)).collect()
 }
 
 /// The words of a command that means the same to a shell as to no shell: words of harmless characters, or within
@@ -174,6 +272,47 @@ mod tests {
         }
         let refused = decided(Err("20 questions are open".to_owned())).unwrap_err();
         assert!(refused.to_string().contains("20 questions"), "{refused}");
+    }
+
+    #[test]
+    fn shell_text_is_read_as_its_commands_or_not_at_all() {
+        for (text, expected) in [
+            ("git push", Some(&["git push"][..])),
+            ("cd a && git log | head -5; ls", Some(&["cd a", "git log", "head -5", "ls"])),
+            ("git commit -m 'a; b && c'", Some(&["git commit -m a; b && c"])),
+            ("a\nb &", Some(&["a", "b"])),
+            ("git log > x", None),
+            ("a && $(git push)", None),
+            ("a; eval b", None),
+            ("a 'open", None),
+            ("", Some(&[])),
+        ] {
+            let read = commands(text);
+            let read = read.map(|all| all.iter().map(|it| it.join(" ")).collect::<Vec<_>>());
+            assert_eq!(
+                read.as_deref(),
+                expected
+                    .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+                    .as_deref(),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn path_is_named_relative_to_the_directory_of_work() {
+        for (path, named) in [
+            ("a/b", "a/b"),
+            ("./a/../b", "b"),
+            ("/w/a", "a"),
+            ("/w", ""),
+            (".", ""),
+            ("../x/a", "/x/a"),
+            ("/w/../etc/a", "/etc/a"),
+            ("/wide/a", "/wide/a"),
+        ] {
+            assert_eq!(named_path("/w", path), named, "{path}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::permission::Permissions;
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::dialect::{AgentExchange, Dialect, Saying};
@@ -58,6 +59,8 @@ pub(super) enum LastTurn {
 pub(crate) struct SessionBrief {
     /// What it may use.
     pub(crate) tools: Tools,
+    /// Rules on what it is used with.
+    pub(crate) permissions: Permissions,
     /// The brief, for a conversation that begins.
     pub(crate) first: String,
     /// What it was allowed to use last.
@@ -75,6 +78,8 @@ pub(crate) struct AgentSession {
     sheet: AdapterSheet,
     dialect: Dialect,
     pub(super) brief: SessionBrief,
+    /// Where it works.
+    pub(super) directory: String,
     conversation: String,
     /// By their number.
     unread: BTreeMap<u128, UnreadMessage>,
@@ -108,6 +113,7 @@ impl AgentSession {
             sheet,
             dialect,
             brief,
+            directory: String::new(),
             conversation: String::new(),
             unread: BTreeMap::new(),
             messages: 1,
@@ -132,6 +138,7 @@ impl AgentSession {
     pub(crate) fn first_line(&mut self, directory: &str) -> Vec<u8> {
         // It has something to do from the beginning on.
         self.works = true;
+        directory.clone_into(&mut self.directory);
         let heard = self.dialect.say(Saying::Open { directory });
         let output = self.take(heard);
         lines(output.inputs).unwrap_or_default()

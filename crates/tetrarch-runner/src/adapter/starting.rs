@@ -7,6 +7,7 @@ use serde_json::Value;
 use tetrarch_core::brief::ExpectedOutput;
 use tetrarch_core::converse::opening;
 use tetrarch_core::order::Start;
+use tetrarch_core::permission::Permissions;
 use tetrarch_core::role::Role;
 
 use super::dialect::Dialect;
@@ -56,6 +57,7 @@ pub(super) fn session_brief(adapter: Adapter, start: &Start) -> SessionBrief {
     let using = using.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
     SessionBrief {
         tools: start.brief.tools.clone(),
+        permissions: Permissions::of(&start.brief.runner.permissions),
         first: match adapter {
             Adapter::Claude | Adapter::Codex => opening::brief(&start.brief),
             Adapter::Acp => acp::starting::instructions(start) + &opening::brief(&start.brief),

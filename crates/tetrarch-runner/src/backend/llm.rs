@@ -105,6 +105,7 @@ impl LlmBackend {
         let toolbox = Toolbox::new(ToolboxConfig {
             workspace: &dir,
             tools: &brief.tools,
+            permissions: &brief.runner.permissions,
             scope_paths: &brief.scope_paths,
             run: start.run,
             life: &self.context.life,

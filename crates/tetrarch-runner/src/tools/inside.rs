@@ -9,10 +9,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat};
 use rustix::io::Errno;
+use tetrarch_core::permission::Permissions;
 
 /// Longest path that is taken, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
@@ -70,6 +72,7 @@ pub(super) struct Workspace {
     path: PathBuf,
     scope: Option<GlobSet>,
     scope_paths: Vec<String>,
+    permissions: Arc<Permissions>,
 }
 
 /// A place that may be written.
@@ -84,7 +87,11 @@ pub(super) struct WritablePath {
 impl Workspace {
     /// Opens a workspace, by an absolute path without links: one that is met there was put there since the directory
     /// was looked at. No `scope_paths` means all of it may be changed.
-    pub(super) fn open(path: &Path, scope_paths: &[String]) -> Result<Self, NoWorkspace> {
+    pub(super) fn open(
+        path: &Path,
+        scope_paths: &[String],
+        permissions: Arc<Permissions>,
+    ) -> Result<Self, NoWorkspace> {
         let failed = |cause| NoWorkspace::Unopened { path: path.to_owned(), cause };
         let how = ResolveFlags::NO_SYMLINKS;
         let root = openat2(CWD, path, directory_flags(), Mode::empty(), how);
@@ -94,7 +101,12 @@ impl Workspace {
         })?;
         let path = path.to_owned();
         let scope = (!scope_paths.is_empty()).then(|| scope(scope_paths)).transpose()?;
-        Ok(Self { root, path, scope, scope_paths: scope_paths.to_vec() })
+        Ok(Self { root, path, scope, scope_paths: scope_paths.to_vec(), permissions })
+    }
+
+    /// The rules on its run's tools.
+    pub(super) fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 
     /// Where it is: absolute, without links.
@@ -164,6 +176,21 @@ impl Workspace {
             Err(cause) => return Err(refused(place, cause)),
         }
         Ok(WritablePath { dir, name: PathBuf::from(name) })
+    }
+
+    /// Where a path of a call leads, also over links, relative to the workspace; none when it leads nowhere in it.
+    pub(super) fn destination(&self, text: &str) -> Option<String> {
+        let place = self.place(text).ok()?;
+        let (handle, rest) = match self.resolve(or_here(&place), OFlags::PATH) {
+            Ok(handle) => (handle, PathBuf::new()),
+            Err(Errno::NOENT) => {
+                let (above, missing) = self.deepest(place.parent()?).ok()?;
+                (above, missing.join(place.file_name()?))
+            }
+            Err(_) => return None,
+        };
+        let real = self.real(handle.as_fd(), &place).ok()?.join(rest);
+        Some(real.to_string_lossy().into_owned())
     }
 
     /// The deepest directory above that is there, and what of the path is not.

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::FileType;
 use serde::Deserialize;
 
-use super::TEXT_BYTES_MAX;
 use super::inside::{Workspace, words};
-use super::walking::{FilePattern, Walk};
+use super::walking::{FilePattern, LEFT_OUT, Walk};
+use super::{TEXT_BYTES_MAX, Tool};
 
 /// Files that one call lists.
 const LISTED_MAX: usize = 1000;
@@ -33,7 +33,8 @@ pub(super) fn list(
 ) -> Result<String, String> {
     let from = workspace.place(&wanted.path)?;
     let files = wanted.pattern.as_deref().map(FilePattern::fitting).transpose()?;
-    let walk = Walk { deep: files.is_some(), ignored: wanted.ignored, files, given_up };
+    let (deep, ignored, tool) = (files.is_some(), wanted.ignored, Tool::List);
+    let walk = Walk { deep, ignored, files, tool, given_up };
     let (mut text, mut listed) = (String::new(), 0);
     let whole = walk.through(workspace, &from, &mut |found| {
         if listed == LISTED_MAX || text.len() > TEXT_BYTES_MAX {
@@ -53,6 +54,9 @@ pub(super) fn list(
         let _infallible = writeln!(text, "{}{mark}", words(found.place));
         ControlFlow::Continue(())
     })?;
+    if workspace.permissions().restricts_paths(Tool::List.as_str()) {
+        text.push_str(LEFT_OUT);
+    }
     if !whole {
         text.push_str("[there are more: name a directory or a pattern]");
     } else if listed == 0 {

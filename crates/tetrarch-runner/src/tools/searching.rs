@@ -11,10 +11,10 @@ use regex::{Regex, RegexBuilder};
 use rustix::fs::FileType;
 use serde::Deserialize;
 
-use super::TEXT_BYTES_MAX;
 use super::inside::{Workspace, words};
 use super::reading::FileLines;
-use super::walking::{FilePattern, Walk};
+use super::walking::{FilePattern, LEFT_OUT, Walk};
+use super::{TEXT_BYTES_MAX, Tool};
 
 /// Lines that one call finds.
 const FOUND_MAX: usize = 200;
@@ -61,7 +61,8 @@ pub(super) fn search(
         let _whole = search.file(&from);
     } else {
         let files = wanted.files.as_deref().map(FilePattern::fitting).transpose()?;
-        let walk = Walk { deep: true, ignored: wanted.ignored, files, given_up };
+        let (ignored, tool) = (wanted.ignored, Tool::Search);
+        let walk = Walk { deep: true, ignored, files, tool, given_up };
         let whole = walk.through(workspace, &from, &mut |found| match found.kind {
             FileType::RegularFile => search.file(found.place),
             FileType::Directory
@@ -76,9 +77,13 @@ pub(super) fn search(
             search.text.push_str("[not everything was searched: name a directory or `files`]\n");
         }
     }
+    let is_empty = search.text.is_empty();
+    if workspace.permissions().restricts_paths(Tool::Search.as_str()) {
+        search.text.push_str(LEFT_OUT);
+    }
     if search.is_full() {
         search.text.push_str("[there are more: search for less]");
-    } else if search.text.is_empty() {
+    } else if is_empty {
         search.text.push_str("[nothing]");
     }
     Ok(search.text)

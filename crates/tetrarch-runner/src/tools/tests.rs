@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tetrarch_core::id::{HostName, RunId, Ulid};
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 
 use super::*;
 
@@ -39,6 +40,10 @@ impl Bench {
     }
 
     fn with(tools: &[&str], scope_paths: &[&str]) -> Self {
+        Self::ruled(tools, scope_paths, &[])
+    }
+
+    fn ruled(tools: &[&str], scope_paths: &[&str], rules: &[(&str, &[&str])]) -> Self {
         // As a host is: what a program leaves comes to this process.
         crate::sweep::become_subreaper().unwrap();
         let place = tempfile::tempdir().unwrap();
@@ -49,9 +54,16 @@ impl Bench {
             fs::write(place.path().join(secret), SECRET).unwrap();
         }
         let scope: Vec<String> = scope_paths.iter().map(|path| (*path).to_owned()).collect();
+        let rule = |(tool, words): &(&str, &[&str])| PermissionRule {
+            tool: (*tool).to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            action: PermissionAction::Deny,
+        };
+        let rules = rules.iter().map(rule).collect();
         let toolbox = Toolbox::new(ToolboxConfig {
             workspace: &root,
             tools: &tools.iter().copied().collect(),
+            permissions: &[PermissionList { rules }],
             scope_paths: &scope,
             run: RunId(fresh()),
             life: &HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1)),
@@ -134,6 +146,46 @@ fn every_tool_describes_its_arguments_and_repeat_effect() {
         jsonschema::meta::validate(&definition.schema).unwrap();
         assert!(!jsonschema::is_valid(&definition.schema, &json!({"no": "such key"})));
     }
+}
+
+#[tokio::test]
+async fn rule_on_paths_holds_over_links_and_in_searches() {
+    let rules: &[(&str, &[&str])] = &[
+        ("read", &["keys"]),
+        ("search", &["keys"]),
+        ("list", &["keys/**"]),
+        ("run", &["git", "push"]),
+    ];
+    let bench = Bench::ruled(&["*"], &[], rules);
+    bench.put("keys/a", "secret words\n");
+    bench.put("src/a", "words\n");
+    std::os::unix::fs::symlink("../keys/a", bench.path("src/link")).unwrap();
+    std::os::unix::fs::symlink("../keys", bench.path("src/place")).unwrap();
+    for (tool, arguments, denied) in [
+        ("read_file", json!({"path": "src/a"}), false),
+        ("read_file", json!({"path": "keys/a"}), true),
+        ("read_file", json!({"path": "./keys/./a"}), true),
+        ("read_file", json!({"path": "src/link"}), true),
+        ("read_file", json!({"path": "src/place/a"}), true),
+        ("read_file", json!({"path": "keys/none"}), true),
+        ("read_file", json!({"path": "src/none"}), false),
+        ("read_file", json!({"path": "../out"}), true),
+        ("write_file", json!({"path": "keys/a", "content": ""}), false),
+        ("search_files", json!({"pattern": "words"}), false),
+        ("search_files", json!({"pattern": "words", "path": "keys"}), true),
+        ("run_command", json!({"argv": ["git", "push"]}), true),
+        ("run_command", json!({"argv": ["git", "log"]}), false),
+        ("run_command", json!({"argv": "git log"}), true),
+        ("agent_spawn", json!({}), false),
+    ] {
+        let rule = bench.toolbox.rule(tool, arguments.as_object().unwrap());
+        assert_eq!(rule.is_some(), denied, "{tool} {arguments}: {rule:?}");
+    }
+    let found = bench.ok("search_files", json!({"pattern": "words"})).await;
+    assert!(found.contains("src/a:1") && !found.contains("secret"), "{found}");
+    assert!(found.contains("restrict"), "{found}");
+    let listed = bench.ok("list_files", json!({"pattern": "**"})).await;
+    assert!(listed.contains("src/a") && !listed.contains("keys/a"), "{listed}");
 }
 
 /// What a schema refuses, reading the arguments refuses too, and what it takes is taken.

@@ -14,6 +14,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
+use tetrarch_core::permission::Permissions;
+
+use super::Tool;
 use super::inside::{Workspace, words};
 
 /// Deepest directory that is gone into.
@@ -31,9 +34,14 @@ pub(super) struct Walk<'a> {
     pub(super) ignored: bool,
     /// Which files, relative to where the walk begins.
     pub(super) files: Option<FilePattern>,
+    /// The tool that goes through them: what rules on it restrict is left out.
+    pub(super) tool: Tool,
     /// Set when nobody waits any more.
     pub(super) given_up: &'a AtomicBool,
 }
+
+/// What is said where some rule may have left something out.
+pub(super) const LEFT_OUT: &str = "[what rules of the profile restrict is left out]\n";
 
 /// What a walk comes by.
 pub(super) struct WalkEntry<'a> {
@@ -86,7 +94,10 @@ impl Walk<'_> {
                 }
             }
         }
-        let mut going = WalkState { walk: self, from, ignores, looked_at: 0, visit };
+        // Whoever may begin at a restricted place was allowed to by a person.
+        let restricted = restricts(workspace.permissions(), self.tool, from);
+        let permissions = (!restricted).then(|| workspace.permissions());
+        let mut going = WalkState { walk: self, from, permissions, ignores, looked_at: 0, visit };
         let ended = going.down(dir, from, 0);
         let ended = ended.map_err(|cause| format!("{}: {cause}", words(from)))?;
         Ok(ended.is_continue())
@@ -96,10 +107,18 @@ impl Walk<'_> {
 struct WalkState<'w> {
     walk: &'w Walk<'w>,
     from: &'w Path,
+    /// The rules that leave places out.
+    permissions: Option<&'w Permissions>,
     /// Those of the directories above and this one, from the top.
     ignores: Vec<Gitignore>,
     looked_at: usize,
     visit: &'w mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
+}
+
+/// Whether a rule denies a place to a tool, or puts it to people.
+fn restricts(permissions: &Permissions, tool: Tool, place: &Path) -> bool {
+    let place = [place.to_string_lossy().into_owned()];
+    permissions.decisive(tool.as_str(), Some(&place)).is_some()
 }
 
 impl WalkState<'_> {
@@ -170,6 +189,9 @@ impl WalkState<'_> {
 
     fn is_left_out(&self, below: &Path, is_dir: bool) -> bool {
         if below.file_name() == Some(OsStr::new(".git")) {
+            return true;
+        }
+        if self.permissions.is_some_and(|rules| restricts(rules, self.walk.tool, below)) {
             return true;
         }
         let said = self.ignores.iter().rev().map(|ignore| ignore.matched(below, is_dir));

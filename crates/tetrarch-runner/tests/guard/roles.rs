@@ -158,6 +158,7 @@ fn start(program: &str) -> Start {
             writable: Vec::new(),
             model: String::new(),
             served: Default::default(),
+            permissions: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

@@ -250,6 +250,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
             writable: Vec::new(),
             model: String::new(),
             served: Default::default(),
+            permissions: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

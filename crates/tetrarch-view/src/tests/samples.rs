@@ -98,6 +98,7 @@ pub(crate) fn run(n: u128, model: &str) -> Run {
         writable: Vec::new(),
         model: model.to_owned(),
         served: Served::default(),
+        permissions: Vec::new(),
         prompt: String::new(),
     };
     let brief = Brief {

@@ -30,6 +30,7 @@ use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 use tetrarch_core::plan::folding::EndedChildren;
 use tetrarch_core::plan::{Blocker, PlacementWish, Plan, PlanReason, PlanSource};
 use tetrarch_core::run::{Run, RunState, RunStatus};
@@ -68,12 +69,8 @@ pub(super) fn placement() -> PlacementWish {
 }
 
 fn artifact() -> Artifact {
-    Artifact {
-        name: "a b.txt".to_owned(),
-        sha256: "0f".repeat(32),
-        size: 12,
-        media_type: "text/plain".to_owned(),
-    }
+    let (name, media_type) = ("a b.txt".to_owned(), "text/plain".to_owned());
+    Artifact { name, sha256: "0f".repeat(32), size: 12, media_type }
 }
 
 pub(super) fn usage() -> Usage {
@@ -81,11 +78,8 @@ pub(super) fn usage() -> Usage {
 }
 
 pub(super) fn verdict() -> Verdict {
-    let finding = Finding {
-        place: "src".to_owned(),
-        what: "naïve \"quote\"\n".to_owned(),
-        severity: "high".to_owned(),
-    };
+    let (place, what) = ("src".to_owned(), "naïve \"quote\"\n".to_owned());
+    let finding = Finding { place, what, severity: "high".to_owned() };
     Verdict { judgement: Judgement::NeedsChanges, findings: vec![finding] }
 }
 
@@ -131,6 +125,7 @@ fn brief() -> Brief {
             model: "m".to_owned(),
             served: served(),
             prompt: "p".to_owned(),
+            permissions: vec![permissions()],
         },
         worktree: Worktree::Isolated,
         inputs: vec![NodeInput {
@@ -257,6 +252,11 @@ fn verbs() -> Verbs {
     }
 }
 
+fn permissions() -> PermissionList {
+    let (tool, words, action) = ("run".to_owned(), words("git push"), PermissionAction::Ask);
+    PermissionList { rules: vec![PermissionRule { tool, words, action }] }
+}
+
 pub(super) fn profile() -> Profile {
     Profile {
         name: id("default"),
@@ -270,6 +270,7 @@ pub(super) fn profile() -> Profile {
         served: served(),
         prompt: "p".to_owned(),
         tools: words("t").into_iter().collect(),
+        permissions: permissions(),
         budget: limits(),
         wall: Some(Millis(500)),
         workspace: "/w".to_owned(),

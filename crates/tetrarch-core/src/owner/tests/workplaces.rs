@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fleet::{Fleet, plan_of, po, request, task, tasks, wish};
 use crate::brief::Worktree;
-use crate::id::{AgentId, EpicId, RunId, Ulid};
+use crate::id::{AgentId, EpicId, ProfileName, RunId, Ulid};
 use crate::mail::SpawnAnswer;
 use crate::request::{BriefWish, SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
@@ -33,6 +33,33 @@ fn hosted_child_works_only_where_its_profile_or_parent_does() {
         let answer = fleet.spawn(&parent, request(epic, "-", vec![wanting(brief)]));
         let refused = answer.denied.iter().any(|it| it.detail.contains("brief.workspace"));
         assert_eq!(!refused, taken, "{workspace}: {answer:?}");
+    }
+}
+
+#[test]
+fn child_is_held_to_the_rules_of_its_parent() {
+    let rule = |tool: &str| json!([{"tool": tool, "action": "ask"}]);
+    let llm = |rules: serde_json::Value| json!({"runner": "llm", "provider": "openai", "model": "m", "permissions": rules});
+    let fields = json!({"role": "specialist", "domain": "code", "profile": "careful"});
+    let mut plan = plan_of(&[task("T1.1", fields)]);
+    plan["profiles"]["careful"] = llm(rule("run"));
+    plan["profiles"]["other"] = llm(rule("edit"));
+    plan["profiles"]["free"] = llm(json!([]));
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let parent = fleet.member(epic, "T1.1", Role::Specialist);
+    for (profile, rules) in
+        [("careful", &["ask run"][..]), ("other", &["ask run", "ask edit"]), ("free", &["ask run"])]
+    {
+        let mut wanted = wanting(brief());
+        wanted.profile = Some(ProfileName::new(profile).unwrap());
+        let request =
+            SpawnRequest { parent: Some(parent.clone()), ..request(epic, "-", vec![wanted]) };
+        let answer = fleet.spawn(&po(), request);
+        let child = &answer.spawned.first().unwrap_or_else(|| panic!("{answer:?}")).agent;
+        let lists = &fleet.records.runs[&fleet.run_of(child)].brief.runner.permissions;
+        let held: Vec<String> =
+            lists.iter().flat_map(|list| &list.rules).map(ToString::to_string).collect();
+        assert_eq!(held, rules, "{profile}");
     }
 }
 

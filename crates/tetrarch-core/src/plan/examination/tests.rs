@@ -97,6 +97,13 @@ fn tool_nobody_has_is_reported() {
         found(&document, |it| it.unknown_tools(&tools)),
         ["profiles.program.tools[0]: unknown tool \"edti\"; did you mean edit?"]
     );
+    let rules = json!({"permissions": [{"tool": "raed", "action": "ask"}]});
+    let mut document = plan([json!({}), json!({})], json!({}));
+    document["profiles"]["model"]["permissions"] = rules["permissions"].clone();
+    assert_eq!(
+        found(&document, |it| it.unknown_tools(&tools)),
+        ["profiles.model.permissions[0].tool: unknown tool \"raed\"; did you mean read?"]
+    );
 }
 
 #[test]

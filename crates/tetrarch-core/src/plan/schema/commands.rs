@@ -6,6 +6,7 @@ use crate::brief::{RunnerKind, Served, Tools, VERDICT_OF_EXIT, VERDICT_VARIABLE,
 use crate::budget::Limits;
 use crate::id::{ProfileName, sha256_hex};
 use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::permission::PermissionList;
 use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::schema::fields::{Entry, Fields};
 
@@ -68,6 +69,7 @@ fn read_command(
         served: Served::default(),
         prompt: String::new(),
         tools: Tools::default(),
+        permissions: PermissionList::default(),
         budget: Limits::default(),
         wall: None,
         workspace,

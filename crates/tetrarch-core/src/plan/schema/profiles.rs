@@ -3,7 +3,10 @@
 use crate::agent::{DEFAULT_PROFILE, Profile};
 use crate::brief::{RunnerKind, Served, VERDICT_OF_EXIT, VERDICT_VARIABLE, Worktree};
 use crate::id::ProfileName;
-use crate::limits::{INSTRUCTION_BYTES_MAX, PROFILE_DESCRIPTION_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    INSTRUCTION_BYTES_MAX, PERMISSION_RULES_MAX, PROFILE_DESCRIPTION_BYTES_MAX, TEXT_BYTES_MAX,
+};
+use crate::permission::{PermissionAction, PermissionList, PermissionRule};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::secret::OF_PROFILES;
@@ -24,6 +27,7 @@ const NAMED_KEYS: &[&str] = &[
     "contextTokens",
     "prompt",
     "tools",
+    "permissions",
     "budget",
     "wall",
     "workspace",
@@ -96,6 +100,7 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         served,
         prompt: fields.text("prompt", INSTRUCTION_BYTES_MAX).unwrap_or_default(),
         tools: fields.tools(),
+        permissions: read_permissions(kind.unwrap_or_default(), fields),
         budget: fields.budget(),
         wall: fields.wall(),
         workspace: fields.text("workspace", TEXT_BYTES_MAX).unwrap_or_default(),
@@ -172,4 +177,47 @@ fn read_writable(fields: &Fields<'_>) -> Vec<String> {
         entry.wrong(format!("{place:?} cannot be given to programs"), PLACE);
     }
     places
+}
+
+const RULE: &str = "a mapping with the keys tool, match, action";
+const ACTIONS: &str = "allow, ask, deny";
+
+fn read_permissions(kind: RunnerKind, fields: &Fields<'_>) -> PermissionList {
+    let Some(entry) = fields.get("permissions") else { return PermissionList::default() };
+    let rules: Vec<PermissionRule> =
+        entry.list(PERMISSION_RULES_MAX, RULE).iter().filter_map(read_rule).collect();
+    if !rules.is_empty() && !kind.calls_models() {
+        entry.wrong(
+            format!("are rules on tools, and the {kind} runner calls none"),
+            "rules for the runners llm, claude, codex and acp",
+        );
+    }
+    PermissionList { rules }
+}
+
+fn read_rule(entry: &Entry<'_>) -> Option<PermissionRule> {
+    let fields = entry.map(&["tool", "match", "action"])?;
+    let needed = |key, allowed| {
+        if fields.get(key).is_none() {
+            fields.missing(key, allowed);
+        }
+    };
+    needed("tool", "an entry of a list of tools, or *");
+    needed("action", ACTIONS);
+    let tool = fields.text("tool", TEXT_BYTES_MAX);
+    let action = fields.word("action", ACTIONS, PermissionAction::parse);
+    let (tool, action, words) = (tool?, action?, fields.texts("match"));
+    if let (Some(entry), max) = (fields.get("match"), PermissionRule::words_max(&tool)) {
+        if words.len() > max {
+            entry.wrong(
+                format!("has {} words; rules on {tool} match at most {max}", words.len()),
+                "the first words of a command for run, one path for read, list, search, write and edit, none for \
+                 other tools",
+            );
+        }
+        for (word, fault) in words.iter().filter_map(|it| Some((it, PermissionRule::fault(it)?))) {
+            entry.wrong(format!("{word:?} is not a valid glob: {fault}"), "globs, one a word");
+        }
+    }
+    Some(PermissionRule { tool, words, action })
 }

@@ -61,7 +61,9 @@ pub(super) fn asked(request: &str, params: &Value) -> AskedUse {
         _ if is_of_fleet(&text(call, "title")) => Use::Own,
         _ => Use::Unknown,
     };
-    AskedUse { request: request.to_owned(), tool, uses: vec![what], input }
+    let places = call.get("locations").and_then(Value::as_array).into_iter().flatten();
+    let paths = places.map(|place| text(place, "path")).filter(|path| !path.is_empty()).collect();
+    AskedUse { request: request.to_owned(), tool, uses: vec![what], paths, input }
 }
 
 /// Whether a use that is of no kind is of a tool of the fleet: programs call it after its server, before or behind.

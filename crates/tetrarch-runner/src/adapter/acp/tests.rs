@@ -1,9 +1,12 @@
 //! What a program of the Agent Client Protocol is written and what its calls come to, with lines as opencode 1.18.33 and
 //! gemini 0.61.0 wrote them.
 
+mod asking;
+
 use tetrarch_core::brief::{Outcome, Tools};
 use tetrarch_core::id::{RequestId, Ulid};
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule, Permissions};
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::*;
@@ -29,7 +32,14 @@ fn interrupt() -> Command {
 
 fn session(list: &[&str], resumes: Option<&str>) -> AgentSession {
     let (tools, first) = (list.iter().copied().collect::<Tools>(), "go".to_owned());
-    let brief = SessionBrief { tools, first, using: Vec::new(), reviews: false, base: 0 };
+    let brief = SessionBrief {
+        tools,
+        permissions: Permissions::default(),
+        first,
+        using: Vec::new(),
+        reviews: false,
+        base: 0,
+    };
     let acp = Acp::new(AcpSession { resumes: resumes.map(str::to_owned), fleet: None });
     AgentSession::new(SHEET, Dialect::Acp(Box::new(acp)), brief)
 }
@@ -114,23 +124,6 @@ fn receipt(number: u128, stage: Stage, why: &str) -> ProgramEvent {
 
 fn taken(number: u128) -> ProgramEvent {
     ProgramEvent::Taken(RequestId(Ulid::from(number)))
-}
-
-#[test]
-fn use_is_shown_to_people_whole_and_allowed_once() {
-    let input = json!({"file": "a", "text": "evil"});
-    let mut it = working(&["ask_human"]);
-    let output = hear(&mut it, &asks("edit", input.clone()));
-    let question = output.events.iter().find_map(|event| {
-        let ProgramEvent::Plain(RunnerEvent::Ask { question, .. }) = event else { return None };
-        Some(question.clone())
-    });
-    assert!(question.as_ref().is_some_and(|question| question.contains("evil")), "{output:?}");
-    // An answer for all later uses is not given where one for this use is missing.
-    let mut always = asks("edit", input);
-    always["params"]["options"].as_array_mut().unwrap().remove(1);
-    let output = hear(&mut working(&["edit"]), &always);
-    assert_eq!(said(&output)[0]["result"]["outcome"]["outcome"], "cancelled", "{output:?}");
 }
 
 #[test]

@@ -6,6 +6,8 @@ use tetrarch_core::brief::Usage;
 
 /// Answers of one turn that are counted one by one; more are counted when the turn ends.
 const ANSWERS_MAX: usize = 10_000;
+/// Longest id of one of them, in bytes.
+const ID_BYTES_MAX: usize = 256;
 
 /// The counters of one program.
 #[derive(Debug, Default)]
@@ -20,7 +22,8 @@ pub(super) struct Spent {
 impl Spent {
     /// An answer, or a part of it, has used this so far.
     pub(super) fn calls(&mut self, id: String, (read, written): (u64, u64)) {
-        if self.answers.len() < ANSWERS_MAX || self.answers.contains_key(&id) {
+        let is_kept = id.len() <= ID_BYTES_MAX && self.answers.len() < ANSWERS_MAX;
+        if is_kept || self.answers.contains_key(&id) {
             let known = self.answers.entry(id).or_default();
             *known = (known.0.max(read), known.1.max(written));
         }

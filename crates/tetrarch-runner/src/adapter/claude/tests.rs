@@ -5,6 +5,7 @@ mod asking;
 use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule, Permissions};
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::*;
@@ -23,7 +24,14 @@ fn id(number: u128) -> RequestId {
 
 fn new(list: &[&str], reviews: bool) -> AgentSession {
     let (tools, first) = (list.iter().copied().collect::<Tools>(), "go".to_owned());
-    let brief = SessionBrief { tools, first, using: Vec::new(), reviews, base: 0 };
+    let brief = SessionBrief {
+        tools,
+        permissions: Permissions::default(),
+        first,
+        using: Vec::new(),
+        reviews,
+        base: 0,
+    };
     let claude = Claude::new(String::new(), false);
     AgentSession::new(SHEET, Dialect::Claude(Box::new(claude)), brief)
 }

@@ -1,11 +1,9 @@
 //! What `codex` asks its host for, and the answers: uses of its shell and of its patches are decided, the rest is not
 //! offered.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use crate::adapter::dialect::{AgentExchange, text};
+use crate::adapter::dialect::{AgentExchange, NamedByProgram, text};
 use crate::adapter::event::{AgentEvent, AskedUse};
 use crate::adapter::permission::{Use, plain_words};
 use crate::adapter::rpc;
@@ -47,7 +45,7 @@ pub(super) fn heard(
     request: &str,
     method: &str,
     params: &Value,
-    items: &BTreeMap<String, ToolItem>,
+    items: &NamedByProgram<ToolItem>,
 ) -> AgentExchange {
     let (tool, uses, input) = match method {
         "item/commandExecution/requestApproval" => {
@@ -64,8 +62,20 @@ pub(super) fn heard(
             return rpc::refusal(request, rpc::METHOD_NOT_FOUND, &message);
         }
     };
-    let asked = AskedUse { request: request.to_owned(), tool: tool.to_owned(), uses, input };
+    let paths = changed_paths(&input);
+    let (request, tool) = (request.to_owned(), tool.to_owned());
+    let asked = AskedUse { request, tool, uses, paths, input };
     AgentExchange::event(AgentEvent::Asks(asked))
+}
+
+/// The files that a patch changes.
+fn changed_paths(input: &Value) -> Vec<String> {
+    let changes = input.get("changes").and_then(Value::as_array).into_iter().flatten();
+    let paths = changes.flat_map(|change| {
+        let kind = change.get("kind").cloned().unwrap_or_default();
+        [text(change, "path"), text(&kind, "move_path")]
+    });
+    paths.filter(|path| !path.is_empty()).collect()
 }
 
 fn command_use(params: &Value) -> Use {

@@ -5,6 +5,7 @@ mod asking;
 use tetrarch_core::brief::{Outcome, Tools};
 use tetrarch_core::id::{RequestId, Ulid};
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule, Permissions};
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::*;
@@ -35,7 +36,14 @@ fn interrupt() -> Command {
 /// A session that is told its brief when its thread is open.
 fn session(list: &[&str], resumes: Option<&str>) -> AgentSession {
     let (tools, first) = (list.iter().copied().collect::<Tools>(), "go".to_owned());
-    let brief = SessionBrief { tools, first, using: Vec::new(), reviews: false, base: 0 };
+    let brief = SessionBrief {
+        tools,
+        permissions: Permissions::default(),
+        first,
+        using: Vec::new(),
+        reviews: false,
+        base: 0,
+    };
     let resumes = resumes.map(str::to_owned);
     let codex = Codex::new(CodexThread { resumes, system: "rules".to_owned(), schema: None });
     AgentSession::new(SHEET, Dialect::Codex(Box::new(codex)), brief)

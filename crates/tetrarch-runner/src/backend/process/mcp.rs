@@ -1,6 +1,7 @@
 //! The fleet's tools for a coding agent, by the Model Context Protocol (docs/decisions/0109). Who calls is known by the
 //! socket and by its process: no secret is given to anybody. Decides nothing; each call goes the way of a program's line.
 
+mod bounded;
 mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,18 +18,21 @@ use serde_json::{Map, Value};
 use tetrarch_core::converse::{Call, Due, ToolDefinition, fitting};
 use tetrarch_core::id::{AgentId, RequestId};
 use tetrarch_core::order::{RunnerEvent, Start};
+use tetrarch_core::permission::Permissions;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::speech::AgentTalk;
+use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
     self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
     answer_words, mail_words, replied,
 };
 use crate::sweep::Traces;
 
+use bounded::BoundedLines;
 pub(super) use socket::listen;
 pub(crate) use socket::socket_in;
 pub use socket::{RELAY, relay_main};
@@ -48,6 +52,7 @@ pub(super) struct FleetTools {
     /// Calls are numbered from it. A call of another session is another one, though it says the same.
     base: u64,
     offered: Vec<ToolDefinition>,
+    permissions: Permissions,
     waiting: Mutex<WaitingCalls>,
 }
 
@@ -72,6 +77,7 @@ impl FleetTools {
             epoch: start.epoch,
             base,
             offered,
+            permissions: Permissions::of(&start.brief.runner.permissions),
             waiting,
         })
     }
@@ -149,10 +155,18 @@ impl FleetTools {
             let ended = |_| "the run has ended".to_owned();
             events.send(event).await.map_err(ended)
         };
+        let shown = Value::Object(arguments.clone()).to_string();
+        let (number, call) = self.read(tool, arguments)?;
+        if let Some(rule) = self.permissions.decisive(tool, None) {
+            let asked = permission::asked(rule, tool, &shown).map_err(|it| it.to_string())?;
+            let options = [ALLOW, DENY].map(str::to_owned).to_vec();
+            let answer = self.ask(talk, events, number, (asked, options)).await;
+            permission::decided(answer).map_err(|refused| refused.to_string())?;
+        }
         let (hear, heard) = oneshot::channel();
-        match self.read(tool, arguments)? {
-            (_, FleetCall::Tell { event, words }) => tell(event).await.map(|()| words),
-            (_, FleetCall::Request { id, event }) => {
+        match call {
+            FleetCall::Tell { event, words } => tell(event).await.map(|()| words),
+            FleetCall::Request { id, event } => {
                 self.waiting().requests.insert(id, hear);
                 tell(event).await?;
                 match timeout(REPLY_WITHIN, heard).await {
@@ -162,24 +176,37 @@ impl FleetTools {
                     )),
                 }
             }
-            (_, FleetCall::AwaitMail { seconds }) => {
+            FleetCall::AwaitMail { seconds } => {
                 self.waiting().mail.push_back(hear);
                 match timeout(Duration::from_secs(seconds), heard).await {
                     Ok(Ok(said)) => said,
                     Ok(Err(_)) | Err(_) => Ok(format!("no mail came within {seconds} s")),
                 }
             }
-            (number, FleetCall::Ask { question, options }) => {
-                // Answers do not say to which question they are.
-                if talk.awaits_an_answer() {
-                    return Err("another question is open; ask when it is answered".to_owned());
-                }
-                self.waiting().questions.push_back(hear);
-                let question = format!("{question}\n[call {number} of session {}]", self.epoch);
-                tell(RunnerEvent::Ask { question, options }).await?;
-                heard.await.unwrap_or_else(|_| Err("the run has ended".to_owned()))
+            FleetCall::Ask { question, options } => {
+                self.ask(talk, events, number, (question, options)).await
             }
         }
+    }
+
+    /// Asks people and waits for their answer.
+    async fn ask(
+        &self,
+        talk: &AgentTalk,
+        events: &mpsc::Sender<RunnerEvent>,
+        number: u64,
+        (question, options): (String, Vec<String>),
+    ) -> CallText {
+        // Answers do not say to which question they are.
+        if talk.awaits_an_answer() {
+            return Err("another question is open; ask when it is answered".to_owned());
+        }
+        let (hear, heard) = oneshot::channel();
+        self.waiting().questions.push_back(hear);
+        let question = format!("{question}\n[call {number} of session {}]", self.epoch);
+        let ended = "the run has ended";
+        events.send(RunnerEvent::Ask { question, options }).await.map_err(|_| ended.to_owned())?;
+        heard.await.unwrap_or_else(|_| Err(ended.to_owned()))
     }
 }
 
@@ -229,7 +256,7 @@ fn is_of(stream: &UnixStream, traces: &Traces) -> bool {
 }
 
 async fn answer(server: FleetMcp, stream: UnixStream) {
-    match server.serve(stream).await {
+    match server.serve(BoundedLines::of(stream)).await {
         Ok(serving) => {
             if let Err(cause) = serving.waiting().await {
                 tracing::debug!(%cause, "answering a run's calls failed");
@@ -303,6 +330,7 @@ mod tests {
             epoch: 2,
             base: run << CALL_BITS,
             offered: listed.iter().map(|tool| tool.definition(&[])).collect(),
+            permissions: Permissions::default(),
             waiting: Mutex::default(),
         }
     }

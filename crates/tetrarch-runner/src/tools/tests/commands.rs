@@ -108,6 +108,7 @@ fn missing_required_isolation_disables_tools() {
         Toolbox::new(ToolboxConfig {
             workspace: place.path(),
             tools: &tools.iter().copied().collect(),
+            permissions: &[],
             scope_paths: &[],
             run: RunId(fresh()),
             life: &life,

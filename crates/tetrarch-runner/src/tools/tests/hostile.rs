@@ -44,8 +44,8 @@ fn workspace_that_became_a_link_is_not_opened() {
     let beside = bench.place.path().canonicalize().unwrap().join("work-beside");
     let link = beside.with_file_name("link");
     symlink(&beside, &link).unwrap();
-    assert!(inside::Workspace::open(&beside, &[]).is_ok());
-    let refused = inside::Workspace::open(&link, &[]).unwrap_err();
+    assert!(inside::Workspace::open(&beside, &[], Arc::default()).is_ok());
+    let refused = inside::Workspace::open(&link, &[], Arc::default()).unwrap_err();
     assert!(matches!(refused, inside::NoWorkspace::Unopened { .. }), "{refused}");
 }
 

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::{PERMISSION_RULES_MAX, PERMISSION_WORDS_MAX};
 use crate::overseer::Rung;
+use crate::permission::PermissionAction;
 use crate::secret::SecretSource;
 
 #[test]
@@ -131,6 +133,55 @@ fn output_is_a_leaf_of_the_plan() {
     assert_refused(&with(json!("T1.2")), "output", "outside the epic");
     assert_refused(&with(json!("P1")), "output", "no deliverable");
     assert_refused(&with(json!(7)), "output", "is a number");
+}
+
+#[test]
+fn permissions_are_parsed_strictly() {
+    let ruled = |runner: &str, rules: Value| {
+        let model =
+            json!({"runner": runner, "provider": "openai", "model": "m", "permissions": rules});
+        let mut plan = plan_of(&[leaf("T1.1")]);
+        plan["profiles"] = json!({"p": model});
+        plan
+    };
+    let rules = json!([{"tool": "run", "match": ["git", "**", "push"], "action": "ask"}, {"tool": "*", "action": "deny"}]);
+    let read = assert_read(&ruled("llm", rules.clone())).profiles[0].permissions.rules.clone();
+    assert_eq!((read[0].words.len(), read[1].action), (3, PermissionAction::Deny));
+    assert_eq!(read[0].to_string(), "ask run git ** push");
+    let many = |count| Value::Array(vec![rules[1].clone(); count]);
+    assert_read(&ruled("claude", many(PERMISSION_RULES_MAX)));
+    let words = |count| json!([{"tool": "run", "match": vec!["a"; count], "action": "allow"}]);
+    assert_read(&ruled("llm", words(PERMISSION_WORDS_MAX)));
+    for (runner, rules, path, why) in [
+        ("llm", json!({}), "", "is a mapping"),
+        ("llm", many(PERMISSION_RULES_MAX + 1), "", "33 entries"),
+        ("llm", json!([{"action": "ask"}]), "[0].tool", "is missing"),
+        ("llm", json!([{"tool": "run"}]), "[0].action", "is missing"),
+        ("llm", json!([{"tool": "run", "action": "maybe"}]), "[0].action", "\"maybe\""),
+        ("llm", words(PERMISSION_WORDS_MAX + 1), "[0].match", "17 words"),
+        (
+            "llm",
+            json!([{"tool": "read", "match": ["a", "b"], "action": "ask"}]),
+            "[0].match",
+            "at most 1",
+        ),
+        (
+            "llm",
+            json!([{"tool": "mail_send", "match": ["a"], "action": "ask"}]),
+            "[0].match",
+            "at most 0",
+        ),
+        (
+            "llm",
+            json!([{"tool": "read", "match": ["["], "action": "ask"}]),
+            "[0].match",
+            "not a valid glob",
+        ),
+        ("llm", json!([{"tool": "read", "on": 1, "action": "ask"}]), "[0].on", "unknown key"),
+        ("echo", rules.clone(), "", "calls none"),
+    ] {
+        assert_refused(&ruled(runner, rules), &format!("profiles.p.permissions{path}"), why);
+    }
 }
 
 #[test]

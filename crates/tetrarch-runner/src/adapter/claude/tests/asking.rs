@@ -38,6 +38,57 @@ fn tool_is_answered_by_the_list_of_the_brief() {
 }
 
 #[test]
+fn rule_on_arguments_denies_or_puts_to_people() {
+    let rule = |tool: &str, words: &[&str], action| PermissionRule {
+        tool: tool.to_owned(),
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        action,
+    };
+    let rules = vec![
+        rule("run", &["git", "push"], PermissionAction::Deny),
+        rule("run", &["rm"], PermissionAction::Ask),
+        rule("read", &["keys"], PermissionAction::Deny),
+        rule("list", &["keys"], PermissionAction::Deny),
+        rule("write", &["**/*.lock"], PermissionAction::Ask),
+    ];
+    let command = |text: &str| json!({"command": text});
+    for (tool, input, expected) in [
+        ("Bash", command("ls && git log"), "allow"),
+        ("Bash", command("ls && git push origin"), "deny"),
+        ("Bash", command("git log > a"), "deny"),
+        ("Bash", command("cd a; rm -r b"), "ask"),
+        ("Read", json!({"file_path": "/w/src/a"}), "allow"),
+        ("Read", json!({"file_path": "/w/src/../keys/a"}), "deny"),
+        ("Glob", json!({"pattern": "keys/*"}), "deny"),
+        ("Glob", json!({"pattern": "src/*", "path": "/w"}), "allow"),
+        ("Write", json!({"file_path": "Cargo.lock"}), "ask"),
+        ("Write", json!({"file_path": "Cargo.toml"}), "allow"),
+    ] {
+        let mut it = session(&["run", "read", "list", "write"]);
+        it.brief.permissions = Permissions::of(&[PermissionList { rules: rules.clone() }]);
+        let output = hear(&mut it, &asks(tool, input.clone()));
+        if expected == "ask" {
+            let [ProgramEvent::Plain(RunnerEvent::Ask { question, .. })] = &output.events[..]
+            else {
+                panic!("{tool} {input}: {output:?}")
+            };
+            assert!(question.contains("[rule: ask "), "{question}");
+            let refused = it.answered(Ok("no".to_owned())).unwrap();
+            let behavior = &lines(&refused)[0]["response"]["response"]["behavior"];
+            assert_eq!(behavior, "deny");
+        } else {
+            let behavior = &lines(&output)[0]["response"]["response"]["behavior"];
+            assert_eq!(behavior, expected, "{tool} {input}");
+        }
+    }
+    // What the list does not cover is denied too, and not put to people, where a rule denies it.
+    let mut it = session(&["ask_human"]);
+    it.brief.permissions = Permissions::of(&[PermissionList { rules }]);
+    let denied = hear(&mut it, &asks("Bash", command("git push")));
+    assert_eq!(lines(&denied)[0]["response"]["response"]["behavior"], "deny");
+}
+
+#[test]
 fn allowed_uses_are_in_the_checkpoint_until_the_model_has_their_results() {
     let using = |output: &AgentOutput| {
         output.events.iter().find_map(|event| {
@@ -112,4 +163,32 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
     let output =
         hear(&mut it, &json!({"type": "control_request", "request_id": "r5", "request": other}));
     assert_eq!(lines(&output)[0]["response"]["response"]["behavior"], "deny");
+}
+
+#[test]
+fn program_that_asks_without_end_is_kept_to_a_bound() {
+    let bytes = |it: &AgentSession| format!("{it:?}").len();
+    let asks = |number: u32, command: &str| {
+        let wanted =
+            json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}});
+        json!({"type": "control_request", "request_id": format!("r{number}"), "request": wanted})
+    };
+    for list in [&["run"][..], &["ask_human"]] {
+        let mut it = session(list);
+        let mut kept = [0; 2];
+        for number in 0..2_000 {
+            hear(&mut it, &asks(number, &"x".repeat(3_000)));
+            kept[usize::from(number >= 1_000)] = bytes(&it);
+        }
+        assert!(kept[1] < kept[0] + 1_000, "{list:?}: {kept:?}");
+        assert!(kept[1] < 1_000_000, "{list:?}: {kept:?}");
+    }
+    let mut it = session(&[]);
+    for number in 0..200 {
+        let id = format!("{number}{}", "x".repeat(100_000));
+        let message =
+            json!({"id": id, "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}});
+        hear(&mut it, &json!({"type": "assistant", "message": message}));
+    }
+    assert!(bytes(&it) < 500_000, "{}", bytes(&it));
 }

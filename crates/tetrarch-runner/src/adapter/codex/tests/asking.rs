@@ -158,3 +158,43 @@ fn allowed_uses_are_in_the_checkpoint_until_the_model_has_their_results() {
     hear(&mut it, &item("started", json!({"type": "reasoning", "id": "r"})));
     assert_eq!(using(&hear(&mut it, &asks("/bin/sh -c c"))), Some(1));
 }
+
+#[test]
+fn patch_is_judged_by_every_path_that_it_names() {
+    let moved = json!({"path": "/w/a", "kind": {"type": "update", "move_path": "/w/keys/a"}});
+    for (changes, decision) in [
+        (json!([{"path": "/w/a", "kind": {"type": "update"}}]), Some("accept")),
+        (json!([{"path": "/w/a", "kind": {"type": "update"}}, moved]), Some("decline")),
+    ] {
+        let mut it = working(&["edit"]);
+        let words = vec!["keys".to_owned()];
+        let rule =
+            PermissionRule { tool: "edit".to_owned(), words, action: PermissionAction::Deny };
+        it.brief.permissions = Permissions::of(&[PermissionList { rules: vec![rule] }]);
+        let item = json!({"type": "fileChange", "id": "c1", "changes": changes});
+        hear(&mut it, &json!({"method": "item/started", "params": {"item": item}}));
+        let asked = json!({"itemId": "c1", "grantRoot": null});
+        let asked = json!({"id": 7, "method": "item/fileChange/requestApproval", "params": asked});
+        let answers = said(&hear(&mut it, &asked));
+        assert_eq!(answers.last().unwrap()["result"]["decision"].as_str(), decision, "{changes}");
+    }
+}
+
+#[test]
+fn items_and_turns_without_end_are_kept_to_a_bound() {
+    let mut it = working(&["run"]);
+    let bytes = |it: &AgentSession| format!("{it:?}").len();
+    let mut kept = [0; 2];
+    for number in 0..2_000 {
+        let item = json!({"type": "fileChange", "id": format!("c{number}"), "changes": [{"path": "x".repeat(900)}]});
+        hear(&mut it, &json!({"method": "item/started", "params": {"item": item}}));
+        kept[usize::from(number >= 1_000)] = bytes(&it);
+    }
+    assert!(kept[1] < kept[0] + 1_000, "{kept:?}");
+    for number in 0..2_000 {
+        let turn = json!({"turn": {"id": format!("{number}{}", "t".repeat(900))}});
+        hear(&mut it, &json!({"method": "turn/started", "params": turn}));
+        kept[usize::from(number >= 1_000)] = bytes(&it);
+    }
+    assert!(kept[1] < kept[0] + 1_000, "{kept:?}");
+}

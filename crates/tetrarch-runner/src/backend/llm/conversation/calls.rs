@@ -7,12 +7,14 @@ use serde_json::{Map, Value};
 use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::permission::PermissionRule;
 use tetrarch_core::redaction::redact;
 use tetrarch_telemetry::{ToolCall, Whose};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{ConversationEnd, LlmConversation, effect, ending};
+use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
     ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
     STATUS_REQUEST, answer_words, mail_words, replied,
@@ -27,7 +29,7 @@ const SKIP: &str = "skip";
 impl LlmConversation {
     /// Makes calls that are due.
     pub(super) async fn call(&mut self, due: Vec<Due>) -> Result<(), ConversationEnd> {
-        if due.len() > 1 {
+        if due.len() > 1 && due.iter().all(|due| self.rule(due).is_none()) {
             // They only look, so they are made side by side.
             let looks = due.iter().map(|due| look(&self.whose, &self.tools, &self.toolbox, due));
             let seen = self.input.during(Yields::AfterDrain, join_all(looks)).await?;
@@ -50,6 +52,9 @@ impl LlmConversation {
             Ok(arguments) => arguments,
             Err(error) => return Ok(tell(told, Err(error))),
         };
+        if let Err(refused) = self.permitted(due).await? {
+            return Ok(tell(told, Err(refused)));
+        }
         match self.perform(due, arguments).instrument(told.span()).await {
             Ok(said) => Ok(tell(told, said)),
             Err(ConversationEnd::Result(ending)) => {
@@ -58,6 +63,24 @@ impl LlmConversation {
             }
             Err(ConversationEnd::Halt(halt)) => Err(ConversationEnd::Halt(halt)),
         }
+    }
+
+    fn rule(&self, due: &Due) -> Option<&PermissionRule> {
+        let arguments = arguments(&self.tools, due).unwrap_or_default();
+        self.toolbox.rule(&due.call.tool, &arguments)
+    }
+
+    /// Whether the rules on its tools, or people where a rule asks them, allow a call; why not, if not.
+    async fn permitted(&mut self, due: &Due) -> Result<Result<(), String>, ConversationEnd> {
+        let Some(rule) = self.rule(due).cloned() else { return Ok(Ok(())) };
+        let question = match permission::asked(&rule, &due.call.tool, &due.call.arguments) {
+            Ok(question) => question,
+            Err(refused) => return Ok(Err(refused.to_string())),
+        };
+        let question = format!("{question}\n[call {}/{}]", due.step, due.index);
+        let options = [ALLOW, DENY].map(str::to_owned).to_vec();
+        let answer = self.ask_people(question, options).await?;
+        Ok(permission::decided(answer).map_err(|refused| refused.to_string()))
     }
 
     async fn perform(
