@@ -90,7 +90,7 @@ impl Program {
         }
         if dice.percent(15) {
             let question = "which one?".to_owned();
-            acts.push(Act::Say(RunnerEvent::Ask { question, options: Vec::new() }));
+            acts.push(Act::Say(RunnerEvent::Ask { id: None, question, options: Vec::new() }));
             acts.push(Act::Await(&["answer"]));
         }
         let specialist = Role::of(&start.agent) == Role::Specialist;

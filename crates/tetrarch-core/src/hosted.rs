@@ -18,7 +18,7 @@ mod updating;
 mod verbs;
 mod worktree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::brief::{Artifact, Outcome, RunResult};
 use crate::budget::Spend;
@@ -104,7 +104,7 @@ pub struct HostedSession {
     trace: Option<String>,
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
-    asking: BTreeSet<QuestionId>,
+    asking: BTreeMap<QuestionId, Option<RequestId>>,
     asked: usize,
     /// Messages of the inbox that were given to the program.
     letters: RecentMail,
@@ -171,7 +171,7 @@ impl HostedSession {
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
-            asking: BTreeSet::new(),
+            asking: BTreeMap::new(),
             asked: 0,
             letters: RecentMail::default(),
             asked_for: 0,
@@ -376,7 +376,9 @@ impl HostedSession {
                     .push(SessionEffect::Journal(JournalEvent::Update { update: update.clone() }));
                 self.updated(self.now, update, effects);
             }
-            RunnerEvent::Ask { question, options } => self.ask(question, options, effects),
+            RunnerEvent::Ask { id, question, options } => {
+                self.ask(id, (question, options), effects)
+            }
             RunnerEvent::Blocked { reason } => {
                 effects
                     .push(SessionEffect::Journal(JournalEvent::Blocked { reason: reason.clone() }));

@@ -252,6 +252,8 @@ pub enum RunnerEvent {
     },
     /// A question to the goal's owner.
     Ask {
+        /// What the answer names; none of a program that is not told which question it is to.
+        id: Option<RequestId>,
         /// In words.
         question: String,
         /// Answers to choose from.

@@ -61,7 +61,9 @@ impl HostedSession {
                 self.deliver(from, &mail, placed, effects);
             }
             MailBody::Answer { question, .. } => {
+                let correlation = self.asked_as(*question);
                 if self.is_answered(*question, effects) {
+                    let mail = Mail { correlation, ..mail.clone() };
                     self.deliver(from, &mail, placed, effects);
                 }
             }
@@ -154,11 +156,17 @@ impl HostedSession {
     }
 
     /// Tells the program why something it wanted is not done.
-    pub(super) fn tell(&self, topic: &str, error: &str, effects: &mut Vec<SessionEffect>) {
+    pub(super) fn tell(
+        &self,
+        topic: &str,
+        error: &str,
+        answers: Option<RequestId>,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
         let from = AgentId::Go.to_string();
         let topic = topic.to_owned();
-        let line = Inbound::Mail { topic, from, body, place: 0, answers: None };
+        let line = Inbound::Mail { topic, from, body, place: 0, answers };
         effects.push(SessionEffect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
@@ -226,7 +234,7 @@ impl HostedSession {
         let (given, wanted) = match read {
             Ok(read) => read,
             Err(error) => {
-                self.tell("spawn.denied", &error, effects);
+                self.tell("spawn.denied", &error, None, effects);
                 return;
             }
         };

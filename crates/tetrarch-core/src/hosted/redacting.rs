@@ -34,7 +34,7 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         | RunnerEvent::Update { update: json } => {
             redact_json(json);
         }
-        RunnerEvent::Ask { question, options } => {
+        RunnerEvent::Ask { question, options, .. } => {
             redact(question);
             each(options);
         }

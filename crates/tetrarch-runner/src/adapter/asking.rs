@@ -1,7 +1,9 @@
 //! What a program asks before it uses a tool, and who answers: the list of the brief, or people where the list says so.
 
+use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::permission::PermissionRule;
+use tetrarch_core::time::BusTime;
 
 use super::AgentOutput;
 use super::event::AskedUse;
@@ -40,7 +42,11 @@ impl AgentSession {
             let cause = format!("{ASKED_MAX} other uses wait for people");
             return self.granted(&asked, Err(ToolRefused::NotAsked { cause }));
         }
-        self.asked.push_back(asked);
+        let number = usize::try_from(self.questions).unwrap_or(usize::MAX);
+        let base = format!("{:x}", self.brief.base);
+        let id = RequestId::derive(BusTime::default(), &base, "asks", number);
+        self.questions += 1;
+        self.asked.push_back((id, asked));
         // One at a time, so that an answer is of one use.
         if self.asked.len() == 1 { self.question() } else { AgentOutput::default() }
     }
@@ -77,49 +83,34 @@ impl AgentSession {
 
     /// The question about the first of those that people are to decide.
     fn question(&self) -> AgentOutput {
-        let Some(asked @ AskedUse { request, tool, input, .. }) = self.asked.front() else {
+        let Some((id, asked)) = self.asked.front() else {
             return AgentOutput::default();
         };
+        let AskedUse { request, tool, input, .. } = asked;
         // An answer to the same words of another request is no answer to these.
         let by = self.rule(asked).map(|rule| format!("\n[rule: {rule}]")).unwrap_or_default();
         let question = format!("May it use {tool}? {input}{by}\n[request {request}]");
         let options = [ALLOW, DENY].map(str::to_owned).to_vec();
-        AgentOutput::plain(RunnerEvent::Ask { question, options })
+        AgentOutput::plain(RunnerEvent::Ask { id: Some(*id), question, options })
     }
 
-    /// The answer of people to what it asked them last, or why they were not asked; none when nobody waits for that.
-    pub(crate) fn answered(&mut self, answer: Result<String, String>) -> Option<AgentOutput> {
-        // Which of the questions that are open it answers is not said: one to words that were withdrawn allows nothing.
-        let answer = if self.withdrawn > 0 {
-            self.withdrawn -= 1;
-            Err("an earlier question was withdrawn, and the answer may be to that one".to_owned())
-        } else {
-            answer
+    /// The answer of people to this question, or why they were not asked. One to a question that it does not wait for any
+    /// more, nobody hears.
+    pub(crate) fn answered(
+        &mut self,
+        id: RequestId,
+        answer: Result<String, String>,
+    ) -> AgentOutput {
+        let Some((_, asked)) = self.asked.pop_front_if(|(first, _)| *first == id) else {
+            return AgentOutput::default();
         };
-        let asked = self.asked.pop_front()?;
-        let output = self.granted(&asked, decided(answer));
-        Some(output.and(self.question()))
-    }
-
-    /// Whether people are asked something whose answer is still to come, or was withdrawn and may still come.
-    pub(crate) fn awaits_an_answer(&self) -> bool {
-        self.withdrawn > 0 || !self.asked.is_empty()
-    }
-
-    /// Its turn is aborted: it waits for no answer any more. One to the question that is open may still come.
-    pub(super) fn forget_asked(&mut self) {
-        self.withdrawn += usize::from(!self.asked.is_empty());
-        self.asked.clear();
+        self.granted(&asked, decided(answer)).and(self.question())
     }
 
     /// It does not wait for an answer any more.
     pub(super) fn withdraws(&mut self, request: &str) -> AgentOutput {
-        let was_first = self.asked.front().is_some_and(|asked| asked.request == request);
-        self.asked.retain(|asked| asked.request != request);
-        if !was_first {
-            return AgentOutput::default();
-        }
-        self.withdrawn += 1;
-        self.question()
+        let was_first = self.asked.front().is_some_and(|(_, asked)| asked.request == request);
+        self.asked.retain(|(_, asked)| asked.request != request);
+        if was_first { self.question() } else { AgentOutput::default() }
     }
 }

@@ -97,9 +97,9 @@ pub(crate) struct AgentSession {
     /// What it was allowed to use since the model's last answer.
     pub(super) using: Vec<String>,
     /// What people are asked, the first of them now.
-    pub(super) asked: VecDeque<AskedUse>,
-    /// Questions that were withdrawn before their answers came.
-    pub(super) withdrawn: usize,
+    pub(super) asked: VecDeque<(RequestId, AskedUse)>,
+    /// How many there were.
+    pub(super) questions: u64,
     blocked: bool,
     pub(super) usage: Usage,
     pub(super) words: String,
@@ -125,7 +125,7 @@ impl AgentSession {
             again: Vec::new(),
             using: Vec::new(),
             asked: VecDeque::new(),
-            withdrawn: 0,
+            questions: 0,
             blocked: false,
             usage: Usage::default(),
             words: String::new(),
@@ -185,7 +185,7 @@ impl AgentSession {
             }
             Wanted::Interrupt { .. } => {
                 self.aborting = self.works;
-                self.forget_asked();
+                self.asked.clear();
                 let heard =
                     self.dialect.say(Saying::Interrupt { request: &command.id.to_string() });
                 if !heard.events.is_empty() {
@@ -233,7 +233,7 @@ impl AgentSession {
 
     /// Aborts its turn for good; none when that waits for the turn to begin.
     fn abort(&mut self) -> Option<AgentInput> {
-        self.forget_asked();
+        self.asked.clear();
         let heard = self.dialect.say(Saying::Interrupt { request: ENDING });
         match heard.events.is_empty() {
             true => lines(heard.inputs).map(AgentInput::Line),

@@ -15,7 +15,7 @@ use tetrarch_core::limits::{LIST_MAX, SUBAGENTS_PER_REQUEST_MAX};
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::overseer::update;
 
-pub(super) use operation::{CallOrigin, OwnerOperation, replied};
+pub(super) use operation::{CallOrigin, OwnerOperation};
 use operation::{operation, write};
 
 /// The topic of an answer to a question.
@@ -25,8 +25,9 @@ pub(super) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
 pub(super) const STATUS_REQUEST: &str = "status.request";
 
-/// Topics of what comes of operations and messages: heard by who waits for it.
-pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
+/// Topics of what comes of operations, messages and questions: heard by who waits for it.
+pub(super) const ANSWERS: [&str; 5] =
+    [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED, ANSWER, ASK_REFUSED];
 
 /// Longest wait for mail, in seconds.
 const WAIT_MAX: u64 = 3_600;
@@ -315,14 +316,20 @@ pub(super) fn mail_words(topic: &str, from: &str, body: &str) -> String {
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 
-/// What an answer of this topic and body says.
+/// What came of a call or a question, by this topic and body.
 ///
 /// # Errors
-/// Why the question was not asked.
-pub(super) fn answer_words(topic: &str, body: &str) -> Result<String, String> {
-    let body: Value = serde_json::from_str(body).unwrap_or_default();
-    let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if topic == ASK_REFUSED { Err(said("error")) } else { Ok(said("text")) }
+/// Why it was refused, or not asked.
+pub(super) fn replied(topic: &str, body: &str) -> CallText {
+    let said = |key: &str| {
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
+        body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    match topic {
+        ASK_REFUSED => Err(said("error")),
+        ANSWER => Ok(said("text")),
+        _ => operation::replied(body),
+    }
 }
 
 fn text(arguments: &Map<String, Value>, key: &str) -> Result<String, String> {

@@ -225,7 +225,7 @@ fn event(told: TypedLine) -> Result<Option<ProgramEvent>, String> {
         }
         TypedLine::Ask { question, options } => {
             let question = cut(question, INSTRUCTION_BYTES_MAX);
-            RunnerEvent::Ask { question, options: texts(options) }
+            RunnerEvent::Ask { id: None, question, options: texts(options) }
         }
         TypedLine::Blocked { reason } => {
             RunnerEvent::Blocked { reason: cut(reason, TEXT_BYTES_MAX) }

@@ -62,7 +62,11 @@ async fn program_reads_its_brief_and_sends_every_event() {
         RunnerEvent::Usage(Usage { tokens_out: 5, ..usage }),
         RunnerEvent::Usage(usage),
         RunnerEvent::Checkpoint { state: text(r#"{"at":5}"#), confirm: false },
-        RunnerEvent::Ask { question: text("which?"), options: vec![text("a"), text("b")] },
+        RunnerEvent::Ask {
+            id: None,
+            question: text("which?"),
+            options: vec![text("a"), text("b")],
+        },
         RunnerEvent::Blocked { reason: text("a from PO-demo") },
         RunnerEvent::Unblocked,
         RunnerEvent::Spawn {

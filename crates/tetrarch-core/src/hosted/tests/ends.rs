@@ -126,7 +126,7 @@ fn answer_resumes_only_a_waiting_run() {
     let mut hosted = running(worker());
     let answer = || letter(MailBody::Answer { question: None, text: "yes".to_owned() });
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
-    let ask = RunnerEvent::Ask { question: "well?".to_owned(), options: Vec::new() };
+    let ask = RunnerEvent::Ask { id: None, question: "well?".to_owned(), options: Vec::new() };
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(ask))), ["journal", "report"]);
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["report", "journal", "deliver"]);
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
@@ -134,7 +134,7 @@ fn answer_resumes_only_a_waiting_run() {
 
 /// What a session has asked, by name.
 fn asked(hosted: &mut HostedSession, text: &str) -> Option<QuestionId> {
-    let ask = RunnerEvent::Ask { question: text.to_owned(), options: Vec::new() };
+    let ask = RunnerEvent::Ask { id: None, question: text.to_owned(), options: Vec::new() };
     let effects = hosted.step(NOW, SessionInput::Runner(ask));
     reports(&effects).into_iter().find_map(|report| match report {
         Report::Ask { id, .. } => *id,
@@ -172,12 +172,39 @@ fn answer_ends_only_the_wait_for_its_question() {
 }
 
 #[test]
+fn answer_names_what_its_program_calls_the_question() {
+    let mut hosted = running(worker());
+    let mut ask = |number| {
+        let id = Some(RequestId(Ulid(number)));
+        let ask = RunnerEvent::Ask { id, question: "well?".to_owned(), options: Vec::new() };
+        let effects = hosted.step(NOW, SessionInput::Runner(ask));
+        reports(&effects).into_iter().find_map(|report| {
+            let Report::Ask { id, .. } = report else { return None };
+            *id
+        })
+    };
+    let questions = [ask(8), ask(9)];
+    for (question, number) in [(questions[1], 9), (questions[0], 8)] {
+        let answer = letter(MailBody::Answer { question, text: "yes".to_owned() });
+        let effects = hosted.step(NOW, answer);
+        let named = effects.iter().find_map(|effect| {
+            let SessionEffect::Order(order) = effect else { return None };
+            let Order::Deliver { line: Inbound::Mail { answers, .. }, .. } = &**order else {
+                return None;
+            };
+            *answers
+        });
+        assert_eq!(named, Some(RequestId(Ulid(number))));
+    }
+}
+
+#[test]
 fn excess_questions_are_refused_to_the_program() {
     let mut hosted = running(worker());
     for number in 0..QUESTIONS_MAX {
         assert!(asked(&mut hosted, &format!("{number}?")).is_some());
     }
-    let ask = RunnerEvent::Ask { question: "one more?".to_owned(), options: Vec::new() };
+    let ask = RunnerEvent::Ask { id: None, question: "one more?".to_owned(), options: Vec::new() };
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(ask))), ["deliver"]);
 }
 

@@ -48,7 +48,8 @@ fn told(effects: &[SessionEffect]) -> Vec<String> {
 }
 
 fn asks(hosted: &mut HostedSession) -> Vec<SessionEffect> {
-    let question = RunnerEvent::Ask { question: "which?".to_owned(), options: Vec::new() };
+    let question =
+        RunnerEvent::Ask { id: None, question: "which?".to_owned(), options: Vec::new() };
     hosted.step(NOW, SessionInput::Runner(question))
 }
 

@@ -12,7 +12,8 @@ fn vitals_row_shows_run_state_and_activity() {
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Queued, 0));
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Spawning, 0));
-    let question = RunnerEvent::Ask { question: "which?".to_owned(), options: Vec::new() };
+    let question =
+        RunnerEvent::Ask { id: None, question: "which?".to_owned(), options: Vec::new() };
     let usage = Usage { tokens_in: 3, ..Usage::default() };
     for (seen, (event, state)) in (1..).zip([
         (RunnerEvent::Started { pid: None, isolation: String::new() }, RunState::Running),

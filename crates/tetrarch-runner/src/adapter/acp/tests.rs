@@ -252,14 +252,19 @@ fn steer_waits_for_the_end_of_the_prompt_and_never_cancels_it() {
 fn interrupt_is_effective_when_the_prompt_is_cancelled() {
     let mut it = working(&["ask_human"]);
     assert_eq!(it.verb(&steer()), AgentDelivery::Held);
-    hear(&mut it, &asks("execute", json!({"command": "rm a"})));
+    let output = hear(&mut it, &asks("execute", json!({"command": "rm a"})));
+    let question = output.events.iter().find_map(|event| {
+        let ProgramEvent::Plain(RunnerEvent::Ask { id, .. }) = event else { return None };
+        *id
+    });
     let told = line_of(it.verb(&interrupt()));
     assert_eq!(told[0]["method"], "session/cancel");
     assert_eq!(
         told[1]["result"]["outcome"]["outcome"], "cancelled",
         "nobody decides on it any more"
     );
-    assert_eq!(it.answered(Ok("allow".to_owned())), None);
+    let unheard = it.answered(question.unwrap(), Ok("allow".to_owned()));
+    assert_eq!(unheard, AgentOutput::default());
     let output = hear(&mut it, &ends(3, "cancelled"));
     assert!(has(&output, &taken(INTERRUPT)), "{output:?}");
     assert!(has(&output, &receipt(STEER, Stage::Refused, ABORTED)), "{output:?}");

@@ -44,6 +44,11 @@ impl CallOrigin<'_> {
     }
 
     /// An id that it has in this session: what it is about ends with the session, or is looked at anew.
+    /// The id of a question that it puts to people, in this session.
+    pub(in crate::backend) fn question(self) -> RequestId {
+        self.id(format!(".asks.{}", self.epoch))
+    }
+
     fn passing(self) -> RequestId {
         self.id(format!(".{}", self.epoch))
     }
@@ -238,7 +243,7 @@ fn draft(arguments: &Map<String, Value>) -> Result<Map<String, Value>, String> {
 }
 
 /// What came of it, in words; `body` is the answer's.
-pub(in crate::backend) fn replied(answer: &str) -> Result<String, String> {
+pub(super) fn replied(answer: &str) -> Result<String, String> {
     let body: Value = serde_json::from_str(answer).unwrap_or_default();
     let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let error = said("error");

@@ -28,7 +28,7 @@ use super::speech::AgentTalk;
 use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
     self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
-    answer_words, mail_words, replied,
+    mail_words, replied,
 };
 use crate::sweep::Traces;
 
@@ -60,7 +60,6 @@ pub(super) struct FleetTools {
 struct WaitingCalls {
     calls: u64,
     requests: BTreeMap<RequestId, oneshot::Sender<CallText>>,
-    questions: VecDeque<oneshot::Sender<CallText>>,
     mail: VecDeque<oneshot::Sender<CallText>>,
 }
 
@@ -98,12 +97,10 @@ impl FleetTools {
         if let Some(id) = answers.filter(|_| ANSWERS.contains(&topic)) {
             // Whoever asked may be over, or have asked once more.
             let call = waiting.requests.remove(&id);
-            let _heard = call.map(|call| call.send(replied(body)));
-            return true;
-        }
-        if topic == ANSWER || topic == ASK_REFUSED {
-            let call = waiting.questions.pop_front();
-            return call.map(|call| call.send(answer_words(topic, body))).is_some();
+            let was_asked = call.is_some();
+            let _heard = call.map(|call| call.send(replied(topic, body)));
+            // Of the program's own questions the session knows.
+            return was_asked || (topic != ANSWER && topic != ASK_REFUSED);
         }
         let mut words = Ok(mail_words(topic, from, body));
         while let Some(call) = waiting.mail.pop_front() {
@@ -116,7 +113,7 @@ impl FleetTools {
     }
 
     /// A call of one of the tools, with its number.
-    fn read(&self, tool: &str, arguments: Map<String, Value>) -> Result<(u64, FleetCall), String> {
+    fn read(&self, tool: &str, arguments: Map<String, Value>) -> Result<ReadCall, String> {
         let names = || self.offered.iter().map(|tool| tool.name.as_str());
         let own = AgentTool::named(tool).filter(|_| names().any(|name| name == tool));
         let Some(own) = own else {
@@ -127,8 +124,7 @@ impl FleetTools {
             let mut waiting = self.waiting();
             waiting.requests.retain(|_, call| !call.is_closed());
             waiting.mail.retain(|call| !call.is_closed());
-            // An answer to a question that nobody waits for any more still comes.
-            let open = waiting.requests.len() + waiting.questions.len() + waiting.mail.len();
+            let open = waiting.requests.len() + waiting.mail.len();
             if open >= WAITING_MAX {
                 return Err(format!(
                     "{WAITING_MAX} calls wait already; call again when one is answered"
@@ -140,13 +136,13 @@ impl FleetTools {
         let call = Call { id: String::new(), tool: tool.to_owned(), arguments: String::new() };
         let due = Due { step: self.base.wrapping_add(number), index: 0, call };
         let of = CallOrigin { agent: &self.agent, epoch: self.epoch, due: &due };
-        own.call(arguments, of).map(|call| (number, call))
+        let question = of.question();
+        own.call(arguments, of).map(|call| ReadCall { number, question, call })
     }
 
     /// Tells what a call comes to, and waits for what comes of it.
     async fn call(
         &self,
-        talk: &AgentTalk,
         events: &mpsc::Sender<RunnerEvent>,
         tool: &str,
         arguments: Map<String, Value>,
@@ -156,11 +152,11 @@ impl FleetTools {
             events.send(event).await.map_err(ended)
         };
         let shown = Value::Object(arguments.clone()).to_string();
-        let (number, call) = self.read(tool, arguments)?;
+        let ReadCall { number, question: id, call } = self.read(tool, arguments)?;
         if let Some(rule) = self.permissions.decisive(tool, None) {
             let asked = permission::asked(rule, tool, &shown).map_err(|it| it.to_string())?;
             let options = [ALLOW, DENY].map(str::to_owned).to_vec();
-            let answer = self.ask(talk, events, number, (asked, options)).await;
+            let answer = self.ask(events, (number, id), (asked, options)).await;
             permission::decided(answer).map_err(|refused| refused.to_string())?;
         }
         let (hear, heard) = oneshot::channel();
@@ -184,30 +180,35 @@ impl FleetTools {
                 }
             }
             FleetCall::Ask { question, options } => {
-                self.ask(talk, events, number, (question, options)).await
+                self.ask(events, (number, id), (question, options)).await
             }
         }
     }
 
-    /// Asks people and waits for their answer.
+    /// Asks people and waits for their answer to this.
     async fn ask(
         &self,
-        talk: &AgentTalk,
         events: &mpsc::Sender<RunnerEvent>,
-        number: u64,
+        (number, id): (u64, RequestId),
         (question, options): (String, Vec<String>),
     ) -> CallText {
-        // Answers do not say to which question they are.
-        if talk.awaits_an_answer() {
-            return Err("another question is open; ask when it is answered".to_owned());
-        }
         let (hear, heard) = oneshot::channel();
-        self.waiting().questions.push_back(hear);
+        self.waiting().requests.insert(id, hear);
         let question = format!("{question}\n[call {number} of session {}]", self.epoch);
         let ended = "the run has ended";
-        events.send(RunnerEvent::Ask { question, options }).await.map_err(|_| ended.to_owned())?;
+        let asked = RunnerEvent::Ask { id: Some(id), question, options };
+        events.send(asked).await.map_err(|_| ended.to_owned())?;
         heard.await.unwrap_or_else(|_| Err(ended.to_owned()))
     }
+}
+
+/// A call as it was read.
+#[derive(Debug)]
+struct ReadCall {
+    number: u64,
+    /// The id of what people are asked for it.
+    question: RequestId,
+    call: FleetCall,
 }
 
 /// What the programs of a run are answered, until this is dropped.
@@ -299,7 +300,7 @@ impl ServerHandler for FleetMcp {
         };
         let arguments = request.arguments.unwrap_or_default();
         let said = tokio::select! {
-            said = fleet.call(&self.talk, &self.events, &request.name, arguments) => said,
+            said = fleet.call(&self.events, &request.name, arguments) => said,
             () = context.ct.cancelled() => Err("cancelled".to_owned()),
         };
         let words = |text: String| vec![ContentBlock::text(fitting(&text))];
@@ -337,7 +338,7 @@ mod tests {
 
     fn read(tools: &FleetTools, tool: &str, arguments: Value) -> Result<FleetCall, String> {
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
-        tools.read(tool, arguments).map(|(_, call)| call)
+        tools.read(tool, arguments).map(|read| read.call)
     }
 
     #[test]
@@ -369,15 +370,21 @@ mod tests {
         let (request, mut replied) = oneshot::channel();
         tools.waiting().requests.insert(id, request);
         assert!(!tools.hears("note", "PO-x", "{}", None), "nobody waits for mail");
-        assert!(!tools.hears(ANSWER, "GO", "{}", None), "nobody asked");
+        assert!(!tools.hears(ANSWER, "GO", "{}", Some(RequestId(Ulid(99)))), "nobody asked");
         assert!(tools.hears(hosted::REPLY, "GO", r#"{"error":"E_CONFLICT"}"#, Some(id)));
         assert_eq!(replied.try_recv(), Ok(Err("E_CONFLICT".to_owned())));
         assert!(tools.hears(hosted::REPLY, "GO", "{}", Some(id)), "it came again");
 
-        let (question, mut answered) = oneshot::channel();
-        tools.waiting().questions.push_back(question);
-        assert!(tools.hears(ANSWER, "human:ada", r#"{"text":"left"}"#, None));
-        assert_eq!(answered.try_recv(), Ok(Ok("left".to_owned())));
+        let asked = [8, 9].map(|number| {
+            let (question, answered) = oneshot::channel();
+            tools.waiting().requests.insert(RequestId(Ulid(number)), question);
+            answered
+        });
+        for (number, body) in [(9, r#"{"text":"left"}"#), (8, r#"{"text":"right"}"#)] {
+            assert!(tools.hears(ANSWER, "GO", body, Some(RequestId(Ulid(number)))));
+        }
+        let heard = asked.map(|mut answered| answered.try_recv().unwrap().unwrap());
+        assert_eq!(heard, ["right", "left"], "each its own, whichever comes first");
 
         let ((gone, _), (mail, mut came)) = (oneshot::channel(), oneshot::channel());
         tools.waiting().mail.extend([gone, mail]);

@@ -21,7 +21,7 @@ use crate::adapter::{
     Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
     VERBS, forget, prepare,
 };
-use crate::backend::fleet_tools::{ANSWER, ASK_REFUSED, STATUS_REQUEST, answer_words, mail_words};
+use crate::backend::fleet_tools::{ANSWER, ASK_REFUSED, STATUS_REQUEST, mail_words, replied};
 use crate::lines::OutputLine;
 use crate::protocol::{
     ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,
@@ -73,11 +73,6 @@ impl AgentTalk {
         self.fleet.as_ref()
     }
 
-    /// Whether it waits for an answer to what its program asked, or one may still come.
-    pub(super) fn awaits_an_answer(&self) -> bool {
-        self.session().awaits_an_answer()
-    }
-
     /// A letter is a message between two steps, unless it answers what the program waits for.
     fn letter(
         &self,
@@ -89,10 +84,8 @@ impl AgentTalk {
             return AgentDelivery::Done.into();
         }
         let mut session = self.session();
-        if (topic == ANSWER || topic == ASK_REFUSED)
-            && let Some(output) = session.answered(answer_words(topic, body))
-        {
-            return telling_of(output);
+        if let (ANSWER | ASK_REFUSED, Some(id)) = (topic, answers) {
+            return telling_of(session.answered(id, replied(topic, body)));
         }
         session.message(&mail_words(topic, from, body), place).into()
     }

@@ -68,12 +68,13 @@ fn rule_on_arguments_denies_or_puts_to_people() {
         it.brief.permissions = Permissions::of(&[PermissionList { rules: rules.clone() }]);
         let output = hear(&mut it, &asks(tool, input.clone()));
         if expected == "ask" {
-            let [ProgramEvent::Plain(RunnerEvent::Ask { question, .. })] = &output.events[..]
+            let [ProgramEvent::Plain(RunnerEvent::Ask { id: Some(id), question, .. })] =
+                &output.events[..]
             else {
                 panic!("{tool} {input}: {output:?}")
             };
             assert!(question.contains("[rule: ask "), "{question}");
-            let refused = it.answered(Ok("no".to_owned())).unwrap();
+            let refused = it.answered(*id, Ok("no".to_owned()));
             let behavior = &lines(&refused)[0]["response"]["response"]["behavior"];
             assert_eq!(behavior, "deny");
         } else {
@@ -120,44 +121,50 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
             json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}});
         json!({"type": "control_request", "request_id": request, "request": wanted})
     };
-    let questions = |output: &AgentOutput| {
+    let asked = |output: &AgentOutput| {
         let of = |event: &ProgramEvent| {
-            let ProgramEvent::Plain(RunnerEvent::Ask { question, .. }) = event else { return None };
-            Some(question.clone())
+            let ProgramEvent::Plain(RunnerEvent::Ask { id, question, .. }) = event else {
+                return None;
+            };
+            Some((id.unwrap(), question.clone()))
         };
-        output.events.iter().filter_map(of).collect::<Vec<String>>()
+        output.events.iter().find_map(of).unwrap_or_else(|| panic!("{output:?}"))
     };
+    let allow = || Ok("allow".to_owned());
+    let nothing = AgentOutput::default();
     let mut it = session(&["run:git", "ask_human"]);
-    assert_eq!(it.answered(Ok("allow".to_owned())), None, "nobody waits for it");
     assert_eq!(lines(&hear(&mut it, &asks("r1", "git log"))).len(), 1, "it is covered");
-    let first = hear(&mut it, &asks("r2", "rm a"));
-    assert!(first.inputs.is_empty() && questions(&first)[0].contains("rm a"), "{first:?}");
-    assert_eq!(hear(&mut it, &asks("r3", "rm b")), AgentOutput::default());
-    assert_eq!(hear(&mut it, &asks("r4", "rm c")), AgentOutput::default());
-    let answered = it.answered(Ok("allow".to_owned())).unwrap();
+    let output = hear(&mut it, &asks("r2", "rm a"));
+    let (first, question) = asked(&output);
+    assert!(output.inputs.is_empty() && question.contains("rm a"), "{output:?}");
+    assert_eq!(hear(&mut it, &asks("r3", "rm b")), nothing);
+    assert_eq!(hear(&mut it, &asks("r4", "rm c")), nothing);
+    let answered = it.answered(first, allow());
     let response = &lines(&answered)[0]["response"];
     assert_eq!(
         (&response["request_id"], &response["response"]["behavior"]),
         (&json!("r2"), &json!("allow"))
     );
-    assert!(questions(&answered)[0].contains("rm b"), "{answered:?}");
-    // What it does not wait for any more is not asked.
+    let (second, question) = asked(&answered);
+    assert!(question.contains("rm b"), "{answered:?}");
+    assert_eq!(it.answered(first, allow()), nothing, "it is answered");
+    // What it does not wait for any more is not asked, and an answer to that allows nothing else.
     let withdrawn = hear(&mut it, &json!({"type": "control_cancel_request", "request_id": "r3"}));
-    assert!(questions(&withdrawn)[0].contains("rm c"), "{withdrawn:?}");
-    // The answer may be to that one, so it allows nothing.
-    let denied = it.answered(Ok("allow".to_owned())).unwrap();
-    let response = &lines(&denied)[0]["response"]["response"];
-    assert!(response["message"].as_str().unwrap().contains("was withdrawn"), "{denied:?}");
+    let (third, question) = asked(&withdrawn);
+    assert!(question.contains("rm c"), "{withdrawn:?}");
+    assert_eq!(it.answered(second, allow()), nothing);
+    let denied = it.answered(third, Ok("no".to_owned()));
+    assert_eq!(lines(&denied)[0]["response"]["response"]["behavior"], "deny", "{denied:?}");
     // Nobody allows what was not shown whole.
     let long = hear(&mut it, &asks("r6", &format!("ls {}; rm a", " ".repeat(5_000))));
     assert_eq!(lines(&long)[0]["response"]["response"]["behavior"], "deny", "{long:?}");
-    assert_eq!(it.answered(Ok("allow".to_owned())), None);
     // No more does an answer to what an interrupt has ended.
-    hear(&mut it, &asks("r7", "rm d"));
+    let (ended, _) = asked(&hear(&mut it, &asks("r7", "rm d")));
     interrupts(&mut it);
-    hear(&mut it, &asks("r8", "rm e"));
-    let denied = it.answered(Ok("allow".to_owned())).unwrap();
-    assert_eq!(lines(&denied)[0]["response"]["response"]["behavior"], "deny", "{denied:?}");
+    let (open, _) = asked(&hear(&mut it, &asks("r8", "rm e")));
+    assert_eq!(it.answered(ended, allow()), nothing);
+    let allowed = it.answered(open, allow());
+    assert_eq!(lines(&allowed)[0]["response"]["response"]["behavior"], "allow", "{allowed:?}");
     // A tool that nobody knows is not put to people.
     let other = json!({"subtype": "can_use_tool", "tool_name": "Task", "input": {}});
     let output =

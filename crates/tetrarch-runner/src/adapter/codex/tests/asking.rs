@@ -113,20 +113,22 @@ fn other_requests_are_refused_in_words() {
 
 #[test]
 fn uncovered_command_is_put_to_people_unless_it_is_withdrawn() {
-    let question = |output: &AgentOutput| {
-        output
-            .events
-            .iter()
-            .any(|event| matches!(event, ProgramEvent::Plain(RunnerEvent::Ask { .. })))
+    let asked = |output: &AgentOutput| {
+        let of = |event: &ProgramEvent| {
+            let ProgramEvent::Plain(RunnerEvent::Ask { id, .. }) = event else { return None };
+            *id
+        };
+        output.events.iter().find_map(of).unwrap_or_else(|| panic!("{output:?}"))
     };
     let mut it = working(&["ask_human"]);
     let output = hear(&mut it, &asks("/bin/bash -c 'rm a'"));
-    assert!(question(&output) && output.inputs.is_empty(), "{output:?}");
-    let answered = it.answered(Ok("allow".to_owned())).unwrap();
+    assert!(output.inputs.is_empty(), "{output:?}");
+    let answered = it.answered(asked(&output), Ok("allow".to_owned()));
     assert_eq!(said(&answered)[0]["result"]["decision"], "accept");
-    hear(&mut it, &asks("/bin/bash -c 'rm b'"));
+    let second = asked(&hear(&mut it, &asks("/bin/bash -c 'rm b'")));
     hear(&mut it, &json!({"method": "serverRequest/resolved", "params": {"requestId": 0}}));
-    assert_eq!(it.answered(Ok("allow".to_owned())), None, "nobody waits for it");
+    let unheard = it.answered(second, Ok("allow".to_owned()));
+    assert_eq!(unheard, AgentOutput::default(), "nobody waits for it");
 }
 
 #[test]

@@ -16,8 +16,8 @@ use tracing::Instrument;
 use super::{ConversationEnd, LlmConversation, effect, ending};
 use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
-    ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
-    STATUS_REQUEST, answer_words, mail_words, replied,
+    ANSWERS, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN, STATUS_REQUEST, mail_words,
+    replied,
 };
 use crate::backend::llm::input::{Halt, InboxMessage, Yields};
 use crate::tools::Toolbox;
@@ -79,7 +79,7 @@ impl LlmConversation {
         };
         let question = format!("{question}\n[call {}/{}]", due.step, due.index);
         let options = [ALLOW, DENY].map(str::to_owned).to_vec();
-        let answer = self.ask_people(question, options).await?;
+        let answer = self.ask_people(due, question, options).await?;
         Ok(permission::decided(answer).map_err(|refused| refused.to_string()))
     }
 
@@ -130,7 +130,7 @@ impl LlmConversation {
             Ok(FleetCall::Ask { question, options }) => {
                 // An answer to the same words of an earlier turn is no answer to these.
                 let question = format!("{question}\n[call {}/{}]", due.step, due.index);
-                self.ask_people(question, options).await
+                self.ask_people(due, question, options).await
             }
             Ok(FleetCall::Tell { event, words }) => {
                 self.beg(event).await?;
@@ -169,7 +169,7 @@ impl LlmConversation {
                     self.hear(&earlier).await;
                 }
                 self.given = mail.place;
-                Ok(replied(&mail.body))
+                Ok(replied(&mail.topic, &mail.body))
             }
             Err(_) => Ok(Err(format!(
                 "asked as {id}, but no answer came in time; look whether it was done before you ask again"
@@ -191,21 +191,24 @@ impl LlmConversation {
         }
     }
 
-    /// Asks people and waits for their answer.
+    /// Asks people and waits for their answer to this.
     async fn ask_people(
         &mut self,
+        due: &Due,
         question: String,
         options: Vec<String>,
     ) -> Result<CallText, ConversationEnd> {
-        self.beg(RunnerEvent::Ask { question, options }).await?;
+        let id = Some(self.origin(due).question());
+        self.beg(RunnerEvent::Ask { id, question, options }).await?;
         loop {
-            let topics = [ANSWER, ASK_REFUSED, STATUS_REQUEST];
-            let mail = self.mail_that_is(|it| topics.contains(&it.topic.as_str())).await?;
-            if mail.topic == STATUS_REQUEST {
-                self.say_status().await;
-            } else {
-                return Ok(answer_words(&mail.topic, &mail.body));
+            let is_answer =
+                |it: &InboxMessage| it.answers == id && ANSWERS.contains(&it.topic.as_str());
+            let wanted = |it: &InboxMessage| is_answer(it) || it.topic == STATUS_REQUEST;
+            let mail = self.mail_that_is(wanted).await?;
+            if is_answer(&mail) {
+                return Ok(replied(&mail.topic, &mail.body));
             }
+            self.say_status().await;
         }
     }
 
@@ -245,7 +248,7 @@ impl LlmConversation {
         );
         redact(&mut question);
         let options = vec![REPEAT.to_owned(), SKIP.to_owned()];
-        let said = match self.ask_people(question, options).await? {
+        let said = match self.ask_people(&due, question, options).await? {
             Ok(said) if said.trim() == REPEAT => self.make(&due).await?,
             Ok(said) if said.trim() == SKIP => {
                 Err("it was left out: nobody knows whether an earlier try of it took effect"
