@@ -376,9 +376,7 @@ impl HostedSession {
                     .push(SessionEffect::Journal(JournalEvent::Update { update: update.clone() }));
                 self.updated(self.now, update, effects);
             }
-            RunnerEvent::Ask { id, question, options } => {
-                self.ask(id, (question, options), effects)
-            }
+            RunnerEvent::Ask { id, question, options } => self.ask(id, question, options, effects),
             RunnerEvent::Blocked { reason } => {
                 effects
                     .push(SessionEffect::Journal(JournalEvent::Blocked { reason: reason.clone() }));

@@ -12,7 +12,8 @@ impl HostedSession {
     pub(super) fn ask(
         &mut self,
         asked: Option<RequestId>,
-        (question, options): (String, Vec<String>),
+        question: String,
+        options: Vec<String>,
         effects: &mut Vec<SessionEffect>,
     ) {
         if self.asking.len() >= QUESTIONS_MAX {

@@ -57,16 +57,13 @@ async fn program_reads_its_brief_and_sends_every_event() {
     let usage = Usage { tokens_in: 10, tokens_out: 9, cost_micro: 250_000, turns: 1 };
     let text = |text: &str| text.to_owned();
     let id = Some("01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap());
+    let (a, b) = (text("a"), text("b"));
     let expected = [
         RunnerEvent::Progress { text: text("looking"), done: Some(1), total: Some(2) },
         RunnerEvent::Usage(Usage { tokens_out: 5, ..usage }),
         RunnerEvent::Usage(usage),
         RunnerEvent::Checkpoint { state: text(r#"{"at":5}"#), confirm: false },
-        RunnerEvent::Ask {
-            id: None,
-            question: text("which?"),
-            options: vec![text("a"), text("b")],
-        },
+        RunnerEvent::Ask { id: None, question: text("which?"), options: vec![a, b] },
         RunnerEvent::Blocked { reason: text("a from PO-demo") },
         RunnerEvent::Unblocked,
         RunnerEvent::Spawn {
