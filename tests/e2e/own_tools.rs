@@ -23,8 +23,28 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ("agent_status", json!({}), "\"liveness\":\"active\""),
         ("todo_list", json!({}), "do it by own tools"),
         ("todo_add", task, "drf_"),
+        ("note_put", json!({"name": "build", "text": "run make first"}), "build is version 1"),
+        ("note_search", json!({"words": "MAKE"}), "run make first"),
         ("plan_review", json!({"reason": "half of it is done"}), "people are told"),
     ]
+}
+
+/// The note that the model wrote is found, replaced and deleted by a person.
+fn people_use_notes(fleet: &Fleet) {
+    let listed = fleet.ok(["note", "list", "own", "first", "make"]);
+    assert!(listed.contains("build") && listed.contains("W:"), "{listed}");
+    assert!(!fleet.ok(["note", "list", "own", "elsewhere"]).contains("build"));
+    let file = fleet.file("note.txt", "run make twice");
+    let file = file.to_str().unwrap();
+    let stale = fleet.run(["note", "put", "own", "build", file, "--expect", "0"]);
+    assert!(stale.err.contains("build is version 1, not 0"), "{}", stale.err);
+    let written = fleet.ok(["note", "put", "own", "build", file, "--expect", "1"]);
+    assert!(written.contains("build is version 2"), "{written}");
+    let shown = fleet.ok(["note", "show", "own", "build"]);
+    assert!(shown.contains("run make twice") && shown.contains("human:"), "{shown}");
+    fleet.ok(["note", "delete", "own", "build"]);
+    let gone = fleet.run(["note", "show", "own", "build"]);
+    assert!(gone.err.contains("`tetrarch note list own` lists them"), "{}", gone.err);
 }
 
 #[test]
@@ -47,6 +67,8 @@ fn model_uses_its_tools_and_sees_their_results() {
         "agent_status",
         "todo_list",
         "todo_add",
+        "note_put",
+        "note_search",
         "plan_review",
     ];
     let plan = json!({
@@ -76,6 +98,7 @@ fn model_uses_its_tools_and_sees_their_results() {
     let epic = fleet.json(&["get", "goals"])[0]["id"].as_str().unwrap().to_owned();
     let drafts = fleet.json(&["plan", "drafts", &epic]);
     assert!(drafts.to_string().contains("once is not enough"), "{drafts}");
+    people_use_notes(&fleet);
     let asked = wait::until("people are asked to look at the plan", || {
         let mail = fleet.ok(["mail", "list"]);
         mail.contains("half of it is done").then_some(mail)

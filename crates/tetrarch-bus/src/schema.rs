@@ -16,13 +16,13 @@ pub use crate::proto::fields::{FieldDescriptor, FieldKind, MessageDescriptor};
 const OTHERS: &str = "\
     Agent AgentCompleted AgentLost Answer ApplyOrder Assignment BudgetRaised Change Crystallization \
     Cursor Decision Dispatch EpicNode EpicNodeState Goal GoalState Host HostReports JournalEntry \
-    Launch Mail OpReply Plan PlanDraft PlanEvent PlanReview Planning Project ProjectProfile Question \
+    Launch Mail OpReply Plan PlanDraft PlanEvent PlanReview Planning Project ProjectNote ProjectProfile Question \
     QuestionRecord Reservation ResultReady ReviewNeeded Run RunStatus ScheduleRecord SessionOrder \
     Snapshot SpawnAnswer SponsorRequest SponsorSilent Receipt DeadNotice StateGraph StatusRequest \
     TakeOn Turn TurnDue VerbOrder Violation Vitals Words";
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 53] = [
+const REQUIRED: [(&str, &[&str]); 55] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -48,6 +48,8 @@ const REQUIRED: [(&str, &[&str]); 53] = [
     ("HostedReport", &["agent", "report"]),
     ("HumanJoin", &["human"]),
     ("Mail", &["topic"]),
+    ("NoteDelete", &["name"]),
+    ("NotePut", &["name", "text"]),
     ("ProfileApply", &["project", "profile"]),
     ("ProjectCreate", &["project"]),
     ("ProjectMode", &["project", "mode"]),
@@ -222,7 +224,7 @@ mod tests {
                 .iter()
                 .filter(|name| MessageDescriptor::named(name).is_some_and(is_request))
                 .count(),
-            49
+            52
         );
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {

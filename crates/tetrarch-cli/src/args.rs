@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::command::{
     acp, advise, agent, answer, artifact, ask, audit, budget, change, chat, circuit, completion,
     config, creds, describe, doctor, down, events, file, get, goal, graph, guard, host, inbox,
-    init, insights, logs, mail, man, mcp, page, plan, profile, project, replay, roster, run,
+    init, insights, logs, mail, man, mcp, note, page, plan, profile, project, replay, roster, run,
     schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work,
     worktree,
 };
@@ -16,7 +16,7 @@ const GROUPS: [(&str, &str); 6] = [
     ("Run", "init up down run attach wait status"),
     ("Goals and plans", "goal plan work insights advise schedule tick"),
     ("Agents", "project profile agent spawn stop steer interrupt pause resume circuit budget"),
-    ("People", "ask chat graph inbox answer change approve deny apply mail worktree file"),
+    ("People", "ask chat graph inbox answer change approve deny apply mail worktree file note"),
     ("Look", "page roster get describe tree logs why events audit replay artifact"),
     ("Operate", "doctor creds host serve mcp acp config completion man schema vectors"),
 ];
@@ -160,6 +160,9 @@ pub(crate) enum CliCommand {
     /// List and release file reservations.
     #[command(subcommand)]
     File(file::FileCommand),
+    /// List, show, write and delete the notes of a project.
+    #[command(subcommand)]
+    Note(note::NoteCommand),
     /// Send and read mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),

@@ -32,6 +32,7 @@ pub(crate) mod logs;
 pub(crate) mod mail;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod note;
 pub(crate) mod page;
 pub(crate) mod plan;
 pub(crate) mod profile;
@@ -287,6 +288,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Apply(args) => change::apply(context, args).await,
         CliCommand::Worktree(command) => worktree::run(context, command).await,
         CliCommand::File(command) => file::run(context, command).await,
+        CliCommand::Note(command) => note::run(context, command).await,
         CliCommand::Mail(command) => mail::run(context, command).await,
         CliCommand::Artifact(command) => artifact::run(context, command).await,
         CliCommand::Goal(command) => goal::run(context, command).await,

@@ -11,7 +11,7 @@ use crate::request::goals::GoalOp;
 use crate::request::planning::PlanOp;
 use crate::request::schedules::ScheduleOp;
 use crate::request::work::{WorkOp, WorkVerb};
-use crate::request::{BudgetOp, FileOp, GateOp, GateVerdict, Op, Request, RequestBody};
+use crate::request::{BudgetOp, FileOp, GateOp, GateVerdict, NoteOp, Op, Request, RequestBody};
 
 /// Characters of [`Act::about`] at most.
 const ABOUT_CHARS_MAX: usize = 256;
@@ -120,6 +120,10 @@ fn of_op(op: &Op) -> (Privilege, String) {
         Op::File(op) => match op {
             FileOp::Release { reservation } => (OfPeople, reservation.to_string()),
             FileOp::Reserve { .. } | FileOp::List { .. } => (Never, String::new()),
+        },
+        Op::Note(op) => match op {
+            NoteOp::Put { name, .. } | NoteOp::Delete { name, .. } => (OfPeople, name.to_string()),
+            NoteOp::Search { .. } => (Never, String::new()),
         },
         Op::Conversation(op) => match op {
             // What is said stands in its turn.

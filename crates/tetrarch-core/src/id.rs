@@ -182,6 +182,10 @@ name_type!(
     ProfileName, "profile name"
 );
 name_type!(
+    /// A note's name.
+    NoteName, "note name"
+);
+name_type!(
     /// A state graph's name.
     GraphName, "graph name"
 );

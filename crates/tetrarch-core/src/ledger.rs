@@ -13,11 +13,12 @@ use crate::graph::GraphRecord;
 use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, ChangeId, CommitId, DispatchId, DraftId, EpicId, GraphName, HostName,
-    NodeId, Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId,
-    ScheduleId, SessionId,
+    NodeId, NoteName, Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId,
+    RunId, ScheduleId, SessionId,
 };
 use crate::liveness::Liveness;
 use crate::mail::{Mail, MailBody};
+use crate::note::ProjectNote;
 use crate::plan::proposal::{PlanReview, Proposal};
 use crate::plan::{Node, NodeState, NodeStatus, Plan, PlanEvent};
 use crate::planner::Planning;
@@ -71,6 +72,8 @@ pub enum Record {
     Schedule(Box<Schedule>),
     /// `graph.<project>.<name>`.
     Graph(Box<GraphRecord>),
+    /// `note.<project>.<name>`.
+    Note(Box<ProjectNote>),
     /// `turn.<human>.<conversation>.<number>`.
     Turn(Box<Turn>),
     /// `reservation.<reservation>`.
@@ -124,6 +127,8 @@ pub enum RecordKey {
     Schedule(ScheduleId),
     /// A state graph.
     Graph(ProjectName, GraphName),
+    /// A note.
+    Note(ProjectName, NoteName),
     /// A turn of a conversation.
     Turn(TurnId),
     /// Paths that a session holds.
@@ -174,6 +179,7 @@ impl Record {
             Self::Crystallization(it) => RecordKey::Crystallization(it.epic, it.node),
             Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
             Self::Graph(graph) => RecordKey::Graph(graph.project.clone(), graph.name.clone()),
+            Self::Note(note) => RecordKey::Note(note.project.clone(), note.name.clone()),
             Self::Turn(turn) => RecordKey::Turn(turn.id.clone()),
             Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
             Self::Change(change) => RecordKey::Change(change.id),
@@ -217,6 +223,7 @@ impl Record {
             | Self::Crystallization(_)
             | Self::Schedule(_)
             | Self::Graph(_)
+            | Self::Note(_)
             | Self::Turn(_)
             | Self::Reservation(_)
             | Self::Change(_)
@@ -350,6 +357,10 @@ words! {
         ScheduleFired = "schedule.fired",
         /// A state graph was applied.
         GraphApplied = "graph.applied",
+        /// A note was written.
+        NoteWritten = "note.written",
+        /// A note was deleted.
+        NoteDeleted = "note.deleted",
         /// A person said something in a conversation.
         TurnSaid = "turn.said",
         /// A turn was moved in its graph.

@@ -38,6 +38,7 @@ pub mod limits;
 pub mod liveness;
 pub mod mail;
 pub mod metering;
+pub mod note;
 pub mod obstacle;
 pub mod orchestrator;
 pub mod order;

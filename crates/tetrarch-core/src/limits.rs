@@ -140,6 +140,12 @@ pub const EFFORT_BYTES_MAX: usize = 256;
 pub const TEXT_BYTES_MAX: usize = 4 * 1024;
 /// What a profile is for, in bytes.
 pub const PROFILE_DESCRIPTION_BYTES_MAX: usize = 256;
+/// A note, in bytes.
+pub const NOTE_BYTES_MAX: usize = 8 * 1024;
+/// Notes of a project.
+pub const NOTES_MAX: usize = 256;
+/// Notes that a brief names.
+pub const BRIEF_NOTES_MAX: usize = 16;
 /// Rules on what tools are called with, in one profile.
 pub const PERMISSION_RULES_MAX: usize = 32;
 /// Words that one of them matches.

@@ -31,6 +31,7 @@ mod group;
 mod holding;
 mod hosts;
 mod judging;
+mod notes;
 mod operations;
 mod overseeing;
 mod planning;

@@ -25,11 +25,12 @@ use crate::graph::GraphRecord;
 use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, ChangeId, DispatchId, DraftId, EpicId, GraphName, HostName, HumanName,
-    NodeId, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
-    Ulid,
+    NodeId, NoteName, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId,
+    ScheduleId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
+use crate::note::ProjectNote;
 use crate::plan::proposal::Proposal;
 use crate::plan::{Node, NodeState, Plan};
 use crate::planner::Planning;
@@ -84,6 +85,8 @@ pub struct Records {
     pub crystallizations: BTreeMap<EpicId, BTreeMap<Option<NodeId>, Crystallization>>,
     /// What begins at set times.
     pub schedules: BTreeMap<ScheduleId, Schedule>,
+    /// Notes of projects.
+    pub notes: BTreeMap<(ProjectName, NoteName), ProjectNote>,
     /// State graphs.
     pub graphs: BTreeMap<(ProjectName, GraphName), GraphRecord>,
     /// Turns of conversations.
@@ -255,9 +258,8 @@ impl Records {
                 self.crystallizations.entry(it.epic).or_default().insert(it.node, *it);
             }
             Record::Schedule(schedule) => self.put_schedule(*schedule),
-            Record::Graph(graph) => {
-                self.graphs.insert((graph.project.clone(), graph.name.clone()), *graph);
-            }
+            Record::Graph(graph) => self.put_graph(*graph),
+            Record::Note(note) => self.put_note(*note),
             Record::Turn(turn) => self.put_turn(*turn),
             Record::Reservation(it) => self.put_reservation(*it),
             Record::Change(change) => self.put_change(*change),
@@ -309,9 +311,8 @@ impl Records {
                 take_of(&mut self.crystallizations, *epic, node);
             }
             RecordKey::Schedule(id) => self.remove_schedule(*id),
-            RecordKey::Graph(project, name) => {
-                self.graphs.remove(&(project.clone(), name.clone()));
-            }
+            RecordKey::Graph(project, name) => self.remove_graph(project, name),
+            RecordKey::Note(project, name) => self.remove_note(project, name),
             RecordKey::Turn(id) => self.remove_turn(id),
             RecordKey::Reservation(id) => self.remove_reservation(*id),
             RecordKey::Change(id) => self.remove_change(*id),
@@ -480,6 +481,7 @@ impl Records {
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
         let asked = asked + self.changes.len() + self.graphs.len() + self.turns.len();
+        let asked = asked + self.notes.len();
         let kept: usize = self.crystallizations.values().map(BTreeMap::len).sum();
         let rest = kept
             + self.profiles.len()

@@ -11,6 +11,8 @@ pub mod work;
 mod budget;
 mod files;
 mod gate;
+mod hosts;
+mod notes;
 mod reading;
 
 use crate::agent::{Mode, Profile};
@@ -18,8 +20,8 @@ use crate::brief::{RunResult, Tools, Usage, Verdict, Worktree};
 use crate::budget::{Counter, Limits, Spend};
 use crate::change::{ApplyOutcome, Made};
 use crate::id::{
-    AgentId, ChangeId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal,
-    ProfileName, ProjectName, QuestionId, RequestId, RunId, SessionId,
+    AgentId, ChangeId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, NoteName,
+    Principal, ProfileName, ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
 use crate::mail::receipt::SetAside;
 use crate::overseer::Telemetry;
@@ -41,6 +43,8 @@ use planning::PlanOp;
 pub use budget::BudgetOp;
 pub use files::FileOp;
 pub use gate::{GateOp, GateVerdict};
+pub use hosts::{HostDrain, HostJoin};
+pub use notes::NoteOp;
 pub use reading::Page;
 
 /// Who sent something, as the subject and the headers say.
@@ -187,6 +191,8 @@ pub struct BriefWish {
     pub goal: String,
     /// What the child has to know.
     pub key_facts: Vec<String>,
+    /// Notes of the project that it has to know.
+    pub notes: Vec<NoteName>,
     /// JSON Schema of the deliverable, as JSON text; none means text.
     pub output_schema: Option<String>,
     /// How one can tell that it succeeded.
@@ -305,6 +311,8 @@ pub enum Op {
     Conversation(conversations::ConversationOp),
     /// `file.*`: reservations of files.
     File(FileOp),
+    /// `note.*`: notes of a project.
+    Note(NoteOp),
     /// `approval.decide`, `apply.request`: changes that wait before their branches.
     Gate(GateOp),
     /// `budget.raise`: a grant grows while its run goes on.
@@ -351,6 +359,7 @@ impl Op {
             | Self::Work(_)
             | Self::Schedule(_)
             | Self::File(_)
+            | Self::Note(_)
             | Self::WorkBlock { .. } => false,
         }
     }
@@ -383,37 +392,12 @@ impl Op {
             Self::Schedule(op) => op.name(),
             Self::Conversation(op) => op.name(),
             Self::File(op) => op.name(),
+            Self::Note(op) => op.name(),
             Self::Gate(op) => op.name(),
             Self::Budget(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }
-}
-
-/// `op.host.drain`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostDrain {
-    /// Which host.
-    pub host: HostName,
-    /// It takes agents again.
-    pub undo: bool,
-    /// Why.
-    pub reason: String,
-}
-
-/// `op.host.join`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HostJoin {
-    /// The process, told apart from earlier lives.
-    pub instance: String,
-    /// The lease's epoch that the process holds.
-    pub lease_epoch: u64,
-    /// Its labels.
-    pub labels: Vec<(String, String)>,
-    /// Agents it takes.
-    pub capacity: u32,
-    /// Where it can be found, for people.
-    pub address: String,
 }
 
 /// `op.project.create`.

@@ -251,11 +251,14 @@ pub(super) const ENDS: [(&str, i32, &str); 9] = [
 ];
 
 /// Beginnings of lines that are not typed here, and why.
-pub(super) const NOT_TYPED: [(&str, &str); 6] = [
+pub(super) const NOT_TYPED: [(&str, &str); 9] = [
     ("agent retire -o json --yes -- a", "a unit test's sample in confirm.rs"),
     ("goal cancel g", "a unit test's sample in confirm.rs"),
     ("host forget", "a host that is gone is needed; hosts.rs forgets one"),
     ("file release", "paths are held by a model's tools alone; own_tools.rs releases them"),
+    ("note delete", "a model writes the note; own_tools.rs deletes it"),
+    ("note put", "a file is needed; own_tools.rs writes one"),
+    ("note show", "a model writes the note; own_tools.rs shows it"),
     ("plan propose", "a model is asked; planner.rs scripts one"),
     ("run examples/resume/plan.yaml", "a second binary; resume.rs runs it"),
 ];

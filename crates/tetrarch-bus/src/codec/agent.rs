@@ -1,4 +1,4 @@
-//! Records of agents, hosts, projects and profiles.
+//! Records of agents, hosts, projects, profiles and notes.
 
 use tetrarch_core::agent::{
     Agent, DelegationOptions, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile,
@@ -9,6 +9,7 @@ use tetrarch_core::denials::Denials;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
+use tetrarch_core::note::ProjectNote;
 use tetrarch_core::time::BusTime;
 
 use super::error::CodecError;
@@ -42,6 +43,11 @@ message!(Agent, Agent {
 
 message!(Host, Host { name, instance, labels, capacity, address, joined: joined_unix_ms, drained });
 message!(Project, Project { name, mode, created_by, created: created_unix_ms, retired, fencing });
+
+message!(
+    ProjectNote,
+    ProjectNote { project, name, text, author, version, updated: updated_unix_ms }
+);
 
 message!(DelegationOptions, DelegationOptions { mode, profiles });
 

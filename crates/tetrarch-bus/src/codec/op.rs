@@ -19,7 +19,7 @@ use tetrarch_core::request::planning::PlanOp;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
-use tetrarch_core::request::{FileOp, GateOp, HostDrain, HostJoin, Op, ProjectCreate};
+use tetrarch_core::request::{FileOp, GateOp, HostDrain, HostJoin, NoteOp, Op, ProjectCreate};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::Wanted;
 
@@ -143,6 +143,11 @@ ops! {
     "work.block": WorkBlock { epic, node, blocker } => (Op::WorkBlock { epic, node, blocker });
     "file.release": FileRelease { reservation } => (Op::File(FileOp::Release { reservation }));
     "file.list": FileList { project; page } => (Op::File(FileOp::List { project, page }));
+    "note.put": NotePut { project, name, text, expect_version } =>
+        (Op::Note(NoteOp::Put { project, name, text, expect_version }));
+    "note.delete": NoteDelete { project, name } => (Op::Note(NoteOp::Delete { project, name }));
+    "note.search": NoteSearch { project, words; page } =>
+        (Op::Note(NoteOp::Search { project, words, page }));
     "schedule.delete": ScheduleDelete { schedule } =>
         (Op::Schedule(ScheduleOp::Delete { schedule }));
     "schedule.list": ScheduleList {; page } => (Op::Schedule(ScheduleOp::List { page }));

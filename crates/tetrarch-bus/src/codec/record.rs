@@ -88,7 +88,7 @@ kinds! {
         Agent: Agent, Host: Host, Project: Project, Run: Run, RunStatus: RunStatus, Goal: Goal,
         GoalState: GoalState, Plan: Plan, Assignment: Assignment, Dispatch: Dispatch,
         Planning: Planning, Question: QuestionRecord, Draft: PlanDraft,
-        Crystallization: Crystallization, Schedule: ScheduleRecord, Graph: StateGraph, Turn: Turn,
+        Crystallization: Crystallization, Schedule: ScheduleRecord, Graph: StateGraph, Note: ProjectNote, Turn: Turn,
         Reservation: Reservation, Change: Change, Snapshot: Snapshot,
     ]
     [

@@ -177,6 +177,7 @@ impl Wire<pb::BriefWish> for BriefWish {
         pb::BriefWish {
             goal: self.goal.clone(),
             key_facts: self.key_facts.clone(),
+            notes: self.notes.put(),
             expected_output: self.output_schema.put(),
             success_criteria: self.success_criteria.clone(),
             definition_of_done: self.definition_of_done.clone(),
@@ -194,6 +195,7 @@ impl Wire<pb::BriefWish> for BriefWish {
             turn_timeout: read::length("turnTimeout", text, None, millis)?,
             goal: brief.goal,
             key_facts: brief.key_facts,
+            notes: field("notes", brief.notes)?,
             output_schema: schema::get("expected_output", brief.expected_output)?,
             success_criteria: brief.success_criteria,
             definition_of_done: brief.definition_of_done,

@@ -8,9 +8,9 @@ use std::str::FromStr;
 
 use tetrarch_core::id::{
     AgentId, AssignmentId, ChangeId, CommitId, ConversationName, CrystallizationId, DispatchId,
-    Domain, DraftId, EpicId, GraphName, GraphNodeName, HostName, HumanName, NodeId, PlanId,
-    Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
-    SessionId,
+    Domain, DraftId, EpicId, GraphName, GraphNodeName, HostName, HumanName, NodeId, NoteName,
+    PlanId, Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId,
+    ScheduleId, SessionId,
 };
 use tetrarch_core::time::{BusTime, Millis};
 
@@ -420,6 +420,7 @@ texts!(
     HostName,
     HumanName,
     NodeId,
+    NoteName,
     PlanId,
     Principal,
     ProfileName,

@@ -79,6 +79,8 @@ kinds! {
     Schedule = "schedule",
     /// State graphs.
     Graph = "graph",
+    /// Notes of projects.
+    Note = "note",
     /// Turns of conversations.
     Turn = "turn",
     /// Paths that sessions hold.
@@ -180,6 +182,7 @@ pub fn record_key(key: &RecordKey) -> String {
         }
         RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
         RecordKey::Graph(project, graph) => format!("{kind}.{project}.{graph}"),
+        RecordKey::Note(project, note) => format!("{kind}.{project}.{note}"),
         RecordKey::Turn(TurnId { human, conversation, number }) => {
             format!("{kind}.{human}.{conversation}.{number}")
         }
@@ -237,6 +240,7 @@ pub(super) fn parse_at(
     let name = "a name of A-Z a-z 0-9 _ -";
     match kind {
         KeyKind::Graph => tokens.exactly("graph.<project>.<name>", 3)?,
+        KeyKind::Note => tokens.exactly("note.<project>.<name>", 3)?,
         KeyKind::Turn => tokens.exactly("turn.<human>.<conversation>.<number>", 4)?,
         KeyKind::Profile => tokens.exactly("profile.<project>.<name>", 3)?,
         KeyKind::Node | KeyKind::NodeState | KeyKind::Crystallization => {
@@ -282,6 +286,7 @@ pub(super) fn parse_at(
         KeyKind::Crystallization => RecordKey::Crystallization(epic(1)?, parse_node(&tokens, 2)?),
         KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
         KeyKind::Graph => RecordKey::Graph(tokens.parse(1, name)?, tokens.parse(2, name)?),
+        KeyKind::Note => RecordKey::Note(tokens.parse(1, name)?, tokens.parse(2, name)?),
         KeyKind::Turn => RecordKey::Turn(TurnId {
             human: tokens.parse(1, name)?,
             conversation: tokens.parse(2, name)?,

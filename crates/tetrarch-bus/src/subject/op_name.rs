@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tetrarch_core::request::Op;
 
 /// The operations of spec 02; a family whose members it leaves open is left out.
-pub const OPS: [&str; 38] = [
+pub const OPS: [&str; 41] = [
     "agent.interrupt",
     "agent.pause",
     "agent.register",
@@ -31,6 +31,9 @@ pub const OPS: [&str; 38] = [
     "host.drain",
     "host.join",
     "human.join",
+    "note.delete",
+    "note.put",
+    "note.search",
     "profile.apply",
     "project.create",
     "project.mode",

@@ -116,6 +116,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Crystallization(_)
             | Record::Schedule(_)
             | Record::Graph(_)
+            | Record::Note(_)
             | Record::Turn(_)
             | Record::Reservation(_)
             | Record::Change(_)

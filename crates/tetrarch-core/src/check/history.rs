@@ -86,7 +86,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
                 found.must(grows, 10, &new.id, "its firings were uncounted");
             }
-            Record::Turn(_) | Record::Graph(_) => talked(before, record, found),
+            Record::Turn(_) | Record::Graph(_) | Record::Note(_) => talked(before, record, found),
             Record::Plan(plan) => folding::check(before, entry, plan, found),
             Record::Host(_)
             | Record::Project(_)
@@ -99,7 +99,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
     entry.dropped.iter().for_each(|key| forgotten(before, entry, key, found));
 }
 
-/// Turns go on, and graphs get new versions.
+/// Turns go on, and graphs and notes get new versions; a note may be written anew after it was deleted.
 fn talked(before: &Records, record: &Record, found: &mut Findings) {
     if let Record::Turn(new) = record {
         let goes_on = before
@@ -107,6 +107,11 @@ fn talked(before: &Records, record: &Record, found: &mut Findings) {
             .get(&new.id)
             .is_none_or(|old| old.moved <= new.moved && (!old.status.is_over() || *old == **new));
         found.must(goes_on, 10, &new.id, "it had ended, or was moved back");
+    }
+    if let Record::Note(new) = record {
+        let old = before.notes.get(&(new.project.clone(), new.name.clone()));
+        let rises = new.version == 1 || old.is_none_or(|old| old.version < new.version);
+        found.must(rises, 13, &new.name, "its version did not rise");
     }
     if let Record::Graph(new) = record {
         let old = before.graphs.get(&(new.project.clone(), new.name.clone()));

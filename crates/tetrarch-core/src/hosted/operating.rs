@@ -14,7 +14,7 @@ use crate::order::{Inbound, Order};
 use super::{HostedSession, SessionEffect};
 
 /// Operations that a program may ask for. Whether its agent may, is the owner's to say.
-pub const OPERATIONS: [&str; 16] = [
+pub const OPERATIONS: [&str; 19] = [
     "agent.interrupt",
     "agent.pause",
     "agent.resume",
@@ -24,6 +24,9 @@ pub const OPERATIONS: [&str; 16] = [
     "file.list",
     "file.release",
     "file.reserve",
+    "note.delete",
+    "note.put",
+    "note.search",
     "todo.add",
     "todo.graph_insights",
     "todo.list",

@@ -6,8 +6,10 @@ use crate::agent::Profile;
 use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::{Counter, Limits};
-use crate::id::{AgentId, EpicId};
-use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX};
+use crate::id::{AgentId, EpicId, NoteName};
+use crate::limits::{
+    BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX,
+};
 use crate::permission::PermissionList;
 use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::{Node, NodeState, graph};
@@ -192,7 +194,8 @@ pub(super) fn expand(
     let all = |texts: Vec<String>| texts.iter().map(|text| filled(text)).collect::<Vec<_>>();
     Brief {
         goal: filled(&goal),
-        key_facts: all(key_facts(&full, node, state)),
+        // What agents wrote in notes is never a template.
+        key_facts: [all(key_facts(&full, node, state)), noted(draft, epic, &full)].concat(),
         expected_output: match schema {
             Some(schema) if !review => ExpectedOutput::Schema(schema),
             Some(_) | None => ExpectedOutput::Text,
@@ -255,6 +258,44 @@ fn filled(draft: &Draft<'_>, epic: EpicId, node: &Node, text: &str) -> String {
 
 fn first_filled<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {
     lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
+}
+
+/// Whether there are the notes that a brief names.
+///
+/// # Errors
+/// The first that there is not, or too many.
+pub(super) fn check_notes(
+    draft: &Draft<'_>,
+    epic: EpicId,
+    wish: &SubagentWish,
+    index: usize,
+) -> Result<(), Invalid> {
+    let TaskWish::Brief(brief) = &wish.task else { return Ok(()) };
+    let field = format!("requested_subagents[{index}].brief.notes");
+    if brief.notes.len() > BRIEF_NOTES_MAX {
+        return Err(format!("{field}: {} given; at most {BRIEF_NOTES_MAX}", brief.notes.len()));
+    }
+    let Some(goal) = draft.base().goals.get(&epic) else { return Ok(()) };
+    let known = |name: &&NoteName| {
+        draft.base().notes.contains_key(&(goal.project.clone(), (*name).clone()))
+    };
+    let unknown = brief.notes.iter().find(|name| !known(name));
+    unknown.map_or(Ok(()), |name| {
+        Err(format!(
+            "{field}: note {name} was not found in {}; `note.search` lists all",
+            goal.project
+        ))
+    })
+}
+
+/// What the notes say that a brief names.
+fn noted(draft: &Draft<'_>, epic: EpicId, brief: &BriefWish) -> Vec<String> {
+    let project = draft.base().goals.get(&epic).map(|goal| &goal.project);
+    let note = |name: &NoteName| {
+        let note = draft.base().notes.get(&(project?.clone(), name.clone()))?;
+        Some(format!("note {name}, by {}: {}", note.author, note.text))
+    };
+    brief.notes.iter().filter_map(note).collect()
 }
 
 /// What the requester says, what the plan says, and what the last attempt failed of.

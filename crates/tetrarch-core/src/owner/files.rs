@@ -66,25 +66,33 @@ pub(super) fn operate(
             let project = listed_project(draft, request, project.as_ref())?;
             let held = draft.base().reserved_in(&project, draft.now);
             let wanted: Vec<&Reservation> = held.filter(|it| Some(it.id) > page.after).collect();
-            let most = page.limit.unwrap_or(usize::MAX);
-            let (data, kept) = within_answer(wanted.iter().take(most).map(|it| shown(it)));
-            let detail = match wanted.get(..kept) {
-                Some([.., last]) if kept < wanted.len() => {
-                    format!(
-                        "{} more are not listed; continue with after {}",
-                        wanted.len() - kept,
-                        last.id
-                    )
-                }
-                Some(_) | None => String::new(),
-            };
+            let (data, detail) = page_of(&wanted, page.limit, shown, |it| it.id.to_string());
             Ok(OpReply { detail, data: Some(data), ..reply })
         }
     }
 }
 
-/// The project whose reservations are told: an agent's own, any for people.
-fn listed_project(
+/// A page of what an answer tells, as JSON text, and where the next one begins.
+pub(super) fn page_of<T>(
+    wanted: &[&T],
+    limit: Option<usize>,
+    shown: impl Fn(&T) -> Value,
+    name: impl Fn(&T) -> String,
+) -> (String, String) {
+    let most = limit.unwrap_or(usize::MAX);
+    let (data, kept) = within_answer(wanted.iter().take(most).map(|it| shown(it)));
+    let detail = match wanted.get(..kept) {
+        Some([.., last]) if kept < wanted.len() => {
+            let left = wanted.len() - kept;
+            format!("{left} more are not listed; continue with after {}", name(last))
+        }
+        Some(_) | None => String::new(),
+    };
+    (data, detail)
+}
+
+/// The project that an operation is about: an agent's own, any for people.
+pub(super) fn listed_project(
     draft: &Draft<'_>,
     request: &Request,
     named: Option<&ProjectName>,

@@ -22,8 +22,8 @@ pub(super) use projects::known_project;
 use super::consulting::Begun;
 use super::stopping::{self, Stopper};
 use super::{
-    Policy, changes, circuits, consulting, conversing, files, goals, hosts, overseeing, planning,
-    plans, questions, raising, replacing, schedules, sessions, verbs, work,
+    Policy, changes, circuits, consulting, conversing, files, goals, hosts, notes, overseeing,
+    planning, plans, questions, raising, replacing, schedules, sessions, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -69,8 +69,7 @@ fn apply(
             Ok(about(draft, &id, reply))
         }
         Op::ProjectMode { project, mode } => {
-            projects::set_mode(draft, project, *mode)?;
-            Ok(reply)
+            projects::set_mode(draft, project, *mode).map(|()| reply)
         }
         Op::ProjectRetire { project } => projects::retire_project(draft, project).map(|()| reply),
         Op::ProfileApply { project, profile } => {
@@ -115,6 +114,7 @@ fn apply(
         Op::Gate(op) => changes::operate(draft, policy, request, op, reply),
         Op::Budget(op) => raising::operate(draft, op, reply),
         Op::File(op) => files::operate(draft, request, op, reply),
+        Op::Note(op) => notes::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
             Ok(OpReply { epic: Some(*epic), ..reply })

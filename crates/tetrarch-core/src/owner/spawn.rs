@@ -156,6 +156,9 @@ fn check(draft: &Draft<'_>, request: &Request, wanted: &SpawnRequest) -> Result<
         let detail = format!("{} is not a goal of {id}'s project", wanted.epic);
         return Err((DenialReason::UnknownEpic, detail));
     }
+    for (index, wish) in wanted.subagents.iter().enumerate() {
+        brief::check_notes(draft, wanted.epic, wish, index).map_err(invalid)?;
+    }
     if !plans::is_open(draft, wanted.epic) {
         let detail = format!("the goal {} is not active", wanted.epic);
         return Err((DenialReason::NodeNotAssignable, detail));

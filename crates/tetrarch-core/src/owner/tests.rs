@@ -21,6 +21,7 @@ mod forgetting;
 mod goals;
 mod holding;
 mod judging;
+mod notes;
 mod overseeing;
 mod planning;
 mod post;

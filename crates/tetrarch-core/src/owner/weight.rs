@@ -183,6 +183,7 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Crystallization(it) => RECORD + handoff(&it.handoff),
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
+        Record::Note(note) => RECORD + escaped(&note.text),
         Record::Graph(graph) => {
             graph.versions.iter().map(|it| ITEM + it.text.len()).sum::<usize>() + ITEM
         }

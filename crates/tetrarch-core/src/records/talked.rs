@@ -1,10 +1,28 @@
-//! Turns of conversations, found by whose they are and by the goals that are worked on for them.
+//! Turns of conversations, found by whose they are and by the goals that are worked on for them; graphs and notes.
 
 use super::{Ended, Records};
 use crate::conversation::{Turn, TurnId};
-use crate::id::{ConversationName, EpicId, HumanName};
+use crate::graph::GraphRecord;
+use crate::id::{ConversationName, EpicId, GraphName, HumanName, NoteName, ProjectName};
+use crate::note::ProjectNote;
 
 impl Records {
+    pub(super) fn put_graph(&mut self, graph: GraphRecord) {
+        self.graphs.insert((graph.project.clone(), graph.name.clone()), graph);
+    }
+
+    pub(super) fn remove_graph(&mut self, project: &ProjectName, name: &GraphName) {
+        self.graphs.remove(&(project.clone(), name.clone()));
+    }
+
+    pub(super) fn put_note(&mut self, note: ProjectNote) {
+        self.notes.insert((note.project.clone(), note.name.clone()), note);
+    }
+
+    pub(super) fn remove_note(&mut self, project: &ProjectName, name: &NoteName) {
+        self.notes.remove(&(project.clone(), name.clone()));
+    }
+
     pub(super) fn put_turn(&mut self, turn: Turn) {
         self.remove_turn(&turn.id);
         if turn.status.is_over() {

@@ -2,7 +2,7 @@
 
 use super::schedules::ScheduleOp;
 use super::work::WorkVerb;
-use super::{FileOp, Op};
+use super::{FileOp, NoteOp, Op};
 
 /// A part of a list that is told (spec 02, Reads decide nothing).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,10 @@ impl Op {
             Self::File(op) => match op {
                 FileOp::List { .. } => true,
                 FileOp::Reserve { .. } | FileOp::Release { .. } => false,
+            },
+            Self::Note(op) => match op {
+                NoteOp::Search { .. } => true,
+                NoteOp::Put { .. } | NoteOp::Delete { .. } => false,
             },
             Self::HostJoin(_)
             | Self::HumanJoin { .. }

@@ -84,7 +84,7 @@ pub(super) enum AgentTool {
 }
 
 impl AgentTool {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::AskHuman,
         Self::AgentSpawn,
         Self::TodoUpdate,
@@ -97,6 +97,8 @@ impl AgentTool {
         Self::Operate(OwnerOperation::TodoList),
         Self::Operate(OwnerOperation::TodoAdd),
         Self::Operate(OwnerOperation::PlanReview),
+        Self::Operate(OwnerOperation::NotePut),
+        Self::Operate(OwnerOperation::NoteSearch),
     ];
 
     pub(super) fn name(self) -> &'static str {

@@ -7,7 +7,7 @@ use tetrarch_core::request::conversations::ConversationOp;
 use tetrarch_core::request::planning::PlanOp;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::WorkVerb;
-use tetrarch_core::request::{FileOp, GateOp, Op, RequestBody};
+use tetrarch_core::request::{FileOp, GateOp, NoteOp, Op, RequestBody};
 
 use super::requests::{decode_json, ops};
 use super::samples::U;
@@ -35,6 +35,8 @@ fn least(op: &Op) -> Person {
         Op::File(FileOp::List { .. }) | Op::Schedule(ScheduleOp::List { .. }) => Person::Viewer,
         Op::File(FileOp::Reserve { .. } | FileOp::Release { .. })
         | Op::Schedule(ScheduleOp::Create { .. } | ScheduleOp::Delete { .. }) => Person::Operator,
+        Op::Note(NoteOp::Search { .. }) => Person::Viewer,
+        Op::Note(NoteOp::Put { .. } | NoteOp::Delete { .. }) => Person::Operator,
         Op::Work(op) => match op.verb {
             WorkVerb::List { .. } | WorkVerb::Insights { .. } | WorkVerb::Recommend { .. } => {
                 Person::Viewer

@@ -17,8 +17,8 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
-    BudgetOp, FileOp, HostDrain, HostJoin, MalformedKind, Op, Page, ProjectCreate, Report, Request,
-    RequestBody, TaskWish,
+    BudgetOp, FileOp, HostDrain, HostJoin, MalformedKind, NoteOp, Op, Page, ProjectCreate, Report,
+    Request, RequestBody, TaskWish,
 };
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
@@ -107,6 +107,18 @@ pub(super) fn ops() -> Vec<Op> {
         Op::File(FileOp::List {
             project: None,
             page: Page { limit: Some(5), after: Some(id("rsv_01JD8Z5W6T4QK3M9X2V7B1N0AC")) },
+        }),
+        Op::Note(NoteOp::Put {
+            project: Some(id("demo")),
+            name: id("build"),
+            text: "t".to_owned(),
+            expect_version: Some(0),
+        }),
+        Op::Note(NoteOp::Delete { project: None, name: id("build") }),
+        Op::Note(NoteOp::Search {
+            project: None,
+            words: "a b".to_owned(),
+            page: Page { limit: Some(5), after: Some(id("build")) },
         }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];

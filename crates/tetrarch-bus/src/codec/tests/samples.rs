@@ -30,7 +30,6 @@ use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
-use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 use tetrarch_core::plan::folding::EndedChildren;
 use tetrarch_core::plan::{Blocker, PlacementWish, Plan, PlanReason, PlanSource};
 use tetrarch_core::run::{Run, RunState, RunStatus};
@@ -125,7 +124,7 @@ fn brief() -> Brief {
             model: "m".to_owned(),
             served: served(),
             prompt: "p".to_owned(),
-            permissions: vec![permissions()],
+            permissions: vec![planning::permissions()],
         },
         worktree: Worktree::Isolated,
         inputs: vec![NodeInput {
@@ -252,11 +251,6 @@ fn verbs() -> Verbs {
     }
 }
 
-fn permissions() -> PermissionList {
-    let (tool, words, action) = ("run".to_owned(), words("git push"), PermissionAction::Ask);
-    PermissionList { rules: vec![PermissionRule { tool, words, action }] }
-}
-
 pub(super) fn profile() -> Profile {
     Profile {
         name: id("default"),
@@ -270,7 +264,7 @@ pub(super) fn profile() -> Profile {
         served: served(),
         prompt: "p".to_owned(),
         tools: words("t").into_iter().collect(),
-        permissions: permissions(),
+        permissions: planning::permissions(),
         budget: limits(),
         wall: Some(Millis(500)),
         workspace: "/w".to_owned(),
@@ -370,7 +364,7 @@ pub(super) fn goal_spec() -> GoalSpec {
     }
 }
 
-fn epic_records(full: bool) -> [Record; 14] {
+fn epic_records(full: bool) -> [Record; 15] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -408,6 +402,7 @@ fn epic_records(full: bool) -> [Record; 14] {
         Record::Crystallization(Box::new(crystallization::sample(full))),
         Record::Schedule(Box::new(schedule::sample(full))),
         Record::Graph(Box::new(conversation::graph(full))),
+        Record::Note(Box::new(conversation::note())),
         Record::Turn(Box::new(conversation::turn(full))),
         Record::Reservation(Box::new(reservation::sample(full))),
         Record::Change(Box::new(change::sample(full))),

@@ -28,6 +28,7 @@ pub(in crate::codec::tests) fn spawn_request(full: bool) -> SpawnRequest {
     let brief = BriefWish {
         goal: "g".to_owned(),
         key_facts: words("k"),
+        notes: vec![id("build")],
         output_schema: full.then(|| "{\"type\":\"object\"}".to_owned()),
         success_criteria: words("s"),
         definition_of_done: "d".to_owned(),

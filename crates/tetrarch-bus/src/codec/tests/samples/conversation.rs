@@ -5,6 +5,7 @@ use serde_json::json;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus};
 use tetrarch_core::graph::{Delegation, Doing, GraphRecord, GraphVersion, Position};
+use tetrarch_core::note::ProjectNote;
 use tetrarch_core::request::conversations::{ConversationOp, GraphApply, TurnSay};
 use tetrarch_core::time::BusTime;
 
@@ -41,6 +42,12 @@ pub(super) fn turn(full: bool) -> Turn {
         said: BusTime(1),
         since: BusTime(2),
     }
+}
+
+pub(super) fn note() -> ProjectNote {
+    let (project, name) = (id("demo"), id("build"));
+    let text = "run `make` first\n".to_owned();
+    ProjectNote { project, name, text, author: id("W:~"), version: 3, updated: BusTime(9) }
 }
 
 pub(super) fn graph(full: bool) -> GraphRecord {

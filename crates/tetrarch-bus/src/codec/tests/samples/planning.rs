@@ -1,6 +1,7 @@
 //! Changes of plans: asked for, proposed, put to people.
 
 use serde_json::json;
+use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 use tetrarch_core::plan::change::{Edit, NewNode, Output};
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, PlanReview, Proposal, ReviewAsk};
 use tetrarch_core::plan::{Node, PlanReason, schema};
@@ -8,7 +9,7 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
 use tetrarch_core::time::BusTime;
 
-use super::{TRACE, id};
+use super::{TRACE, id, words};
 
 pub(super) fn sample(full: bool, node: Node) -> Proposal {
     Proposal {
@@ -92,4 +93,9 @@ pub(in crate::codec::tests) fn decided() -> Op {
     let verdict = DraftVerdict::Refine;
     let (epic, draft) = (id("goal_~"), id("drf_~"));
     Op::Plan(PlanOp::Decide { epic, draft, verdict, reason: "r".to_owned() })
+}
+
+pub(super) fn permissions() -> PermissionList {
+    let (tool, words, action) = ("run".to_owned(), words("git push"), PermissionAction::Ask);
+    PermissionList { rules: vec![PermissionRule { tool, words, action }] }
 }

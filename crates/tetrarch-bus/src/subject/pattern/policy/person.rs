@@ -20,16 +20,17 @@ words! {
     }
 }
 
-const VIEWER: [&str; 6] = [
+const VIEWER: [&str; 7] = [
     "op.agent.status",
     "op.file.list",
+    "op.note.search",
     "op.schedule.list",
     "op.todo.graph_insights",
     "op.todo.list",
     "op.todo.recommend",
 ];
 
-const OPERATOR: [&str; 32] = [
+const OPERATOR: [&str; 34] = [
     "op.agent.interrupt",
     "op.agent.pause",
     "op.agent.replace",
@@ -50,6 +51,8 @@ const OPERATOR: [&str; 32] = [
     "op.goal.update",
     "op.host.drain",
     "op.human.join",
+    "op.note.delete",
+    "op.note.put",
     "op.overseer.tick",
     "op.schedule.create",
     "op.schedule.delete",
