@@ -8,7 +8,7 @@ use tetrarch_core::time::BusTime;
 use super::AgentOutput;
 use super::event::AskedUse;
 use super::permission::{
-    ALLOW, ASKS, DENY, ToolRefused, Use, decided, denied, named_path, permit, shown_whole,
+    ALLOW, ASKS, DENY, ToolRefused, Use, decided, denied, permit, shown_whole,
 };
 use super::session::{AgentSession, used};
 
@@ -53,9 +53,7 @@ impl AgentSession {
 
     /// The strictest of the rules on what is used with it.
     fn rule(&self, asked: &AskedUse) -> Option<&PermissionRule> {
-        let named = asked.paths.iter().map(|path| named_path(&self.directory, path));
-        let named: Vec<String> = named.collect();
-        let calls = asked.uses.iter().flat_map(|what| what.calls(&named));
+        let calls = asked.uses.iter().flat_map(|what| what.calls(&self.directory, &asked.paths));
         let permissions = &self.brief.permissions;
         let rules = calls.filter_map(|(tool, words)| permissions.decisive(tool, words.as_deref()));
         rules.max_by_key(|rule| rule.action)
@@ -94,17 +92,14 @@ impl AgentSession {
         AgentOutput::plain(RunnerEvent::Ask { id: Some(*id), question, options })
     }
 
-    /// The answer of people to this question, or why they were not asked. One to a question that it does not wait for any
-    /// more, nobody hears.
+    /// The answer of people to this question, or why they were not asked; none when it does not wait for that.
     pub(crate) fn answered(
         &mut self,
         id: RequestId,
         answer: Result<String, String>,
-    ) -> AgentOutput {
-        let Some((_, asked)) = self.asked.pop_front_if(|(first, _)| *first == id) else {
-            return AgentOutput::default();
-        };
-        self.granted(&asked, decided(answer)).and(self.question())
+    ) -> Option<AgentOutput> {
+        let (_, asked) = self.asked.pop_front_if(|(first, _)| *first == id)?;
+        Some(self.granted(&asked, decided(answer)).and(self.question()))
     }
 
     /// It does not wait for an answer any more.

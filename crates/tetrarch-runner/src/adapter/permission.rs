@@ -24,13 +24,19 @@ pub(crate) enum Use {
 }
 
 impl Use {
-    /// The calls that rules are about: each with its words, none where they cannot be read. `paths` are what it names.
-    pub(super) fn calls(&self, paths: &[String]) -> Vec<(&'static str, Option<Vec<String>>)> {
+    /// The calls that rules are about: each with its words, none where they cannot be read. `paths` are what it names,
+    /// as it names them where it works, in `directory`.
+    pub(super) fn calls(
+        &self,
+        directory: &str,
+        paths: &[String],
+    ) -> Vec<(&'static str, Option<Vec<String>>)> {
         let run = |words| ("run", words);
+        let names = |entry, path: &String| (entry, Some(vec![named_path(directory, path)]));
         match self {
             Self::Own | Self::Unknown => Vec::new(),
             Self::Entry(entry) if PermissionRule::words_max(entry) == 1 && !paths.is_empty() => {
-                paths.iter().map(|path| (*entry, Some(vec![path.clone()]))).collect()
+                paths.iter().map(|path| names(*entry, path)).collect()
             }
             Self::Entry(entry) => vec![(*entry, None)],
             Self::Shell(text) => match commands(text) {
@@ -40,7 +46,7 @@ impl Use {
             Self::Reading(entry, text) => {
                 let words = plain_words(text);
                 let read = words.iter().flatten().skip(1).filter(|word| !word.starts_with('-'));
-                let read: Vec<_> = read.map(|path| (*entry, Some(vec![path.clone()]))).collect();
+                let read: Vec<_> = read.map(|path| names(*entry, path)).collect();
                 let unread = words.is_none().then_some((*entry, None));
                 [run(words)].into_iter().chain(read).chain(unread).collect()
             }
@@ -50,7 +56,7 @@ impl Use {
 
 /// A path that a program names, relative to the directory that it works in where it lies there. Touches no file, so a
 /// link is what its name says.
-pub(super) fn named_path(directory: &str, path: &str) -> String {
+fn named_path(directory: &str, path: &str) -> String {
     let mut whole = PathBuf::new();
     for part in Path::new(directory).join(path).components() {
         match part {

@@ -25,9 +25,8 @@ pub(super) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
 pub(super) const STATUS_REQUEST: &str = "status.request";
 
-/// Topics of what comes of operations, messages and questions: heard by who waits for it.
-pub(super) const ANSWERS: [&str; 5] =
-    [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED, ANSWER, ASK_REFUSED];
+/// Topics of what comes of operations and messages: of no use to anybody but who waits for it. What people answer is.
+pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
 
 /// Longest wait for mail, in seconds.
 const WAIT_MAX: u64 = 3_600;

@@ -94,13 +94,12 @@ impl FleetTools {
         answers: Option<RequestId>,
     ) -> bool {
         let mut waiting = self.waiting();
-        if let Some(id) = answers.filter(|_| ANSWERS.contains(&topic)) {
-            // Whoever asked may be over, or have asked once more.
+        let of_people = [ANSWER, ASK_REFUSED].contains(&topic);
+        if let Some(id) = answers.filter(|_| of_people || ANSWERS.contains(&topic)) {
             let call = waiting.requests.remove(&id);
-            let was_asked = call.is_some();
-            let _heard = call.map(|call| call.send(replied(topic, body)));
-            // Of the program's own questions the session knows.
-            return was_asked || (topic != ANSWER && topic != ASK_REFUSED);
+            let is_heard = call.is_some_and(|call| call.send(replied(topic, body)).is_ok());
+            // People may answer when the program has stopped waiting, or what it asked by itself: that is not lost.
+            return is_heard || !of_people;
         }
         let mut words = Ok(mail_words(topic, from, body));
         while let Some(call) = waiting.mail.pop_front() {
@@ -374,6 +373,10 @@ mod tests {
         assert!(tools.hears(hosted::REPLY, "GO", r#"{"error":"E_CONFLICT"}"#, Some(id)));
         assert_eq!(replied.try_recv(), Ok(Err("E_CONFLICT".to_owned())));
         assert!(tools.hears(hosted::REPLY, "GO", "{}", Some(id)), "it came again");
+        let (abandoned, _) = oneshot::channel();
+        tools.waiting().requests.insert(RequestId(Ulid(6)), abandoned);
+        let late = tools.hears(ANSWER, "GO", r#"{"text":"yes"}"#, Some(RequestId(Ulid(6))));
+        assert!(!late, "it is mail then");
 
         let asked = [8, 9].map(|number| {
             let (question, answered) = oneshot::channel();

@@ -84,8 +84,9 @@ impl AgentTalk {
             return AgentDelivery::Done.into();
         }
         let mut session = self.session();
-        if let (ANSWER | ASK_REFUSED, Some(id)) = (topic, answers) {
-            return telling_of(session.answered(id, replied(topic, body)));
+        let asked = answers.filter(|_| [ANSWER, ASK_REFUSED].contains(&topic));
+        if let Some(output) = asked.and_then(|id| session.answered(id, replied(topic, body))) {
+            return telling_of(output);
         }
         session.message(&mail_words(topic, from, body), place).into()
     }

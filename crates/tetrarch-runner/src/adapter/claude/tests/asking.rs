@@ -74,7 +74,7 @@ fn rule_on_arguments_denies_or_puts_to_people() {
                 panic!("{tool} {input}: {output:?}")
             };
             assert!(question.contains("[rule: ask "), "{question}");
-            let refused = it.answered(*id, Ok("no".to_owned()));
+            let refused = it.answered(*id, Ok("no".to_owned())).unwrap();
             let behavior = &lines(&refused)[0]["response"]["response"]["behavior"];
             assert_eq!(behavior, "deny");
         } else {
@@ -139,7 +139,7 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
     assert!(output.inputs.is_empty() && question.contains("rm a"), "{output:?}");
     assert_eq!(hear(&mut it, &asks("r3", "rm b")), nothing);
     assert_eq!(hear(&mut it, &asks("r4", "rm c")), nothing);
-    let answered = it.answered(first, allow());
+    let answered = it.answered(first, allow()).unwrap();
     let response = &lines(&answered)[0]["response"];
     assert_eq!(
         (&response["request_id"], &response["response"]["behavior"]),
@@ -147,13 +147,13 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
     );
     let (second, question) = asked(&answered);
     assert!(question.contains("rm b"), "{answered:?}");
-    assert_eq!(it.answered(first, allow()), nothing, "it is answered");
+    assert_eq!(it.answered(first, allow()), None, "it is answered");
     // What it does not wait for any more is not asked, and an answer to that allows nothing else.
     let withdrawn = hear(&mut it, &json!({"type": "control_cancel_request", "request_id": "r3"}));
     let (third, question) = asked(&withdrawn);
     assert!(question.contains("rm c"), "{withdrawn:?}");
-    assert_eq!(it.answered(second, allow()), nothing);
-    let denied = it.answered(third, Ok("no".to_owned()));
+    assert_eq!(it.answered(second, allow()), None);
+    let denied = it.answered(third, Ok("no".to_owned())).unwrap();
     assert_eq!(lines(&denied)[0]["response"]["response"]["behavior"], "deny", "{denied:?}");
     // Nobody allows what was not shown whole.
     let long = hear(&mut it, &asks("r6", &format!("ls {}; rm a", " ".repeat(5_000))));
@@ -162,8 +162,8 @@ fn uncovered_tool_is_put_to_people_one_at_a_time() {
     let (ended, _) = asked(&hear(&mut it, &asks("r7", "rm d")));
     interrupts(&mut it);
     let (open, _) = asked(&hear(&mut it, &asks("r8", "rm e")));
-    assert_eq!(it.answered(ended, allow()), nothing);
-    let allowed = it.answered(open, allow());
+    assert_eq!(it.answered(ended, allow()), None);
+    let allowed = it.answered(open, allow()).unwrap();
     assert_eq!(lines(&allowed)[0]["response"]["response"]["behavior"], "allow", "{allowed:?}");
     // A tool that nobody knows is not put to people.
     let other = json!({"subtype": "can_use_tool", "tool_name": "Task", "input": {}});

@@ -123,12 +123,11 @@ fn uncovered_command_is_put_to_people_unless_it_is_withdrawn() {
     let mut it = working(&["ask_human"]);
     let output = hear(&mut it, &asks("/bin/bash -c 'rm a'"));
     assert!(output.inputs.is_empty(), "{output:?}");
-    let answered = it.answered(asked(&output), Ok("allow".to_owned()));
+    let answered = it.answered(asked(&output), Ok("allow".to_owned())).unwrap();
     assert_eq!(said(&answered)[0]["result"]["decision"], "accept");
     let second = asked(&hear(&mut it, &asks("/bin/bash -c 'rm b'")));
     hear(&mut it, &json!({"method": "serverRequest/resolved", "params": {"requestId": 0}}));
-    let unheard = it.answered(second, Ok("allow".to_owned()));
-    assert_eq!(unheard, AgentOutput::default(), "nobody waits for it");
+    assert_eq!(it.answered(second, Ok("allow".to_owned())), None, "nobody waits for it");
 }
 
 #[test]
@@ -159,6 +158,26 @@ fn allowed_uses_are_in_the_checkpoint_until_the_model_has_their_results() {
     hear(&mut it, &command("completed", "c2"));
     hear(&mut it, &item("started", json!({"type": "reasoning", "id": "r"})));
     assert_eq!(using(&hear(&mut it, &asks("/bin/sh -c c"))), Some(1));
+}
+
+#[test]
+fn reading_command_is_judged_by_the_paths_that_it_reads() {
+    for (command, decision) in [
+        ("cat notes.txt", "accept"),
+        ("cat keys/a", "decline"),
+        ("cat ./keys/a", "decline"),
+        ("cat /w/keys/a", "decline"),
+        ("cat x/../keys/a", "decline"),
+        ("head -n 1 notes.txt keys/a", "decline"),
+    ] {
+        let mut it = working(&["read"]);
+        let words = vec!["keys".to_owned()];
+        let rule =
+            PermissionRule { tool: "read".to_owned(), words, action: PermissionAction::Deny };
+        it.brief.permissions = Permissions::of(&[PermissionList { rules: vec![rule] }]);
+        let answers = said(&hear(&mut it, &asks(command)));
+        assert_eq!(answers.last().unwrap()["result"]["decision"], decision, "{command}");
+    }
 }
 
 #[test]
