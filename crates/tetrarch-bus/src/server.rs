@@ -37,7 +37,7 @@ pub use health::Health;
 pub use lock::{DataDirLock, ReaderLock};
 pub use tls::{Certificate, Clients, Listen};
 pub use version::{MIN_VERSION, Version, VersionError};
-pub use warden::{REFUSED_FOR, guard_pace};
+pub use warden::{REFUSED_FOR, RefusedUsers, guard_pace};
 
 /// Environment variable that names the server binary to use.
 pub const BINARY_VARIABLE: &str = "TETRARCH_NATS_SERVER";

@@ -144,6 +144,10 @@ pub const PROFILE_DESCRIPTION_BYTES_MAX: usize = 256;
 pub const NOTE_BYTES_MAX: usize = 8 * 1024;
 /// Notes of a project.
 pub const NOTES_MAX: usize = 256;
+/// Words that notes are searched for at a time, and their bytes: each is looked for in every note of the project.
+pub const NOTE_WORDS_MAX: usize = 8;
+/// See [`NOTE_WORDS_MAX`].
+pub const NOTE_WORDS_BYTES_MAX: usize = 256;
 /// Notes that a brief names.
 pub const BRIEF_NOTES_MAX: usize = 16;
 /// Rules on what tools are called with, in one profile.

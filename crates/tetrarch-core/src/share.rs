@@ -8,7 +8,7 @@ use std::fmt;
 use crate::id::{AgentId, HostName, Principal};
 use crate::limits::UNREAD_MAX;
 use crate::request::work::{WorkOp, WorkVerb};
-use crate::request::{Op, Request, RequestBody, Sender};
+use crate::request::{NoteOp, Op, Request, RequestBody, Sender};
 use crate::time::{BusTime, Millis, Moment};
 use crate::words::words;
 
@@ -18,7 +18,7 @@ const SENDERS_MAX: usize = 10_000;
 const BURST_SECONDS: u64 = 2;
 /// How many times as much a host may ask, which asks for all its agents.
 const HOST_TIMES: u64 = 10;
-/// As how many requests one counts that walks through a whole plan: it takes the owner's time as they do.
+/// As how many requests one counts that walks through a whole plan, or all notes: it takes the owner's time as they do.
 const PLAN_READ: u64 = 20;
 /// Time in milliseconds of the owner's processor that any decision may take.
 const QUICK: Millis = Millis(20);
@@ -350,6 +350,7 @@ fn weight(body: &RequestBody) -> u64 {
             }
             WorkVerb::Complete(_) | WorkVerb::Reprioritise { .. } | WorkVerb::Unblock { .. } => 1,
         },
+        RequestBody::Op(Op::Note(NoteOp::Search { .. })) => PLAN_READ,
         RequestBody::Op(_)
         | RequestBody::Spawn(_)
         | RequestBody::Report(_)
@@ -366,8 +367,12 @@ pub struct Pace {
     pub bytes: u64,
     /// Bytes at once, and again in [`KEPT`]: servers keep the ids of messages in memory for that long.
     pub kept_bytes: u64,
-    /// Connections at once, with those that ended since the look before.
+    /// Connections of an agent at once, with those that ended since the look before.
     pub connections: usize,
+    /// The same of a person, whose every command is one.
+    pub people_connections: usize,
+    /// Subscriptions over all connections: what the fleet publishes is delivered to each.
+    pub subscriptions: u64,
     /// Bytes that wait in the server until the user takes them.
     pub waiting: u64,
 }
@@ -396,7 +401,9 @@ impl Default for Pace {
             messages: 10_000,
             bytes: 16 * MIB,
             kept_bytes: 512 * MIB,
-            connections: 256,
+            connections: 16,
+            people_connections: 64,
+            subscriptions: 2_048,
             waiting: 64 * MIB,
         }
     }
@@ -407,12 +414,16 @@ impl Default for Pace {
 pub struct Told {
     /// Whose it is.
     pub user: String,
+    /// Whether that is a person.
+    pub is_person: bool,
     /// Its number, which no other has.
     pub connection: u64,
     /// Messages it published so far.
     pub messages: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// What it subscribes to.
+    pub subscriptions: u64,
     /// Bytes that wait until it takes them.
     pub waiting: u64,
 }
@@ -429,6 +440,8 @@ words! {
         KeptBytes = "it publishes more bytes than the server can keep",
         /// Connections.
         Connections = "it has too many connections",
+        /// Subscriptions.
+        Subscriptions = "it has too many subscriptions",
         /// Bytes that it does not take.
         Waiting = "it does not take what it asked for",
     }
@@ -440,7 +453,23 @@ struct Recent {
     messages: u64,
     bytes: u64,
     connections: usize,
+    is_person: bool,
+    subscriptions: u64,
     waiting: u64,
+}
+
+impl Recent {
+    /// What it has more of than it may at once.
+    fn beyond(&self, pace: &Pace) -> Option<Overuse> {
+        let connections = if self.is_person { pace.people_connections } else { pace.connections };
+        [
+            (self.connections > connections, Overuse::Connections),
+            (self.subscriptions > pace.subscriptions, Overuse::Subscriptions),
+            (self.waiting > pace.waiting, Overuse::Waiting),
+        ]
+        .into_iter()
+        .find_map(|(is_beyond, overuse)| is_beyond.then_some(overuse))
+    }
 }
 
 /// What users published of late: a leaky bucket for each of messages, bytes and kept bytes. Looks are late at
@@ -460,7 +489,7 @@ impl Talkers {
         Self { pace, looked: None, seen: BTreeMap::new(), owed: BTreeMap::new() }
     }
 
-    /// Whoever has more connections than it may, or published more than it may, over all of them. The first
+    /// Whoever has more than it may at once, or published more than it may, over all its connections. The first
     /// look finds nobody: what is old is not fast.
     pub fn look(
         &mut self,
@@ -470,13 +499,16 @@ impl Talkers {
         let looked = self.looked.replace(now);
         let mut said: BTreeMap<String, Recent> = BTreeMap::new();
         let mut seen = BTreeMap::new();
-        for Told { user, connection, messages, bytes, waiting } in told {
+        for told in told {
+            let (connection, messages, bytes) = (told.connection, told.messages, told.bytes);
             let (before, bytes_before) = self.seen.get(&connection).copied().unwrap_or_default();
-            let user = said.entry(user).or_default();
+            let user = said.entry(told.user).or_default();
             user.messages += messages.saturating_sub(before);
             user.bytes += bytes.saturating_sub(bytes_before);
             user.connections += 1;
-            user.waiting += waiting;
+            user.is_person |= told.is_person;
+            user.subscriptions += told.subscriptions;
+            user.waiting += told.waiting;
             seen.insert(connection, (messages, bytes));
         }
         self.seen = seen;
@@ -490,19 +522,16 @@ impl Talkers {
             owed.iter().any(|owed| *owed > 0)
         });
         let mut over = Vec::new();
-        for (user, Recent { messages, bytes, connections, waiting }) in said {
+        for (user, recent) in said {
             let owed = self.owed.entry(user.clone()).or_default();
+            let Recent { messages, bytes, .. } = recent;
             for (owed, more) in owed.iter_mut().zip([messages, bytes, bytes]) {
                 *owed = owed.saturating_add(more);
             }
             let full = owed.iter().zip(buckets).find(|(owed, (_, size, _))| *owed > size);
-            if let Some((_, (overuse, ..))) = full {
-                over.push((user, overuse));
-            } else if connections > self.pace.connections {
-                over.push((user, Overuse::Connections));
-            } else if waiting > self.pace.waiting {
-                over.push((user, Overuse::Waiting));
-            }
+            let published = full.map(|(_, (overuse, ..))| overuse);
+            let overuse = published.or_else(|| recent.beyond(&self.pace));
+            over.extend(overuse.map(|overuse| (user, overuse)));
         }
         over
     }
@@ -689,6 +718,9 @@ mod tests {
         let listed = RequestBody::Op(Op::Work(WorkOp { epic, verb }));
         let status = RequestBody::Op(Op::AgentStatus { agent: AgentId::Go });
         assert_eq!((weight(&listed), weight(&status)), (PLAN_READ, 1));
+        let (words, page) = (String::new(), Page::default());
+        let search = RequestBody::Op(Op::Note(NoteOp::Search { project: None, words, page }));
+        assert_eq!(weight(&search), PLAN_READ);
         let mut shares = Shares::new(100);
         let mut within = |holder: &str, body: &RequestBody, at| {
             shares.take(&of(holder), Asked { requests: weight(body), ..ONE }, BusTime(at))
@@ -733,7 +765,8 @@ mod tests {
     }
 
     fn told(user: &str, connection: u64, messages: u64, bytes: u64) -> Told {
-        Told { user: user.to_owned(), connection, messages, bytes, waiting: 0 }
+        let (user, is_person) = (user.to_owned(), false);
+        Told { user, is_person, connection, messages, bytes, subscriptions: 0, waiting: 0 }
     }
 
     const NOBODY: [(String, Overuse); 0] = [];
@@ -775,13 +808,29 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_a_user_are_bounded() {
-        let mut talkers = Talkers::new(Pace { connections: 2, ..Pace::default() });
-        let many = |count| (0..count).map(|connection| told("a", connection, 0, 0));
-        assert_eq!(talkers.look(many(3), Moment(0)), NOBODY, "the first look finds nobody");
-        assert_eq!(talkers.look(many(2), Moment(500)), NOBODY);
-        let over = [("a".to_owned(), Overuse::Connections)];
-        assert_eq!(talkers.look(many(3), Moment(1_000)), over);
+    fn connections_of_an_agent_and_of_a_person_are_bounded() {
+        let pace = Pace { connections: 2, people_connections: 3, ..Pace::default() };
+        for (is_person, most) in [(false, 2), (true, 3)] {
+            let mut talkers = Talkers::new(pace);
+            let many = |count| (0..count).map(move |it| Told { is_person, ..told("a", it, 0, 0) });
+            assert_eq!(talkers.look(many(most + 1), Moment(0)), NOBODY, "the first look");
+            assert_eq!(talkers.look(many(most), Moment(500)), NOBODY);
+            let over = [("a".to_owned(), Overuse::Connections)];
+            assert_eq!(talkers.look(many(most + 1), Moment(1_000)), over);
+        }
+    }
+
+    #[test]
+    fn subscriptions_of_a_user_are_bounded_over_all_connections() {
+        let mut talkers = Talkers::new(Pace { subscriptions: 100, ..Pace::default() });
+        let with = |subscriptions| {
+            [(1, 60), (2, subscriptions)]
+                .map(|(it, subscriptions)| Told { subscriptions, ..told("a", it, 0, 0) })
+        };
+        assert_eq!(talkers.look(with(40), Moment(0)), NOBODY);
+        assert_eq!(talkers.look(with(40), Moment(500)), NOBODY);
+        let over = [("a".to_owned(), Overuse::Subscriptions)];
+        assert_eq!(talkers.look(with(41), Moment(1_000)), over);
     }
 
     #[test]

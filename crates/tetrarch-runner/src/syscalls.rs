@@ -30,14 +30,16 @@ const HELD_UP: [u64; 3] = [1024, 1040, 1026];
 /// What is refused: a call in every case where it has no rule, else where one of its rules fits.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses to change limits, priorities and processors of other processes, to use the user's keys, and to have those
-/// wait that open a file. A thread may change its own.
+/// Refuses to change limits, priorities and processors of other processes, to use the user's keys, to have those wait
+/// that open a file, and to begin a process in another cgroup. A thread may change its own.
 ///
 /// # Errors
 /// The kernel takes no filter.
 pub(crate) fn keep_to_itself() -> Result<(), String> {
     let rules = itself_alone().map_err(|cause| cause.to_string())?;
-    apply(rules)
+    apply(rules, libc::EACCES)?;
+    // What it begins and in which cgroup a filter cannot see: without this call programs use an older one.
+    apply(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
 
 /// Refuses what makes a socket of another family; also what would make one without that call.
@@ -48,7 +50,8 @@ pub(crate) fn keep_to_families(families: &[libc::c_int]) -> Result<(), String> {
     let others = families.iter().map(|family| not(0, u64::from(family.unsigned_abs())));
     let other = others.collect::<Result<Vec<_>, _>>().and_then(SeccompRule::new);
     let other = other.map_err(|cause| cause.to_string())?;
-    apply(BTreeMap::from([(libc::SYS_socket, vec![other]), (libc::SYS_io_uring_setup, vec![])]))
+    let rules = Rules::from([(libc::SYS_socket, vec![other]), (libc::SYS_io_uring_setup, vec![])]);
+    apply(rules, libc::EACCES)
 }
 
 fn itself_alone() -> Result<Rules, BackendError> {
@@ -80,12 +83,13 @@ fn is(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-fn apply(rules: Rules) -> Result<(), String> {
+/// Answers what is refused with this error.
+fn apply(rules: Rules, error: libc::c_int) -> Result<(), String> {
     #[cfg(target_arch = "x86_64")]
     let rules: Rules =
         rules.into_iter().flat_map(|(call, of)| [(call | X32, of.clone()), (call, of)]).collect();
     let failed = |cause: BackendError| cause.to_string();
-    let refused = SeccompAction::Errno(libc::EACCES.unsigned_abs());
+    let refused = SeccompAction::Errno(error.unsigned_abs());
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch);
     let filter = filter.and_then(BpfProgram::try_from).map_err(failed)?;

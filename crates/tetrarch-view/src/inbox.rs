@@ -100,14 +100,14 @@ impl InboxItem<'_> {
     fn is_for(&self, human: &Principal, records: &Records) -> bool {
         let to = self.to(records);
         match self {
-            Self::Question(_) | Self::Turn(_) => to.as_ref() == Some(human),
+            Self::Turn(_) => to.as_ref() == Some(human),
             // Others have to say yes as well, and once is enough of each.
             Self::Change(change)
                 if change.needed > 1 && change.status != ChangeStatus::Approved =>
             {
                 !change.given().any(|approval| approval.by == *human)
             }
-            Self::Change(_) | Self::Draft(..) | Self::Obstacle(_) => {
+            Self::Question(_) | Self::Change(_) | Self::Draft(..) | Self::Obstacle(_) => {
                 to.is_none_or(|to| to == *human || to.agent().is_some())
             }
         }

@@ -6,7 +6,7 @@ use async_nats::connection::State;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, CredentialHolder, CredentialStatus, CredsError, LIFETIME};
 use tetrarch_bus::error::{ConnectError, PublishError};
-use tetrarch_bus::server::{ManagedServer, guard_pace, tell_revoked};
+use tetrarch_bus::server::{ManagedServer, RefusedUsers, guard_pace, tell_revoked};
 use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::share::Pace;
@@ -137,7 +137,7 @@ async fn user_publishing_too_fast_is_cut_off_for_a_while_and_others_stay() {
     let to = options.clone();
     let guard = tokio::spawn(async move {
         let pace = Pace { messages: 2_000, ..Pace::default() };
-        guard_pace(&to, &authority, pace, Duration::from_secs(2)).await
+        guard_pace(&to, &authority, pace, Duration::from_secs(2), &mut RefusedUsers::new()).await
     });
     let flood = async {
         while loud.client().connection_state() == State::Connected {
@@ -162,7 +162,7 @@ async fn a_user_that_publishes_in_short_connections_is_cut_off_as_well() {
     let guard = tokio::spawn(async move {
         // More than is seen of one connection at a look.
         let pace = Pace { messages: 250, ..Pace::default() };
-        guard_pace(&to, &authority, pace, Duration::from_secs(60)).await
+        guard_pace(&to, &authority, pace, Duration::from_secs(60), &mut RefusedUsers::new()).await
     });
     let file = options.credentials.clone().unwrap();
     let churn = async {
@@ -191,7 +191,7 @@ async fn user_with_too_many_connections_is_cut_off_and_others_stay() {
     let authority = Authority::open_or_create(fixture.path()).unwrap();
     let guard = tokio::spawn(async move {
         let pace = Pace { connections: 3, ..Pace::default() };
-        guard_pace(&to, &authority, pace, Duration::from_secs(60)).await
+        guard_pace(&to, &authority, pace, Duration::from_secs(60), &mut RefusedUsers::new()).await
     });
     let mut all = Vec::new();
     for _ in 0..3 {

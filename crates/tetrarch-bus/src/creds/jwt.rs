@@ -16,8 +16,10 @@ const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
 /// Format version of the NATS claims below.
 const VERSION: u32 = 2;
 const UNLIMITED: i64 = -1;
-/// Subscriptions of one connection of an agent or a person: a server keeps about a kilobyte of each.
-const SUBSCRIPTIONS_MAX: i64 = 1_000;
+/// Subscriptions of one connection of an agent: a server keeps about a kilobyte of each, and takes long to end many.
+const AGENT_SUBSCRIPTIONS_MAX: i64 = 128;
+/// The same of a person, who may look at many things at once.
+const PEOPLE_SUBSCRIPTIONS_MAX: i64 = 1_000;
 /// How long a user of the system account is good: it is made for what is done now.
 const SYSTEM_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
@@ -171,7 +173,8 @@ fn scope(role: CredentialRole, key: &KeyPair) -> Value {
     let subscriptions = match role {
         // They have some for each agent.
         CredentialRole::Control | CredentialRole::Host => UNLIMITED,
-        CredentialRole::External | CredentialRole::Human(_) => SUBSCRIPTIONS_MAX,
+        CredentialRole::External => AGENT_SUBSCRIPTIONS_MAX,
+        CredentialRole::Human(_) => PEOPLE_SUBSCRIPTIONS_MAX,
     };
     json!({
         "kind": "user_scope",
@@ -213,6 +216,8 @@ pub(crate) fn system_user(system: &KeyPair, user: &KeyPair) -> Result<String, nk
 }
 
 const ROLE_TAG: &str = "role:";
+/// The tag of an agent's token that no host runs.
+pub(crate) const EXTERNAL_TAG: &str = "role:external";
 /// The tag of a host's token.
 pub(crate) const HOST_TAG: &str = "role:host";
 

@@ -1,5 +1,6 @@
 //! Senders that take the server's time from others: nats-server has no limit for what a user publishes, so who
-//! publishes too fast or too much, has too many connections or does not take what it asked for, is cut off and refused for a while. The rule is core's (`share`).
+//! publishes too fast or too much, has too many connections or subscriptions or does not take what it asked for, is cut
+//! off and refused for a while. The rule is core's (`share`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use super::claims::{ClaimsError, connect, tell_revoked};
 use crate::client::ConnectOptions;
 use crate::creds::Authority;
-use crate::creds::jwt::HOST_TAG;
+use crate::creds::jwt::{EXTERNAL_TAG, HOST_TAG};
 use crate::subject::pattern::{CONNECTIONS, disconnections};
 use tetrarch_core::share::{Pace, Talkers, Told};
 use tetrarch_core::time::Moment;
@@ -26,6 +27,9 @@ const CONNECTIONS_MAX: usize = 65_536;
 /// How long a sender is refused.
 pub const REFUSED_FOR: Duration = Duration::from_secs(30);
 
+/// Who is refused, and since when: kept by whoever looks after a server anew.
+pub type RefusedUsers = BTreeMap<String, Instant>;
+
 /// Looks after the server at `to` for as long as it is there, with a credential of the system account.
 ///
 /// # Errors
@@ -35,6 +39,7 @@ pub async fn guard_pace(
     authority: &Authority,
     pace: Pace,
     refused_for: Duration,
+    refused: &mut RefusedUsers,
 ) -> Result<(), ClaimsError> {
     let untold = |reason: String| ClaimsError::Untold { url: to.urls.join(","), reason };
     let client = connect(to, authority).await?;
@@ -42,7 +47,8 @@ pub async fn guard_pace(
     let heard = client.subscribe(disconnections(&fleet)).await;
     let mut heard = heard.map_err(|error| untold(error.to_string()))?;
     let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
-    let mut refused: BTreeMap<String, Instant> = BTreeMap::new();
+    // What an earlier look told the server last nobody knows.
+    let mut is_told = false;
     let asked = json!({"auth": true, "limit": CONNECTIONS_MAX}).to_string();
     loop {
         let answer = client.request(CONNECTIONS, asked.clone().into()).await;
@@ -64,11 +70,12 @@ pub async fn guard_pace(
         }
         let before = refused.len();
         refused.retain(|_, since| since.elapsed() < refused_for);
-        let changed = !over.is_empty() || refused.len() != before;
+        let changed = !is_told || !over.is_empty() || refused.len() != before;
         refused.extend(over.into_iter().map(|(user, _)| (user, Instant::now())));
         if changed {
             let all = authority.revoked()?.with(refused.keys().cloned());
             tell_revoked(to, authority, &all).await?;
+            is_told = true;
         }
         tokio::time::sleep(LOOK_EVERY * (1 + listed / QUICKLY_READ)).await;
     }
@@ -81,8 +88,9 @@ fn told(found: &Value, fleet: &str) -> BTreeMap<u64, Told> {
     let said = |one: &Value| {
         let places = ["/cid", "/authorized_user", "/tags", "/in_msgs", "/in_bytes"];
         let (id, told) = said(one, places)?;
-        let waiting = one.pointer("/pending_bytes").and_then(Value::as_u64)?;
-        Some((id, Told { waiting, ..told }))
+        let number = |place: &str| one.pointer(place).and_then(Value::as_u64);
+        let (waiting, subscriptions) = (number("/pending_bytes")?, number("/subscriptions")?);
+        Some((id, Told { waiting, subscriptions, ..told }))
     };
     ours.filter_map(said).collect()
 }
@@ -106,15 +114,18 @@ fn text<'v>(one: &'v Value, place: &str) -> Option<&'v str> {
 fn said(one: &Value, [id, user, tags, messages, bytes]: [&str; 5]) -> Option<(u64, Told)> {
     let number = |place: &str| one.pointer(place).and_then(Value::as_u64);
     let tags = one.pointer(tags).and_then(Value::as_array);
-    if tags.into_iter().flatten().any(|tag| tag.as_str() == Some(HOST_TAG)) {
+    let has = |wanted: &str| tags.into_iter().flatten().any(|tag| tag.as_str() == Some(wanted));
+    if has(HOST_TAG) {
         return None;
     }
     let connection = number(id)?;
     let told = Told {
         user: text(one, user)?.to_owned(),
+        is_person: !has(EXTERNAL_TAG),
         connection,
         messages: number(messages)?,
         bytes: number(bytes)?,
+        subscriptions: 0,
         waiting: 0,
     };
     Some((connection, told))

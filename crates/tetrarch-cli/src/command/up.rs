@@ -14,7 +14,7 @@ use tetrarch_bus::creds::Authority;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{
     Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
-    ServerConfig, guard_pace,
+    RefusedUsers, ServerConfig, guard_pace,
 };
 use tetrarch_core::share::Pace;
 use tetrarch_engine::HostStop;
@@ -278,7 +278,10 @@ impl FleetStart<'_> {
 /// Has senders cut off that publish too fast, as long as the bus runs.
 async fn keep_pace(to: &ConnectOptions, authority: &Authority) {
     let mut retry = Retry::new(RESTART.0, RESTART.1, None);
-    while let Err(error) = guard_pace(to, authority, Pace::default(), REFUSED_FOR).await {
+    let mut refused = RefusedUsers::new();
+    while let Err(error) =
+        guard_pace(to, authority, Pace::default(), REFUSED_FOR, &mut refused).await
+    {
         tracing::debug!(%error, "checking the rate of senders failed; trying again");
         retry.pause().await;
     }

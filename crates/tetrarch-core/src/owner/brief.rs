@@ -1,6 +1,8 @@
 //! Brief expansion: from a wish, its node and its profile to the whole contract (spec 03,
 //! Spawn protocol; spec 06, The brief). What is missing is refused by name.
 
+use std::cell::Cell;
+
 use crate::admission::Grant;
 use crate::agent::Profile;
 use crate::assignment::Purpose;
@@ -9,6 +11,7 @@ use crate::budget::{Counter, Limits};
 use crate::id::{AgentId, EpicId, NoteName};
 use crate::limits::{
     BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX,
+    RECORD_BYTES_MAX,
 };
 use crate::permission::PermissionList;
 use crate::plan::placeholder::{self, Placeholder};
@@ -76,8 +79,7 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
     Ok(())
 }
 
-/// Where a child of an agent that a host runs may work, since it writes there: where its profile or the agent itself
-/// does, or in a directory of that name below the host's for runs, which no run but those of that name writes; and
+/// Where a child that an agent asks for may work, since it writes there: where its profile or its parent itself does, or in a directory of that name below the host's for runs, which no run but those of that name writes; and
 /// there only within the agent's own scope.
 ///
 /// # Errors
@@ -161,9 +163,9 @@ fn author(draft: &Draft<'_>, state: &NodeState) -> Option<AgentId> {
     Some(made.agent.clone())
 }
 
-/// Expands a wish to the brief its run executes. Below an agent that has a brief itself, `above`, nothing is kept
-/// apart less than by its profile and, in the same place, than that agent is; and the scope is that agent's where
-/// neither the wish nor the plan has one.
+/// Expands a wish to the brief its run executes. Nothing is kept apart less than by its profile and, below an agent
+/// that has a brief itself, `above`, in the same place, than that agent is; and the scope is that agent's where neither
+/// the wish nor the plan has one.
 pub(super) fn expand(
     draft: &Draft<'_>,
     wish: &SubagentWish,
@@ -179,14 +181,14 @@ pub(super) fn expand(
         TaskWish::Brief(brief) => (brief.goal.clone(), brief.clone()),
     };
     let tools = tools(wish, Some(node), profile);
-    let worktree = full.worktree.or(profile.worktree);
-    let mut worktree = worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
+    let least = profile.worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
+    let mut worktree = full.worktree.unwrap_or(least).stricter(least);
     let schema = full.output_schema.clone().or_else(|| node.output_schema.clone());
-    let filled = |text: &str| filled(draft, epic, node, text);
+    let left = Cell::new(RECORD_BYTES_MAX);
+    let filled = |text: &str| filled(draft, (epic, node), text, &left);
     let workspace =
         filled(if full.workspace.is_empty() { &profile.workspace } else { &full.workspace });
     if let Some(above) = above {
-        worktree = worktree.stricter(profile.worktree.unwrap_or_default());
         let same = workspace == above.workspace;
         worktree = worktree.stricter(if same { above.worktree } else { Worktree::None });
     }
@@ -245,14 +247,28 @@ fn permissions(profile: &Profile, above: Option<&Brief>) -> Vec<PermissionList> 
 
 /// A text with what is known now for its placeholders (decision 0067). One of a result that is not there
 /// stays as it is.
-fn filled(draft: &Draft<'_>, epic: EpicId, node: &Node, text: &str) -> String {
-    placeholder::filled(text, |placeholder| match placeholder {
-        Placeholder::Goal => draft.base().goals.get(&epic).map(|goal| goal.spec.title.clone()),
-        Placeholder::Node => Some(node.id.to_string()),
-        Placeholder::Result(id) => {
-            let result = draft.node_state(epic, id)?.result.as_ref()?;
-            Some(fit(result.deliverable.trim_end(), &mut { INPUTS_BYTES_MAX }))
+/// A text with its placeholders filled in. `left` bytes may be filled in: with more its record is refused, so the rest
+/// is not made.
+fn filled(
+    draft: &Draft<'_>,
+    (epic, node): (EpicId, &Node),
+    text: &str,
+    left: &Cell<usize>,
+) -> String {
+    placeholder::filled(text, |placeholder| {
+        if left.get() == 0 {
+            return None;
         }
+        let text = match placeholder {
+            Placeholder::Goal => draft.base().goals.get(&epic)?.spec.title.clone(),
+            Placeholder::Node => node.id.to_string(),
+            Placeholder::Result(id) => {
+                let result = draft.node_state(epic, id)?.result.as_ref()?;
+                fit(result.deliverable.trim_end(), &mut { INPUTS_BYTES_MAX })
+            }
+        };
+        left.set(left.get().saturating_sub(text.len()));
+        Some(text)
     })
 }
 

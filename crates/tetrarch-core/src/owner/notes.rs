@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{NoteName, ProjectName};
 use crate::ledger::{EventKind, Record, RecordKey};
-use crate::limits::{NOTE_BYTES_MAX, NOTES_MAX};
+use crate::limits::{NOTE_BYTES_MAX, NOTE_WORDS_BYTES_MAX, NOTE_WORDS_MAX, NOTES_MAX};
 use crate::mail::OpReply;
 use crate::note::ProjectNote;
 use crate::request::{NoteOp, Request};
@@ -50,7 +50,7 @@ pub(super) fn operate(
         }
         NoteOp::Search { project, words, page } => {
             let project = listed_project(draft, request, project.as_ref())?;
-            let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+            let words = sought(words)?;
             let found = draft.base().notes.values().filter(|note| note.project == project);
             let found = found.filter(|note| note.has_all(&words));
             let after = page.after.as_ref();
@@ -60,6 +60,22 @@ pub(super) fn operate(
             Ok(OpReply { detail, data: Some(data), ..reply })
         }
     }
+}
+
+/// The words that are looked for, in lower case.
+///
+/// # Errors
+/// Too many, or too long: each is looked for in every note.
+fn sought(text: &str) -> Result<Vec<String>, Refusal> {
+    let count = text.split_whitespace().count();
+    if text.len() > NOTE_WORDS_BYTES_MAX || count > NOTE_WORDS_MAX {
+        let detail = format!(
+            "words: {} bytes with {count} words; allowed: {NOTE_WORDS_BYTES_MAX} bytes with {NOTE_WORDS_MAX}",
+            text.len()
+        );
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+    }
+    Ok(text.split_whitespace().map(str::to_lowercase).collect())
 }
 
 fn put(

@@ -1,4 +1,4 @@
-//! Questions to people (spec 05, 08): asked by agents, put to the goal's owner, answered once. A
+//! Questions to people (spec 05, 08): asked by agents, put to the goal's people, answered once. A
 //! question stays open over the death of the session that asked; the next one that asks the same
 //! takes it over, or gets the answer that was given meanwhile.
 
@@ -17,7 +17,7 @@ use super::{fit, overseeing, sessions};
 
 const RULE: &str = "05 Records";
 
-/// A question of an agent to the goal's owner: the run waits for the answer.
+/// A question of an agent to the goal's people: the run waits for the answer.
 ///
 /// # Errors
 /// The run is not one that can wait.
@@ -42,9 +42,7 @@ pub(super) fn ask(
     if waits != Some(RunState::AwaitingInput) {
         sessions::move_run(draft, run.id, RunEvent::InputNeeded, "a question was asked")?;
     }
-    let Some(to) = draft.base().goals.get(&run.epic).map(|goal| goal.owner.clone()) else {
-        return Ok(());
-    };
+    let Some(to) = asked_person(draft, run.epic) else { return Ok(()) };
     let question = Question {
         id,
         agent: agent.clone(),
@@ -73,6 +71,14 @@ pub(super) fn ask(
         None => put_to(draft, question),
     }
     Ok(())
+}
+
+/// Who is asked: the goal's owner. For an agent's goal that is who created its project, where that is a person.
+fn asked_person(draft: &Draft<'_>, epic: EpicId) -> Option<Principal> {
+    let goal = draft.base().goals.get(&epic)?;
+    let project = draft.base().projects.get(&goal.project);
+    let person = project.map(|project| &project.created_by).filter(|by| by.agent().is_none());
+    Some(person.filter(|_| goal.owner.agent().is_some()).unwrap_or(&goal.owner).clone())
 }
 
 /// The same question of an earlier session that nobody has withdrawn, the latest.
@@ -135,7 +141,8 @@ pub(super) fn withdraw_escalations(draft: &mut Draft<'_>, epic: EpicId, node: No
     }
 }
 
-/// `op.question.answer`: by a human, or by whom the question was put to.
+/// `op.question.answer`: by a human, or an escalation by the agent to whom it was put. What an agent asks may be whether
+/// it may do something, which no agent allows.
 ///
 /// # Errors
 /// Somebody else's, none that is open, or no words.
@@ -152,8 +159,14 @@ pub(super) fn answer(
     let from = &request.sender.from;
     if from.agent().is_some() {
         super::current(draft, &request.sender)?;
-        if *from != question.to {
-            let detail = format!("{id} was asked to {}; {from} cannot answer it", question.to);
+        let detail = match question.escalates {
+            None => Some(format!("{id} is for people; {from} cannot answer it")),
+            Some(_) if *from != question.to => {
+                Some(format!("{id} was asked to {}; {from} cannot answer it", question.to))
+            }
+            Some(_) => None,
+        };
+        if let Some(detail) = detail {
             return Err(Refusal::new(ErrorCode::Unauthorized, detail));
         }
     }

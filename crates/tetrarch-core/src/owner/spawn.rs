@@ -166,7 +166,7 @@ fn check(draft: &Draft<'_>, request: &Request, wanted: &SpawnRequest) -> Result<
     Ok(parent.clone())
 }
 
-/// Whether a child may work where it is to. Whoever brings profiles names any place; an agent that a host runs does not.
+/// Whether a child may work where it is to. People name any place, as their profiles do; agents do not.
 fn place(
     draft: &Draft<'_>,
     request: &Request,
@@ -174,7 +174,7 @@ fn place(
     (wish, index): (&SubagentWish, usize),
     profile: &Profile,
 ) -> Result<(), Refused> {
-    if request.sender.via.is_none() {
+    if request.sender.from.agent().is_none() {
         return Ok(());
     }
     let own = parent.work.as_ref().and_then(|work| draft.run(work.run));

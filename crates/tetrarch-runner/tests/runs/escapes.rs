@@ -123,6 +123,26 @@ async fn limits_priorities_and_keys_of_others_are_out_of_reach() {
 }
 
 #[tokio::test]
+async fn process_is_begun_in_no_other_cgroup() {
+    // CLONE_INTO_CGROUP, SIGCHLD, and the directory of the first cgroup there is.
+    let script = format!(
+        "import ctypes, errno, glob, subprocess\nlibc = ctypes.CDLL(None, use_errno=True)\n\
+         place = (glob.glob('/sys/fs/cgroup/**/cgroup.procs', recursive=True) or ['/x'])[0]\n\
+         held = os.open(os.path.dirname(place), os.O_PATH)\n\
+         asked = (ctypes.c_uint64 * 11)(0x200000000, 0, 0, 0, 17, 0, 0, 0, 0, 0, held)\n\
+         pid = libc.syscall({}, ctypes.byref(asked), 88)\n\
+         if pid == 0: os._exit(0)\n\
+         print(errno.errorcode[ctypes.get_errno()] if pid < 0 else 'elsewhere')\n\
+         print(subprocess.run(['echo', 'on'], capture_output=True, text=True).stdout)",
+        libc::SYS_clone3
+    );
+    if let Some(said) = inside(&python(&script), "other processes").await {
+        assert_eq!(said.trim(), "ENOSYS\non");
+        assert!(!outside(&python(&script)).await.starts_with("ENOSYS"));
+    }
+}
+
+#[tokio::test]
 async fn file_lease_or_note_of_changes_is_refused() {
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = place.path().join("file");

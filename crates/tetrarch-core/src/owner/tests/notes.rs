@@ -7,7 +7,9 @@ use crate::brief::{Outcome, RunResult};
 use crate::error::ErrorCode;
 use crate::id::{NoteName, Principal, ProjectName};
 use crate::ledger::Record;
-use crate::limits::{BRIEF_NOTES_MAX, NOTE_BYTES_MAX, NOTES_MAX};
+use crate::limits::{
+    BRIEF_NOTES_MAX, NOTE_BYTES_MAX, NOTE_WORDS_BYTES_MAX, NOTE_WORDS_MAX, NOTES_MAX,
+};
 use crate::mail::OpReply;
 use crate::request::{BriefWish, NoteOp, Op, Page, ProjectCreate, Report, SpawnRequest, TaskWish};
 use crate::role::Role;
@@ -127,6 +129,21 @@ fn notes_are_bounded_in_size_and_number() {
     assert_eq!(full.error, Some(ErrorCode::Conflict));
     assert!(full.detail.contains("delete or replace one"), "{full:?}");
     assert_eq!(fleet.op(&agent, put("n", "t", None)).error, None, "one is replaced");
+}
+
+#[test]
+fn search_takes_few_words_and_says_how_many() {
+    let (mut fleet, agent) = at_work();
+    for (words, error) in [
+        ("w ".repeat(NOTE_WORDS_MAX), None),
+        ("w ".repeat(NOTE_WORDS_MAX + 1), Some(ErrorCode::InvalidRequest)),
+        ("x".repeat(NOTE_WORDS_BYTES_MAX), None),
+        ("x".repeat(NOTE_WORDS_BYTES_MAX + 1), Some(ErrorCode::InvalidRequest)),
+    ] {
+        let reply = fleet.op(&agent, search(&words, Page::default()));
+        assert_eq!(reply.error, error, "{words}");
+        assert!(error.is_none() || reply.detail.contains("256 bytes with 8"), "{reply:?}");
+    }
 }
 
 #[test]

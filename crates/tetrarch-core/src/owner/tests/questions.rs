@@ -1,11 +1,12 @@
 //! Questions to people: asked, answered once, taken over by the next session, withdrawn at the end.
 
-use super::fleet::{Fleet, human, id, po, reply, success, tasks, topics};
+use super::fleet::{Fleet, equipped, human, id, po, project, reply, success, tasks, topics};
 use crate::error::ErrorCode;
 use crate::id::{AgentId, EpicId, HumanName, Principal, QuestionId, Ulid};
 use crate::ledger::Entry;
 use crate::limits::INSTRUCTION_BYTES_MAX;
 use crate::mail::{MailBody, OpReply};
+use crate::plan::schema;
 use crate::question::{Question, QuestionStatus};
 use crate::request::{Op, Report, RequestBody};
 use crate::run::{RunEvent, RunState};
@@ -107,6 +108,21 @@ fn only_people_and_the_addressee_answer() {
     }
     let other = Principal::Human(HumanName::new("Eve").unwrap());
     assert_eq!(reply_to(&mut fleet, &other, 7, "B").1.error, None, "another human may");
+}
+
+#[test]
+fn question_about_an_agents_goal_is_for_people_alone() {
+    let (mut fleet, _) = Fleet::with_goal(tasks(1));
+    let plan = Box::new(equipped(schema::parse(&tasks(1)).unwrap()));
+    let given = fleet.op(&po().into(), Op::GoalCreate { project: project(), plan });
+    let worker = fleet.worker(given.epic.unwrap(), "T1.1");
+    ask(&mut fleet, &worker, 7, "may it push?");
+    assert_eq!(question(&fleet, 7).to, human(), "who created the project");
+    let (_, said) = reply_to(&mut fleet, &po().into(), 7, "allow");
+    assert_eq!(said.error, Some(ErrorCode::Unauthorized));
+    assert!(said.detail.contains("is for people"), "{}", said.detail);
+    assert_eq!(question(&fleet, 7).status, QuestionStatus::Open);
+    assert_eq!(reply_to(&mut fleet, &human(), 7, "deny").1.error, None);
 }
 
 fn dies(fleet: &mut Fleet, worker: &AgentId) {

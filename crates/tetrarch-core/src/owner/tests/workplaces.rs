@@ -5,6 +5,7 @@ use serde_json::json;
 use super::fleet::{Fleet, plan_of, po, request, task, tasks, wish};
 use crate::brief::Worktree;
 use crate::id::{AgentId, EpicId, ProfileName, RunId, Ulid};
+use crate::limits::RECORD_BYTES_MAX;
 use crate::mail::SpawnAnswer;
 use crate::request::{BriefWish, SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
@@ -33,6 +34,51 @@ fn hosted_child_works_only_where_its_profile_or_parent_does() {
         let answer = fleet.spawn(&parent, request(epic, "-", vec![wanting(brief)]));
         let refused = answer.denied.iter().any(|it| it.detail.contains("brief.workspace"));
         assert_eq!(!refused, taken, "{workspace}: {answer:?}");
+    }
+}
+
+#[test]
+fn orchestrators_child_works_only_where_its_profile_says_and_as_apart() {
+    let mut plan = plan_of(&[task("T1.1", json!({"profile": "apart"}))]);
+    plan["profiles"]["apart"] =
+        json!({"argv": ["work"], "workspace": "/srv/code", "worktree": "isolated"});
+    for (workspace, taken) in
+        [("/etc", false), ("/srv", false), ("../x", false), ("/srv/code", true), ("", true)]
+    {
+        let (mut fleet, epic) = Fleet::with_goal(plan.clone());
+        let brief = BriefWish {
+            workspace: workspace.to_owned(),
+            worktree: Some(Worktree::None),
+            ..brief()
+        };
+        let mut wanted = wanting(brief);
+        wanted.profile = Some("apart".parse().unwrap());
+        let answer = fleet.spawn(&po(), request(epic, "-", vec![wanted]));
+        let refused = answer.denied.iter().any(|it| it.detail.contains("brief.workspace"));
+        assert_eq!(!refused, taken, "{workspace}: {answer:?}");
+        for child in &answer.spawned {
+            let given = &fleet.records.runs[&fleet.run_of(&child.agent)].brief;
+            let found = (given.workspace.as_str(), given.worktree);
+            assert_eq!(found, ("/srv/code", Worktree::Isolated));
+        }
+    }
+}
+
+#[test]
+fn brief_of_many_placeholders_is_refused_at_the_cost_of_one_record() {
+    let mut plan = tasks(1);
+    plan["title"] = json!("g".repeat(1_000));
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    for (count, taken) in [(40, true), (20_000, false)] {
+        let key_facts = vec!["{goal}".to_owned(); count];
+        let wanted = wanting(BriefWish { key_facts, ..brief() });
+        let answer = fleet.spawn(&po(), request(epic, "-", vec![wanted]));
+        assert_eq!(answer.accepted(), taken, "{answer:?}");
+        let weighed = answer.denied.iter().find_map(|denied| {
+            let (_, bytes) = denied.detail.split_once("about ")?;
+            bytes.split_once(' ')?.0.parse::<usize>().ok()
+        });
+        assert!(taken || weighed.unwrap() < 2 * RECORD_BYTES_MAX, "{weighed:?}");
     }
 }
 
