@@ -15,7 +15,7 @@ pub struct ProjectNote {
     pub text: String,
     /// Who wrote it last.
     pub author: Principal,
-    /// How often it was written.
+    /// Grows with every write, also over a deletion.
     pub version: u64,
     /// When it was written last.
     pub updated: BusTime,

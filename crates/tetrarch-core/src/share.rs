@@ -8,7 +8,7 @@ use std::fmt;
 use crate::id::{AgentId, HostName, Principal};
 use crate::limits::UNREAD_MAX;
 use crate::request::work::{WorkOp, WorkVerb};
-use crate::request::{NoteOp, Op, Request, RequestBody, Sender};
+use crate::request::{Op, Request, RequestBody, Sender};
 use crate::time::{BusTime, Millis, Moment};
 use crate::words::words;
 
@@ -18,7 +18,8 @@ const SENDERS_MAX: usize = 10_000;
 const BURST_SECONDS: u64 = 2;
 /// How many times as much a host may ask, which asks for all its agents.
 const HOST_TIMES: u64 = 10;
-/// As how many requests one counts that walks through a whole plan, or all notes: it takes the owner's time as they do.
+/// As how many requests one counts that walks through a whole plan, or reads or writes notes: it takes the owner's time,
+/// or room on the ledger, as they do.
 const PLAN_READ: u64 = 20;
 /// Time in milliseconds of the owner's processor that any decision may take.
 const QUICK: Millis = Millis(20);
@@ -350,7 +351,7 @@ fn weight(body: &RequestBody) -> u64 {
             }
             WorkVerb::Complete(_) | WorkVerb::Reprioritise { .. } | WorkVerb::Unblock { .. } => 1,
         },
-        RequestBody::Op(Op::Note(NoteOp::Search { .. })) => PLAN_READ,
+        RequestBody::Op(Op::Note(_)) => PLAN_READ,
         RequestBody::Op(_)
         | RequestBody::Spawn(_)
         | RequestBody::Report(_)
@@ -541,7 +542,7 @@ impl Talkers {
 mod tests {
     use super::*;
     use crate::id::{EpicId, RequestId, Ulid};
-    use crate::request::{Page, Report};
+    use crate::request::{NoteOp, Page, Report};
 
     fn of(name: &str) -> Holder {
         Holder::Own(name.parse().unwrap())

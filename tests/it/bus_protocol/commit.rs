@@ -1,5 +1,7 @@
 //! Commits: lost answers, refusals and deposed owners.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 
 use tetrarch_bus::codec;
@@ -25,6 +27,27 @@ async fn ledger(bus: &Bus) -> Vec<(u64, Result<Entry, InvalidEntry>)> {
     let last = bus.stream_last_seq(pattern::LEDGER).await.unwrap();
     let items = soon("reading the ledger", read_ledger(bus, 1, last, 0)).await;
     items.into_iter().map(|item| (item.seq, item.entry)).collect()
+}
+
+/// One task reads the ledger and renews the lease.
+#[tokio::test]
+async fn reading_a_long_ledger_lets_its_task_do_something_else_at_each_entry() {
+    const ENTRIES: u64 = 300;
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let mut committer = Committer::new(bus.clone(), 0, 1);
+    for number in 1..=ENTRIES {
+        committer.commit(&empty_entry(number.into(), 1)).await.unwrap();
+    }
+    let mut turns = 0;
+    let mut reading = pin!(read_ledger(&bus, 1, ENTRIES, 0));
+    let counted = poll_fn(|context| {
+        turns += 1;
+        reading.as_mut().poll(context)
+    });
+    let read = soon("reading the ledger", counted).await.len();
+    assert_eq!(read, 300);
+    assert!(turns > ENTRIES, "{turns}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,7 +106,8 @@ fn put(
         let detail = format!("{project} has {NOTES_MAX} notes, the limit; delete or replace one");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
-    let (author, version) = (request.sender.from.clone(), known + 1);
+    // A note of this name may have been deleted: its versions are not used again.
+    let (author, version) = (request.sender.from.clone(), request.seq.max(known + 1));
     let words = format!("{project}/{name}: version {version}");
     draft.event(EventKind::NoteWritten, RULE, words).agent = author.agent().cloned();
     let (name, text) = (name.clone(), text.to_owned());

@@ -49,10 +49,8 @@ fn note_is_found_by_all_of_its_words_and_replaced_by_version() {
     let (mut fleet, agent) = at_work();
     for (note, text) in [("build", "Run MAKE first"), ("tests", "make check"), ("other", "nothing")]
     {
-        assert_eq!(
-            fleet.op(&agent, put(note, text, Some(0))).detail,
-            format!("{note} is version 1")
-        );
+        let said = fleet.op(&agent, put(note, text, Some(0))).detail;
+        assert!(said.starts_with(&format!("{note} is version ")), "{said}");
     }
     for (words, found) in [
         ("", &["build", "other", "tests"][..]),
@@ -69,17 +67,31 @@ fn note_is_found_by_all_of_its_words_and_replaced_by_version() {
     let second = fleet.op(&agent, search("", page));
     assert_eq!(names(&second), ["other"]);
     assert!(second.detail.contains("continue with after other"), "{second:?}");
-    for (expected, error) in [
-        (Some(0), Some(ErrorCode::Conflict)),
-        (Some(2), Some(ErrorCode::Conflict)),
-        (Some(1), None),
-    ] {
-        let reply = fleet.op(&agent, put("build", "anew", expected));
+    let at = |fleet: &Fleet| fleet.records.notes[&(project().unwrap(), name("build"))].clone();
+    let first = at(&fleet).version;
+    for (expected, error) in
+        [(0, Some(ErrorCode::Conflict)), (first + 1, Some(ErrorCode::Conflict)), (first, None)]
+    {
+        let reply = fleet.op(&agent, put("build", "anew", Some(expected)));
         assert_eq!(reply.error, error, "{expected:?}");
-        assert!(error.is_none() || reply.detail.contains("is version 1"), "{reply:?}");
+        let is_said = reply.detail.contains(&format!("is version {first}"));
+        assert!(error.is_none() || is_said, "{reply:?}");
     }
-    let known = &fleet.records.notes[&(project().unwrap(), name("build"))];
-    assert_eq!((known.version, known.text.as_str(), &known.author), (2, "anew", &agent));
+    let known = at(&fleet);
+    assert_eq!((known.text.as_str(), &known.author), ("anew", &agent));
+    assert!(known.version > first);
+}
+
+#[test]
+fn version_of_a_deleted_note_is_not_used_again() {
+    let (mut fleet, agent) = at_work();
+    fleet.op(&agent, put("build", "one", Some(0)));
+    let first = fleet.records.notes.values().next().unwrap().version;
+    let delete = NoteOp::Delete { project: None, name: name("build") };
+    assert_eq!(fleet.op(&agent, Op::Note(delete)).error, None);
+    assert_eq!(fleet.op(&agent, put("build", "two", Some(0))).error, None);
+    let stale = fleet.op(&agent, put("build", "three", Some(first)));
+    assert_eq!(stale.error, Some(ErrorCode::Conflict), "{stale:?}");
 }
 
 #[test]
