@@ -200,6 +200,42 @@ fn background_turn_delays_no_conversation() {
 }
 
 #[test]
+fn model_says_what_is_wanted_and_another_what_is_answered() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    let url = serve_model(|request| {
+        let asked = request["messages"].to_string();
+        let text = match asked.contains("Say what this person wants") {
+            true if asked.contains("a fence") => r#"{"intent": "paint", "confidence": 0.9}"#,
+            true => r#"{"intent": "work", "confidence": 0.9}"#,
+            false => "it is painted",
+        };
+        Some(Words { text: text.to_owned(), ..Words::default() })
+    });
+    for name in ["router", "poet"] {
+        let profile = json!({
+            "name": name, "runner": "llm", "provider": "openai", "model": name,
+            "baseUrl": format!("{url}/v1"), "tools": [], "budget": {"turns": 2},
+        });
+        let file = fleet.file(&format!("{name}.json"), &profile.to_string());
+        fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
+    }
+    let routed = json!({"name": "routed", "nodes": [
+        {"name": "route", "entry": {"classify": {"intents": ["paint", "work"], "profile": "router"}},
+         "edges": [{"to": "paint", "guard": "intent == 'paint' && confidence > 0.5"}, {"to": "end"}]},
+        {"name": "paint", "entry": {"compose": {"task": "Praise {text}", "profile": "poet"}}, "edges": [{"to": "end"}]},
+        {"name": "end", "entry": "answer", "terminal": true},
+    ]});
+    let routed = fleet.file("routed.json", &routed.to_string());
+    fleet.ok(["graph", "apply", "desk", routed.to_str().unwrap()]);
+    let new =
+        ["ask", "--conversation", "routed", "--project", "desk", "--graph", "routed", "a fence"];
+    assert_eq!(fleet.ok(new), "it is painted\n");
+    let other = fleet.ok(["ask", "--conversation", "routed", "a hole"]);
+    assert!(other.contains("\"intent\""), "nobody painted it: {other}");
+}
+
+#[test]
 fn graph_of_a_project_is_checked_applied_and_asks_back() {
     let fleet = Fleet::up();
     desk(&fleet);
@@ -245,33 +281,17 @@ fn graph_of_a_project_is_checked_applied_and_asks_back() {
     let (code, said) = typed(&fleet, &["chat", "paint"], "the red one\n/quit\n");
     assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe red one it is\n"), "it goes on");
     assert_eq!(fleet.json(&["inbox"]), json!([]), "it is answered");
-    let answer = r#"{"intent": "paint", "confidence": 0.9}"#;
-    let router = json!({"name": "router", "argv": ["echo", answer]});
-    let router = fleet.file("router.json", &router.to_string());
-    fleet.ok(["profile", "apply", "desk", router.to_str().unwrap()]);
-    let routed = json!({"name": "routed", "nodes": [
-        {"name": "route", "entry": {"classify": {"intents": ["paint", "work"], "profile": "router"}},
-         "edges": [{"to": "paint", "guard": "intent == 'paint' && confidence > 0.5"}, {"to": "end"}]},
-        node("paint", "end", json!({"compose": "it is painted"})),
-        {"name": "end", "entry": "answer", "terminal": true},
-    ]});
-    let routed = fleet.file("routed.json", &routed.to_string());
-    fleet.ok(["graph", "apply", "desk", routed.to_str().unwrap()]);
-    let new =
-        ["ask", "--conversation", "routed", "--project", "desk", "--graph", "routed", "a fence"];
-    assert_eq!(fleet.ok(new), "it is painted\n", "an agent said what is wanted");
-
     let fixed = fleet.run(["ask", "--conversation", "paint", "--graph", "default", "x"]);
     assert_eq!(fixed.code, Some(5), "{}", fixed.err);
     assert!(fixed.err.contains("conversation paint has the graph choose"), "{}", fixed.err);
 }
 
 #[test]
-fn quiet_turn_tells_every_two_seconds_how_far_its_agent_is() {
+fn turn_tells_what_its_agent_says_and_every_two_seconds_how_far_it_is() {
     let url = serve_model(|request| {
         let waits = vec![("mail_wait", json!({"seconds": 7}))];
         Some(match turn_of(request) {
-            1 => Words { calls: waits, ..Words::default() },
+            1 => Words { calls: waits, text: "I shall wait\n".to_owned(), ..Words::default() },
             _ => Words { text: "it took its time".to_owned(), ..Words::default() },
         })
     });
@@ -292,4 +312,6 @@ fn quiet_turn_tells_every_two_seconds_how_far_its_agent_is() {
     let told: Vec<u64> = ended.err.lines().filter_map(seconds).collect();
     assert!(told.len() >= 3 && told.windows(2).all(|pair| pair[1] - pair[0] <= 4), "{}", ended.err);
     assert!(ended.err.contains(" in turn 1 of 5"), "{}", ended.err);
+    // The words of the agent are said as they come, though they are not in the answer.
+    assert!(ended.err.contains("\n  I shall wait\n"), "{}", ended.err);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::{Client, Subscriber};
+use async_nats::{Client, RequestErrorKind, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -18,8 +18,9 @@ use tetrarch_tests::wait::soon;
 const GOOD: &str = "PO-good";
 /// What other tests on the machine add to a round trip.
 const NOISE: Duration = Duration::from_millis(20);
-/// The longest round trip, while a flood is not yet cut off.
-const MOST: Duration = Duration::from_secs(10);
+/// The longest round trip, while a flood is not yet cut off: an unoptimized owner refuses a hundred thousand requests in
+/// about eight seconds, and longer beside other tests.
+const MOST: Duration = Duration::from_secs(20);
 /// When the good client asks again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Round trips that a median is taken of.
@@ -94,7 +95,13 @@ async fn round_trip(good: &Client, answers: &mut Subscriber, id: &str) {
     let body = Bytes::from(json!({"requestId": id, "agent": GOOD}).to_string());
     loop {
         let asked = good.request(format!("op.agent.status.{GOOD}"), body.clone()).await;
-        let said: Value = serde_json::from_slice(&asked.unwrap().payload).unwrap();
+        let said = match asked {
+            Ok(said) => said,
+            // It counts as waiting.
+            Err(error) if error.kind() == RequestErrorKind::TimedOut => continue,
+            Err(error) => panic!("{error}"),
+        };
+        let said: Value = serde_json::from_slice(&said.payload).unwrap();
         if !said["error"].is_null() {
             continue;
         }

@@ -178,6 +178,7 @@ fn read_action(entry: &Entry<'_>) -> Option<NodeAction> {
             let rules = action.list(LIST_MAX, "a list of rules");
             Some(NodeAction::Classify(rules.iter().filter_map(read_rule).collect()))
         }
+        "compose" if action.value().is_object() => read_composer(&action).map(NodeAction::Spawn),
         "spawn" => read_spawn(&action).map(NodeAction::Spawn),
         "ask" => action.filled_text(TEXT_BYTES_MAX).map(NodeAction::Ask),
         "compose" => action.filled_text(TEXT_BYTES_MAX).map(NodeAction::Compose),
@@ -204,6 +205,12 @@ fn read_router(entry: &Entry<'_>) -> Option<Delegation> {
     }
     let asks = "Say what this person wants:\n{text}".to_owned();
     read_work(&fields, asks).map(|work| Delegation { intents, ..work })
+}
+
+/// An agent that makes a result of what there is, with the model of its profile.
+fn read_composer(entry: &Entry<'_>) -> Option<Delegation> {
+    let asks = "Answer this person:\n{text}\nFrom this:\n{result}".to_owned();
+    read_work(&entry.map(SPAWN_KEYS)?, asks)
 }
 
 fn read_spawn(entry: &Entry<'_>) -> Option<Delegation> {

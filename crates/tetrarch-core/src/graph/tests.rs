@@ -242,6 +242,24 @@ fn agent_says_what_is_wanted_and_nothing_else_counts() {
 }
 
 #[test]
+fn node_composes_with_the_model_of_its_profile() {
+    let graph = graph(json!({"name": "g", "nodes": [
+        {"name": "look", "entry": {"spawn": {"profile": "cheap"}}, "edges": [{"to": "say"}]},
+        {"name": "say", "entry": {"compose": {"profile": "fluent"}}, "edges": [{"to": "end"}]},
+        end("end"),
+    ]}));
+    let begun = graph.begin("how many?");
+    let Doing::Spawn(work) = &begun.doing else { panic!("{:?}", begun.doing) };
+    assert_eq!(work.profile.as_ref().unwrap().as_str(), "cheap");
+    let found = graph.go_on(begun.position, "success", "seven");
+    let Doing::Spawn(work) = &found.doing else { panic!("{:?}", found.doing) };
+    assert_eq!(work.profile.as_ref().unwrap().as_str(), "fluent");
+    assert_eq!(work.task, "Answer this person:\nhow many?\nFrom this:\nseven");
+    let said = graph.go_on(found.position, "success", "There are seven.");
+    assert_eq!(said.doing, Doing::Answer("There are seven.".to_owned()));
+}
+
+#[test]
 fn terminal_node_without_answer_ends_with_the_result() {
     let graph = graph(json!({"name": "g", "nodes": [
         {"name": "a", "entry": {"ask": "which?"}, "edges": [{"to": "b"}]},

@@ -10,7 +10,7 @@ use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::{Counter, Limits};
 use crate::id::{AgentId, EpicId, NoteName};
 use crate::limits::{
-    BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, MESSAGE_ID_BYTES_MAX,
+    BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, MESSAGE_ID_BYTES_MAX,
     RECORD_BYTES_MAX,
 };
 use crate::permission::PermissionList;
@@ -53,6 +53,15 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
                     field("brief.success_criteria")
                 ));
             }
+            let lists = [
+                ("brief.success_criteria", &brief.success_criteria),
+                ("brief.key_facts", &brief.key_facts),
+                ("brief.scope_paths", &brief.scope_paths),
+            ];
+            if let Some((name, list)) = lists.iter().find(|(_, list)| list.len() > LIST_MAX) {
+                let count = list.len();
+                return Err(format!("{}: {count} given; at most {LIST_MAX}", field(name)));
+            }
             &brief.goal
         }
     };
@@ -79,8 +88,9 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
     Ok(())
 }
 
-/// Where a child that an agent asks for may work, since it writes there: where its profile or its parent itself does, or in a directory of that name below the host's for runs, which no run but those of that name writes; and
-/// there only within the agent's own scope.
+/// Where a child that an agent asks for may work, since it writes there: where its profile or its parent itself does, or
+/// in a directory of that name below the host's for runs, which no run but those of that name writes. Its scope lies
+/// within its parent's.
 ///
 /// # Errors
 /// The field and what is wrong with it.
@@ -181,7 +191,9 @@ pub(super) fn expand(
         TaskWish::Brief(brief) => (brief.goal.clone(), brief.clone()),
     };
     let tools = tools(wish, Some(node), profile);
-    let least = profile.worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
+    // Fewer tools keep a program from no file.
+    let by_tools = || Worktree::of_tools(&profile.tools).stricter(Worktree::of_tools(&tools));
+    let least = profile.worktree.unwrap_or_else(by_tools);
     let mut worktree = full.worktree.unwrap_or(least).stricter(least);
     let schema = full.output_schema.clone().or_else(|| node.output_schema.clone());
     let left = Cell::new(RECORD_BYTES_MAX);
@@ -246,9 +258,7 @@ fn permissions(profile: &Profile, above: Option<&Brief>) -> Vec<PermissionList> 
 }
 
 /// A text with what is known now for its placeholders (decision 0067). One of a result that is not there
-/// stays as it is.
-/// A text with its placeholders filled in. `left` bytes may be filled in: with more its record is refused, so the rest
-/// is not made.
+/// stays as it is. `left` bytes may be filled in: with more its record is refused, so the rest is not made.
 fn filled(
     draft: &Draft<'_>,
     (epic, node): (EpicId, &Node),

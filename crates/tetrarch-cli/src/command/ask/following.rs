@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
+use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_bus::watch::SpokenWords;
+use tetrarch_core::agent::Agent;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::id::{AgentId, QuestionId};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
@@ -20,11 +23,16 @@ use crate::{CliError, CliResult, Code, StateSnapshot};
 /// The longest silence while something runs (spec 07, Streaming).
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 
+/// Lines of what an agent says at once that are told; its journal has all.
+const LINES_MAX: usize = 100;
+
 /// What somebody who follows a turn is told.
 #[derive(Debug)]
 pub(in crate::command) enum TurnNews {
     /// What happened, in words.
     Progress(String),
+    /// What its agent says as it works.
+    Words(String),
     /// Nothing happened for a while: what still runs.
     Still(String),
     /// An agent asks its person something.
@@ -37,8 +45,20 @@ pub(in crate::command) enum TurnNews {
     Interrupted,
 }
 
+impl TurnNews {
+    /// What is said of it in a line, where it is progress.
+    pub(in crate::command) fn line(&self) -> Option<String> {
+        match self {
+            Self::Progress(line) | Self::Still(line) => Some(line.clone()),
+            Self::Words(words) => Some(format!("  {words}")),
+            Self::Question(_) | Self::Settled(_) | Self::Ended(_) | Self::Interrupted => None,
+        }
+    }
+}
+
 /// Follows one turn.
 pub(in crate::command) struct TurnFollower {
+    bus: Bus,
     id: TurnId,
     entries: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
     interrupt: Signal,
@@ -50,6 +70,8 @@ pub(in crate::command) struct TurnFollower {
     renewals: Renewals,
     /// Turns that agents have made, as their hosts say.
     turns: BTreeMap<AgentId, u64>,
+    /// The run of its agent, and what it says.
+    speaking: Option<(JournalName, SpokenWords)>,
     /// What it asks is new only after more moves than these.
     answered: u64,
     /// The person's turns as they are.
@@ -73,6 +95,8 @@ impl TurnFollower {
         let (renewals, turns) = (Renewals::listen(bus).await?, BTreeMap::new());
         let said = began;
         Ok(Self {
+            bus: bus.clone(),
+            speaking: None,
             id,
             entries,
             interrupt,
@@ -114,9 +138,17 @@ impl TurnFollower {
             {
                 return Ok(TurnNews::Ended(Box::new(turn.clone())));
             }
+            self.listen().await;
             let item = tokio::select! {
-                item = self.entries.next() => item,
+                biased;
                 _ = self.interrupt.recv() => return Ok(TurnNews::Interrupted),
+                item = self.entries.next() => item,
+                words = spoken(&mut self.speaking) => {
+                    let lines = words.lines().filter(|line| !line.trim().is_empty());
+                    let lines = lines.take(LINES_MAX).map(|line| TurnNews::Words(line.to_owned()));
+                    self.untold.extend(lines);
+                    continue;
+                }
                 renewal = self.renewals.next() => {
                     self.turns.extend(renewal.rows.into_iter().map(|row| (row.agent, row.turns)));
                     continue;
@@ -140,14 +172,45 @@ impl TurnFollower {
         }
     }
 
+    /// The agent that works for a person's turn.
+    fn agent_of(&self, turn: &Turn) -> Option<&Agent> {
+        let mut agents = self.snapshot.records.agents.values().filter(|agent| agent.has_process());
+        agents.find(|agent| agent.work.as_ref().map(|work| work.epic) == turn.epic)
+    }
+
+    /// Listens to the agent that works for the turn, and to no other. What is not heard is in its journal.
+    async fn listen(&mut self) {
+        let agent = self.turn().filter(|turn| turn.working).and_then(|turn| self.agent_of(turn));
+        let Some(name) = agent.and_then(|agent| {
+            let run = agent.work.as_ref()?.run;
+            Some(JournalName { agent: agent.id.clone(), run })
+        }) else {
+            return;
+        };
+        if self.speaking.as_ref().is_some_and(|(known, _)| *known == name) {
+            return;
+        }
+        match SpokenWords::of(&self.bus, &name).await {
+            Ok(words) => self.speaking = Some((name, words)),
+            Err(error) => tracing::debug!(%error, "the words of an agent are not heard"),
+        }
+    }
+
     /// In which turn of how many the agent is that works for a person's turn.
     fn turn_of_agent(&self, turn: &Turn) -> Option<String> {
         let records = &self.snapshot.records;
-        let mut agents = records.agents.values().filter(|agent| agent.has_process());
-        let agent = agents.find(|agent| agent.work.as_ref().map(|work| work.epic) == turn.epic)?;
+        let agent = self.agent_of(turn)?;
         let most = records.runs.get(&agent.work.as_ref()?.run)?.brief.budget.turns;
         let most = most.map_or_else(String::new, |most| format!(" of {most}"));
         Some(format!(", {} in turn {}{most}", agent.id, self.turns.get(&agent.id)?))
+    }
+}
+
+/// What an agent says next; nothing ever where none is listened to.
+async fn spoken(speaking: &mut Option<(JournalName, SpokenWords)>) -> String {
+    match speaking {
+        Some((_, words)) => words.next().await,
+        None => std::future::pending().await,
     }
 }
 

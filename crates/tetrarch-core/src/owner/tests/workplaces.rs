@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::fleet::{Fleet, plan_of, po, request, task, tasks, wish};
-use crate::brief::Worktree;
+use crate::brief::{Tools, Worktree};
 use crate::id::{AgentId, EpicId, ProfileName, RunId, Ulid};
-use crate::limits::RECORD_BYTES_MAX;
+use crate::limits::{LIST_MAX, RECORD_BYTES_MAX};
 use crate::mail::SpawnAnswer;
 use crate::request::{BriefWish, SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
@@ -40,11 +40,18 @@ fn hosted_child_works_only_where_its_profile_or_parent_does() {
 #[test]
 fn orchestrators_child_works_only_where_its_profile_says_and_as_apart() {
     let mut plan = plan_of(&[task("T1.1", json!({"profile": "apart"}))]);
-    plan["profiles"]["apart"] =
-        json!({"argv": ["work"], "workspace": "/srv/code", "worktree": "isolated"});
-    for (workspace, taken) in
-        [("/etc", false), ("/srv", false), ("../x", false), ("/srv/code", true), ("", true)]
-    {
+    let silent = json!({"argv": ["work"], "workspace": "/srv/code", "tools": ["run"]});
+    let mut explicit = silent.clone();
+    explicit["worktree"] = json!("isolated");
+    for (profile, least, workspace, taken) in [
+        (&explicit, Worktree::Isolated, "/etc", false),
+        (&explicit, Worktree::Isolated, "/srv", false),
+        (&explicit, Worktree::Isolated, "../x", false),
+        (&explicit, Worktree::Isolated, "/srv/code", true),
+        (&explicit, Worktree::Isolated, "", true),
+        (&silent, Worktree::Auto, "", true),
+    ] {
+        plan["profiles"]["apart"] = profile.clone();
         let (mut fleet, epic) = Fleet::with_goal(plan.clone());
         let brief = BriefWish {
             workspace: workspace.to_owned(),
@@ -53,13 +60,32 @@ fn orchestrators_child_works_only_where_its_profile_says_and_as_apart() {
         };
         let mut wanted = wanting(brief);
         wanted.profile = Some("apart".parse().unwrap());
+        wanted.tools = Some(Tools::default());
         let answer = fleet.spawn(&po(), request(epic, "-", vec![wanted]));
         let refused = answer.denied.iter().any(|it| it.detail.contains("brief.workspace"));
-        assert_eq!(!refused, taken, "{workspace}: {answer:?}");
+        assert_eq!((answer.accepted(), !refused), (taken, taken), "{workspace}: {answer:?}");
         for child in &answer.spawned {
             let given = &fleet.records.runs[&fleet.run_of(&child.agent)].brief;
             let found = (given.workspace.as_str(), given.worktree);
-            assert_eq!(found, ("/srv/code", Worktree::Isolated));
+            assert_eq!(found, ("/srv/code", least));
+        }
+    }
+}
+
+#[test]
+fn lists_of_a_brief_are_bounded_by_name() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let list = |count| vec!["a".to_owned(); count];
+    for (count, taken) in [(LIST_MAX, true), (LIST_MAX + 1, false)] {
+        for (field, brief) in [
+            ("scope_paths", BriefWish { scope_paths: list(count), ..brief() }),
+            ("key_facts", BriefWish { key_facts: list(count), ..brief() }),
+            ("success_criteria", BriefWish { success_criteria: list(count), ..brief() }),
+        ] {
+            let answer = fleet.spawn(&po(), request(epic, "-", vec![wanting(brief)]));
+            let named = format!("brief.{field}: {count} given; at most {LIST_MAX}");
+            let is_refused = answer.denied.iter().any(|it| it.detail.contains(&named));
+            assert_eq!(is_refused, !taken, "{field} {count}: {answer:?}");
         }
     }
 }
@@ -69,8 +95,8 @@ fn brief_of_many_placeholders_is_refused_at_the_cost_of_one_record() {
     let mut plan = tasks(1);
     plan["title"] = json!("g".repeat(1_000));
     let (mut fleet, epic) = Fleet::with_goal(plan);
-    for (count, taken) in [(40, true), (20_000, false)] {
-        let key_facts = vec!["{goal}".to_owned(); count];
+    for (count, taken) in [(0, true), (20_000, false)] {
+        let key_facts = vec!["{goal}".repeat(count / LIST_MAX); LIST_MAX];
         let wanted = wanting(BriefWish { key_facts, ..brief() });
         let answer = fleet.spawn(&po(), request(epic, "-", vec![wanted]));
         assert_eq!(answer.accepted(), taken, "{answer:?}");

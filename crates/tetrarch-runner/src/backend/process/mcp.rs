@@ -28,7 +28,7 @@ use super::speech::AgentTalk;
 use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
     self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
-    mail_words, replied,
+    replied,
 };
 use crate::sweep::Traces;
 
@@ -85,30 +85,31 @@ impl FleetTools {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a message to the call that waits for it; false when none does.
-    pub(super) fn hears(
-        &self,
-        topic: &str,
-        from: &str,
-        body: &str,
-        answers: Option<RequestId>,
-    ) -> bool {
-        let mut waiting = self.waiting();
+    /// Gives what came of a call to whoever waits for that; false when it is for others.
+    pub(super) fn hears(&self, topic: &str, body: &str, answers: Option<RequestId>) -> bool {
         let of_people = [ANSWER, ASK_REFUSED].contains(&topic);
-        if let Some(id) = answers.filter(|_| of_people || ANSWERS.contains(&topic)) {
-            let call = waiting.requests.remove(&id);
-            let is_heard = call.is_some_and(|call| call.send(replied(topic, body)).is_ok());
-            // People may answer when the program has stopped waiting, or what it asked by itself: that is not lost.
-            return is_heard || !of_people;
-        }
-        let mut words = Ok(mail_words(topic, from, body));
+        let Some(id) = answers.filter(|_| of_people || ANSWERS.contains(&topic)) else {
+            return false;
+        };
+        let call = self.waiting().requests.remove(&id);
+        let is_heard = call.is_some_and(|call| call.send(replied(topic, body)).is_ok());
+        // People may answer when the program has stopped waiting, or what it asked by itself: that is not lost.
+        is_heard || !of_people
+    }
+
+    /// Gives mail to a call that waits for some.
+    ///
+    /// # Errors
+    /// None does: the mail.
+    pub(super) fn takes_mail(&self, mail: String) -> Result<(), String> {
+        let (mut waiting, mut words) = (self.waiting(), Ok(mail));
         while let Some(call) = waiting.mail.pop_front() {
             match call.send(words) {
-                Ok(()) => return true,
+                Ok(()) => return Ok(()),
                 Err(unheard) => words = unheard,
             }
         }
-        false
+        words.map_or_else(|_| Ok(()), Err)
     }
 
     /// A call of one of the tools, with its number.
@@ -368,14 +369,15 @@ mod tests {
         let (tools, id) = (tools(1, &[]), RequestId(Ulid(7)));
         let (request, mut replied) = oneshot::channel();
         tools.waiting().requests.insert(id, request);
-        assert!(!tools.hears("note", "PO-x", "{}", None), "nobody waits for mail");
-        assert!(!tools.hears(ANSWER, "GO", "{}", Some(RequestId(Ulid(99)))), "nobody asked");
-        assert!(tools.hears(hosted::REPLY, "GO", r#"{"error":"E_CONFLICT"}"#, Some(id)));
+        assert!(!tools.hears("note", "{}", None), "it is no answer");
+        assert_eq!(tools.takes_mail("m".to_owned()), Err("m".to_owned()), "nobody waits for mail");
+        assert!(!tools.hears(ANSWER, "{}", Some(RequestId(Ulid(99)))), "nobody asked");
+        assert!(tools.hears(hosted::REPLY, r#"{"error":"E_CONFLICT"}"#, Some(id)));
         assert_eq!(replied.try_recv(), Ok(Err("E_CONFLICT".to_owned())));
-        assert!(tools.hears(hosted::REPLY, "GO", "{}", Some(id)), "it came again");
+        assert!(tools.hears(hosted::REPLY, "{}", Some(id)), "it came again");
         let (abandoned, _) = oneshot::channel();
         tools.waiting().requests.insert(RequestId(Ulid(6)), abandoned);
-        let late = tools.hears(ANSWER, "GO", r#"{"text":"yes"}"#, Some(RequestId(Ulid(6))));
+        let late = tools.hears(ANSWER, r#"{"text":"yes"}"#, Some(RequestId(Ulid(6))));
         assert!(!late, "it is mail then");
 
         let asked = [8, 9].map(|number| {
@@ -384,16 +386,16 @@ mod tests {
             answered
         });
         for (number, body) in [(9, r#"{"text":"left"}"#), (8, r#"{"text":"right"}"#)] {
-            assert!(tools.hears(ANSWER, "GO", body, Some(RequestId(Ulid(number)))));
+            assert!(tools.hears(ANSWER, body, Some(RequestId(Ulid(number)))));
         }
         let heard = asked.map(|mut answered| answered.try_recv().unwrap().unwrap());
         assert_eq!(heard, ["right", "left"], "each its own, whichever comes first");
 
         let ((gone, _), (mail, mut came)) = (oneshot::channel(), oneshot::channel());
         tools.waiting().mail.extend([gone, mail]);
-        assert!(tools.hears("note", "PO-x", "hello", None), "whoever waits still");
-        assert_eq!(came.try_recv(), Ok(Ok("[mail from PO-x, topic note]\nhello".to_owned())));
-        assert!(!tools.hears("note", "PO-x", "again", None));
+        assert_eq!(tools.takes_mail("hello".to_owned()), Ok(()), "whoever waits still");
+        assert_eq!(came.try_recv(), Ok(Ok("hello".to_owned())));
+        assert!(tools.takes_mail("again".to_owned()).is_err());
     }
 
     #[test]

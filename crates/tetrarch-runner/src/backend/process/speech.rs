@@ -80,15 +80,19 @@ impl AgentTalk {
         place: u64,
         answers: Option<RequestId>,
     ) -> Telling {
-        if self.fleet().is_some_and(|fleet| fleet.hears(topic, from, body, answers)) {
+        if self.fleet().is_some_and(|fleet| fleet.hears(topic, body, answers)) {
             return AgentDelivery::Done.into();
         }
-        let mut session = self.session();
         let asked = answers.filter(|_| [ANSWER, ASK_REFUSED].contains(&topic));
-        if let Some(output) = asked.and_then(|id| session.answered(id, replied(topic, body))) {
+        let answered = asked.and_then(|id| self.session().answered(id, replied(topic, body)));
+        if let Some(output) = answered {
             return telling_of(output);
         }
-        session.message(&mail_words(topic, from, body), place).into()
+        let words = mail_words(topic, from, body);
+        match self.fleet().map_or(Err(words.clone()), |fleet| fleet.takes_mail(words)) {
+            Ok(()) => AgentDelivery::Done.into(),
+            Err(words) => self.session().message(&words, place).into(),
+        }
     }
 }
 
