@@ -20,7 +20,7 @@ const BURST_SECONDS: u64 = 2;
 const HOST_TIMES: u64 = 10;
 /// As how many requests one counts that walks through a whole plan, or reads or writes notes: it takes the owner's time,
 /// or room on the ledger, as they do.
-const PLAN_READ: u64 = 20;
+const COSTLY: u64 = 20;
 /// Time in milliseconds of the owner's processor that any decision may take.
 const QUICK: Millis = Millis(20);
 /// A decision that is not quick takes so many times the rest of its time from its sender's share: no sender has more
@@ -347,11 +347,11 @@ fn weight(body: &RequestBody) -> u64 {
     match body {
         RequestBody::Op(Op::Work(WorkOp { verb, .. })) => match verb {
             WorkVerb::List { .. } | WorkVerb::Insights { .. } | WorkVerb::Recommend { .. } => {
-                PLAN_READ
+                COSTLY
             }
             WorkVerb::Complete(_) | WorkVerb::Reprioritise { .. } | WorkVerb::Unblock { .. } => 1,
         },
-        RequestBody::Op(Op::Note(_)) => PLAN_READ,
+        RequestBody::Op(Op::Note(_)) => COSTLY,
         RequestBody::Op(_)
         | RequestBody::Spawn(_)
         | RequestBody::Report(_)
@@ -718,10 +718,10 @@ mod tests {
         let verb = WorkVerb::List { status: None, page: Page::default() };
         let listed = RequestBody::Op(Op::Work(WorkOp { epic, verb }));
         let status = RequestBody::Op(Op::AgentStatus { agent: AgentId::Go });
-        assert_eq!((weight(&listed), weight(&status)), (PLAN_READ, 1));
+        assert_eq!((weight(&listed), weight(&status)), (COSTLY, 1));
         let (words, page) = (String::new(), Page::default());
         let search = RequestBody::Op(Op::Note(NoteOp::Search { project: None, words, page }));
-        assert_eq!(weight(&search), PLAN_READ);
+        assert_eq!(weight(&search), COSTLY);
         let mut shares = Shares::new(100);
         let mut within = |holder: &str, body: &RequestBody, at| {
             shares.take(&of(holder), Asked { requests: weight(body), ..ONE }, BusTime(at))
@@ -733,7 +733,7 @@ mod tests {
         assert_eq!((0..250).filter(|_| within("PO-b", &status, 0)).count(), 200);
         let mut few = Shares::new(1);
         assert_eq!(
-            few.take(&of("PO-a"), Asked { requests: PLAN_READ, ..ONE }, BusTime(0)),
+            few.take(&of("PO-a"), Asked { requests: COSTLY, ..ONE }, BusTime(0)),
             Verdict::Within
         );
         assert_ne!(few.take(&of("PO-a"), ONE, BusTime(0)), Verdict::Within, "that was all of it");

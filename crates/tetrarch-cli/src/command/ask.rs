@@ -82,20 +82,14 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> CliResult {
         return output::text(&said).map(drop);
     }
     loop {
-        let news = follower.next().await?;
-        if let Some(line) = news.line() {
-            output::say(&line);
-        }
-        match news {
-            TurnNews::Progress(_)
-            | TurnNews::Words(_)
-            | TurnNews::Still(_)
-            | TurnNews::Settled(_) => {}
+        match follower.next().await? {
+            TurnNews::Progress(line) | TurnNews::Still(line) => output::say(&line),
             // It may be answered here or anywhere else.
             TurnNews::Question(question) => {
                 let (id, asked) = (question.id, words_of(&question));
                 output::say(&format!("{asked}; `tetrarch inbox` shows it as {id}"));
             }
+            TurnNews::Settled(_) => {}
             TurnNews::Ended(turn) => return told(context, &follower.snapshot, &turn),
             TurnNews::Interrupted => {
                 let conversation = &follower.id().conversation;

@@ -180,15 +180,9 @@ async fn follow(
     lines: &mut mpsc::Receiver<std::io::Result<String>>,
 ) -> CliResult<bool> {
     loop {
-        let news = follower.next().await?;
-        if let Some(line) = news.line() {
-            output::say(&line);
-        }
-        match news {
-            TurnNews::Progress(_)
-            | TurnNews::Words(_)
-            | TurnNews::Still(_)
-            | TurnNews::Settled(_) => {}
+        match follower.next().await? {
+            TurnNews::Progress(line) | TurnNews::Still(line) => output::say(&line),
+            TurnNews::Settled(_) => {}
             TurnNews::Question(asked) => {
                 output::text(&words_of(&asked))?;
                 let question = asked.id;

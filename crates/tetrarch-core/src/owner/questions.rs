@@ -76,9 +76,11 @@ pub(super) fn ask(
 /// Who is asked: the goal's owner. For an agent's goal that is who created its project, where that is a person.
 fn asked_person(draft: &Draft<'_>, epic: EpicId) -> Option<Principal> {
     let goal = draft.base().goals.get(&epic)?;
-    let project = draft.base().projects.get(&goal.project);
-    let person = project.map(|project| &project.created_by).filter(|by| by.agent().is_none());
-    Some(person.filter(|_| goal.owner.agent().is_some()).unwrap_or(&goal.owner).clone())
+    let creator = draft.base().projects.get(&goal.project).map(|project| &project.created_by);
+    Some(match (&goal.owner, creator) {
+        (Principal::Agent(_), Some(person @ Principal::Human(_))) => person.clone(),
+        (owner, _) => owner.clone(),
+    })
 }
 
 /// The same question of an earlier session that nobody has withdrawn, the latest.

@@ -25,6 +25,9 @@ pub(super) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
 pub(super) const STATUS_REQUEST: &str = "status.request";
 
+/// Topics of what people answer, or why they were not asked.
+pub(super) const OF_PEOPLE: [&str; 2] = [ANSWER, ASK_REFUSED];
+
 /// Topics of what comes of operations and messages: of no use to anybody but who waits for it. What people answer is.
 pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
 

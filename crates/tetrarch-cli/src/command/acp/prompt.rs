@@ -162,7 +162,7 @@ impl EditorPrompt<'_> {
                 }
             };
             match news {
-                TurnNews::Progress(line) | TurnNews::Words(line) => self.thought(&line)?,
+                TurnNews::Progress(line) => self.thought(&line)?,
                 // The editor itself shows that a prompt goes on.
                 TurnNews::Still(_) => {}
                 // Its work is cancelled, and nobody waits for the answer.

@@ -11,9 +11,9 @@ use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::SpokenWords;
-use tetrarch_core::agent::Agent;
+use tetrarch_core::agent::{Agent, Work};
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
-use tetrarch_core::id::{AgentId, QuestionId};
+use tetrarch_core::id::{AgentId, NodeId, QuestionId};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::{Question, QuestionStatus};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -29,10 +29,8 @@ const LINES_MAX: usize = 100;
 /// What somebody who follows a turn is told.
 #[derive(Debug)]
 pub(in crate::command) enum TurnNews {
-    /// What happened, in words.
+    /// What happened, in words, or what its agent says.
     Progress(String),
-    /// What its agent says as it works.
-    Words(String),
     /// Nothing happened for a while: what still runs.
     Still(String),
     /// An agent asks its person something.
@@ -43,17 +41,6 @@ pub(in crate::command) enum TurnNews {
     Ended(Box<Turn>),
     /// Ctrl-C.
     Interrupted,
-}
-
-impl TurnNews {
-    /// What is said of it in a line, where it is progress.
-    pub(in crate::command) fn line(&self) -> Option<String> {
-        match self {
-            Self::Progress(line) | Self::Still(line) => Some(line.clone()),
-            Self::Words(words) => Some(format!("  {words}")),
-            Self::Question(_) | Self::Settled(_) | Self::Ended(_) | Self::Interrupted => None,
-        }
-    }
 }
 
 /// Follows one turn.
@@ -145,7 +132,7 @@ impl TurnFollower {
                 item = self.entries.next() => item,
                 words = spoken(&mut self.speaking) => {
                     let lines = words.lines().filter(|line| !line.trim().is_empty());
-                    let lines = lines.take(LINES_MAX).map(|line| TurnNews::Words(line.to_owned()));
+                    let lines = lines.take(LINES_MAX).map(|line| TurnNews::Progress(format!("  {line}")));
                     self.untold.extend(lines);
                     continue;
                 }
@@ -172,10 +159,12 @@ impl TurnFollower {
         }
     }
 
-    /// The agent that works for a person's turn.
+    /// The agent that works for a person's turn: what is delegated is a goal of one task. Its own agents have other nodes.
     fn agent_of(&self, turn: &Turn) -> Option<&Agent> {
         let mut agents = self.snapshot.records.agents.values().filter(|agent| agent.has_process());
-        agents.find(|agent| agent.work.as_ref().map(|work| work.epic) == turn.epic)
+        let delegated =
+            |work: &Work| Some(work.epic) == turn.epic && work.node == NodeId::task(1, 1);
+        agents.find(|agent| agent.work.as_ref().is_some_and(delegated))
     }
 
     /// Listens to the agent that works for the turn, and to no other. What is not heard is in its journal.

@@ -27,8 +27,7 @@ use tokio::time::timeout;
 use super::speech::AgentTalk;
 use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
-    self, ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
-    replied,
+    self, ANSWERS, AgentTool, CallOrigin, CallText, FleetCall, OF_PEOPLE, REPLY_WITHIN, replied,
 };
 use crate::sweep::Traces;
 
@@ -87,7 +86,7 @@ impl FleetTools {
 
     /// Gives what came of a call to whoever waits for that; false when it is for others.
     pub(super) fn hears(&self, topic: &str, body: &str, answers: Option<RequestId>) -> bool {
-        let of_people = [ANSWER, ASK_REFUSED].contains(&topic);
+        let of_people = OF_PEOPLE.contains(&topic);
         let Some(id) = answers.filter(|_| of_people || ANSWERS.contains(&topic)) else {
             return false;
         };
@@ -102,14 +101,14 @@ impl FleetTools {
     /// # Errors
     /// None does: the mail.
     pub(super) fn takes_mail(&self, mail: String) -> Result<(), String> {
-        let (mut waiting, mut words) = (self.waiting(), Ok(mail));
+        let (mut waiting, mut mail) = (self.waiting(), mail);
         while let Some(call) = waiting.mail.pop_front() {
-            match call.send(words) {
+            match call.send(Ok(mail)) {
                 Ok(()) => return Ok(()),
-                Err(unheard) => words = unheard,
+                Err(Ok(unheard) | Err(unheard)) => mail = unheard,
             }
         }
-        words.map_or_else(|_| Ok(()), Err)
+        Err(mail)
     }
 
     /// A call of one of the tools, with its number.
@@ -324,6 +323,7 @@ mod tests {
     use tetrarch_core::id::Ulid;
 
     use super::*;
+    use crate::backend::fleet_tools::ANSWER;
 
     fn tools(run: u64, listed: &[AgentTool]) -> FleetTools {
         FleetTools {

@@ -21,7 +21,7 @@ use crate::adapter::{
     Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
     VERBS, forget, prepare,
 };
-use crate::backend::fleet_tools::{ANSWER, ASK_REFUSED, STATUS_REQUEST, mail_words, replied};
+use crate::backend::fleet_tools::{OF_PEOPLE, STATUS_REQUEST, mail_words, replied};
 use crate::lines::OutputLine;
 use crate::protocol::{
     ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,
@@ -83,13 +83,17 @@ impl AgentTalk {
         if self.fleet().is_some_and(|fleet| fleet.hears(topic, body, answers)) {
             return AgentDelivery::Done.into();
         }
-        let asked = answers.filter(|_| [ANSWER, ASK_REFUSED].contains(&topic));
+        let asked = answers.filter(|_| OF_PEOPLE.contains(&topic));
         let answered = asked.and_then(|id| self.session().answered(id, replied(topic, body)));
         if let Some(output) = answered {
             return telling_of(output);
         }
         let words = mail_words(topic, from, body);
-        match self.fleet().map_or(Err(words.clone()), |fleet| fleet.takes_mail(words)) {
+        let taken = match self.fleet() {
+            Some(fleet) => fleet.takes_mail(words),
+            None => Err(words),
+        };
+        match taken {
             Ok(()) => AgentDelivery::Done.into(),
             Err(words) => self.session().message(&words, place).into(),
         }

@@ -16,8 +16,8 @@ use tracing::Instrument;
 use super::{ConversationEnd, LlmConversation, effect, ending};
 use crate::adapter::permission::{self, ALLOW, DENY};
 use crate::backend::fleet_tools::{
-    ANSWER, ANSWERS, ASK_REFUSED, AgentTool, CallOrigin, CallText, FleetCall, REPLY_WITHIN,
-    STATUS_REQUEST, mail_words, replied,
+    ANSWERS, AgentTool, CallOrigin, CallText, FleetCall, OF_PEOPLE, REPLY_WITHIN, STATUS_REQUEST,
+    mail_words, replied,
 };
 use crate::backend::llm::input::{Halt, InboxMessage, Yields};
 use crate::tools::Toolbox;
@@ -201,9 +201,8 @@ impl LlmConversation {
         let id = Some(self.origin(due).question());
         self.beg(RunnerEvent::Ask { id, question, options }).await?;
         loop {
-            let is_answer = |it: &InboxMessage| {
-                it.answers == id && [ANSWER, ASK_REFUSED].contains(&it.topic.as_str())
-            };
+            let is_answer =
+                |it: &InboxMessage| it.answers == id && OF_PEOPLE.contains(&it.topic.as_str());
             let wanted = |it: &InboxMessage| is_answer(it) || it.topic == STATUS_REQUEST;
             let mail = self.mail_that_is(wanted).await?;
             if is_answer(&mail) {
