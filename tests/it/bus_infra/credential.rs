@@ -211,27 +211,25 @@ async fn user_with_too_many_connections_is_cut_off_and_others_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guard_that_begins_anew_lets_those_back_whom_it_does_not_refuse() {
+async fn refusal_ends_also_when_its_guard_begins_anew() {
     let (fixture, _control) = Fixture::with_streams().await;
     let (options, to) = (fixture.options(&external()), fixture.options(&CredentialHolder::Control));
-    let guard = |pace: Pace| {
-        let (to, authority) = (to.clone(), Authority::open_or_create(fixture.path()).unwrap());
-        let refused_for = Duration::from_secs(3_600);
-        tokio::spawn(async move {
-            guard_pace(&to, &authority, pace, refused_for, &mut RefusedUsers::new()).await
-        })
-    };
-    let first = guard(Pace { connections: 1, ..Pace::default() });
+    let authority = Authority::open_or_create(fixture.path()).unwrap();
+    let (time, mut refused) = (Duration::from_secs(2), RefusedUsers::new());
     let mut all = Vec::new();
     let too_many = async {
         while let Ok(bus) = Bus::connect(&options).await {
             all.push(bus);
         }
     };
-    soon("a refusal", too_many).await;
-    first.abort();
-    assert_refused(&options).await;
-    let second = guard(Pace::default());
-    soon("its return", async { while Bus::connect(&options).await.is_err() {} }).await;
-    second.abort();
+    let pace = Pace { connections: 1, ..Pace::default() };
+    tokio::select! {
+        ended = guard_pace(&to, &authority, pace, time, &mut refused) => panic!("{ended:?}"),
+        () = soon("a refusal", too_many) => {}
+    }
+    let back = async { while Bus::connect(&options).await.is_err() {} };
+    tokio::select! {
+        ended = guard_pace(&to, &authority, Pace::default(), time, &mut refused) => panic!("{ended:?}"),
+        () = soon("its return", back) => {}
+    }
 }

@@ -47,8 +47,6 @@ pub async fn guard_pace(
     let heard = client.subscribe(disconnections(&fleet)).await;
     let mut heard = heard.map_err(|error| untold(error.to_string()))?;
     let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
-    // What an earlier look told the server last nobody knows.
-    let mut is_told = false;
     let asked = json!({"auth": true, "limit": CONNECTIONS_MAX}).to_string();
     loop {
         let answer = client.request(CONNECTIONS, asked.clone().into()).await;
@@ -68,14 +66,15 @@ pub async fn guard_pace(
             let (why, seconds) = (overuse.as_str(), refused_for.as_secs());
             tracing::error!(?name, user, why, seconds, "a sender is disconnected for a while");
         }
-        let before = refused.len();
-        refused.retain(|_, since| since.elapsed() < refused_for);
-        let changed = !is_told || !over.is_empty() || refused.len() != before;
+        let is_over = !over.is_empty();
         refused.extend(over.into_iter().map(|(user, _)| (user, Instant::now())));
-        if changed {
-            let all = authority.revoked()?.with(refused.keys().cloned());
+        let mut lasting = refused.clone();
+        lasting.retain(|_, since| since.elapsed() < refused_for);
+        if is_over || lasting.len() != refused.len() {
+            let all = authority.revoked()?.with(lasting.keys().cloned());
             tell_revoked(to, authority, &all).await?;
-            is_told = true;
+            // Not before: whoever looks after the server anew lets those back of whom it was not told.
+            *refused = lasting;
         }
         tokio::time::sleep(LOOK_EVERY * (1 + listed / QUICKLY_READ)).await;
     }
