@@ -59,16 +59,17 @@ async fn life_among_64_requesters_shares_commits_and_images() {
 
 /// Lives of one requester: as many as its figures are means of.
 const LIVES_ALONE: usize = 40;
-/// Messages of a life at most, by kind: as often as it changes where nothing is shared, and what comes with time.
+/// Messages of a life at most, by kind: as often as it changes where nothing is shared, and what comes with time. The
+/// states of goal and plan and the outbox's place change with each entry of the ledger.
 const KINDS: [(&str, f64); 17] = [
     ("STATE agent", 5.0),
     ("STATE assignment", 3.0),
     ("STATE decision", 1.0),
-    ("STATE goal_state", 1.5),
-    ("STATE meta", 1.5),
+    ("STATE goal_state", 3.0),
+    ("STATE meta", 3.0),
     ("STATE node", 1.5),
     ("STATE node_state", 3.0),
-    ("STATE plan", 1.5),
+    ("STATE plan", 3.0),
     ("STATE run", 1.0),
     ("STATE run_state", 3.0),
     ("ctl", 1.0),
