@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -307,8 +307,27 @@ impl Fleet {
     }
 }
 
+impl Fleet {
+    /// What a fleet that did not do what was expected shows: its processes, and its agents as it tells them itself.
+    #[expect(clippy::print_stderr, reason = "for whoever asks why a test failed")]
+    fn show(&self) {
+        for process in self.processes() {
+            eprintln!("--- process {} {:?}: {}", process.pid, process.agent, process.command);
+        }
+        for of in ["agents", "runs"] {
+            match self.command(["get", of, "-o", "wide"]).stdin(Stdio::null()).output() {
+                Ok(told) => eprintln!("--- {of}\n{}", String::from_utf8_lossy(&told.stdout)),
+                Err(error) => eprintln!("--- {of}: {error}"),
+            }
+        }
+    }
+}
+
 impl Drop for Fleet {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.show();
+        }
         if let Some(up) = self.up.take() {
             drop(up);
         }

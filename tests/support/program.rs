@@ -13,6 +13,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Longest wait for a line or for the end of a program.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The lines of a program that a failed test shows.
+const LINES_SHOWN: usize = 40;
 
 /// How a program ended.
 #[derive(Debug, Clone)]
@@ -171,14 +173,16 @@ impl Program {
 impl Drop for Program {
     #[expect(clippy::print_stderr, reason = "for whoever asks why a test failed")]
     fn drop(&mut self) {
-        if thread::panicking() && std::env::var_os("KEEP_FAILED").is_some() {
+        if thread::panicking() {
             while let Ok(said) = self.said.try_recv() {
                 match said {
                     Said::Out(line) | Said::Err(line) => self.err.push_str(&line),
                     Said::Closed | Said::Ended(_) => {}
                 }
             }
-            eprintln!("--- {}\n{}", self.what, self.err);
+            let lines: Vec<&str> = self.err.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(LINES_SHOWN)..).unwrap_or_default();
+            eprintln!("--- {}\n{}", self.what, last.join("\n"));
         }
         if self.status.is_none() {
             self.signal(Signal::KILL);

@@ -1,7 +1,8 @@
-//! Rules about documents: the architecture stays short, a decision says why, a test that is to be run exists.
+//! Rules about documents: the architecture stays short, a decision says why, a test that is to be run exists, a link
+//! leads to a file.
 
 use crate::offence::{Offence, assert_lines, assert_none};
-use crate::repository::{files, text};
+use crate::repository::{files, root, text};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 const ARCHITECTURE_LINES_MAX: usize = 300;
@@ -34,6 +35,36 @@ fn every_test_filter_in_a_document_finds_a_test() {
         ));
     }
     assert_none(&found, "cargo runs nothing then, and succeeds");
+}
+
+#[test]
+fn every_link_of_a_document_leads_to_a_file() {
+    let below = ["docs", "examples", "tests"].iter().flat_map(|folder| files(folder, ".md"));
+    let paths = below.chain(["README.md".to_owned()]);
+    let found: Vec<Offence> = paths.flat_map(|path| dead_links(&path, &text(&path))).collect();
+    assert_none(&found, "name the file relative to the document");
+}
+
+fn dead_links(path: &str, text: &str) -> Vec<Offence> {
+    let at = root().join(path);
+    let leads = |target: &str| at.parent().is_some_and(|folder| folder.join(target).exists());
+    let lines = text.lines().enumerate();
+    let links = lines.flat_map(|(at, line)| links(line).map(move |target| (at + 1, target)));
+    let dead = links.filter(|(_, target)| !leads(target));
+    dead.map(|(line, target)| Offence::new(path, line, format!("no file {target}"))).collect()
+}
+
+/// The files that a line links to.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    let files = targets.filter(|target| !target.contains(':') && !target.starts_with('#'));
+    files.filter_map(|target| target.split('#').next())
+}
+
+#[test]
+fn link_to_no_file_is_found() {
+    let text = "[it](ARCHITECTURE.md#first), [web](https://x.org/a)\n[no](nowhere.md) [here](#here)";
+    assert_lines(&dead_links("docs/README.md", text), &[2]);
 }
 
 /// What a line filters the end-to-end tests by, for their output.
