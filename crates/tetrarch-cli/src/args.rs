@@ -45,7 +45,6 @@ pub(crate) fn command_line() -> clap::Command {
 #[command(
     name = "tetrarch",
     version,
-    propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict, 6 bus unreachable, 130\ninterrupted."

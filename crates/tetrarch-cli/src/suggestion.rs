@@ -183,6 +183,14 @@ mod tests {
         assert_eq!(meant("", "CANCEL").first(), Some(&"tetrarch goal cancel GOAL"));
         assert!(meant("goal", "cancel").is_empty() && meant("", "chnage").is_empty());
     }
+
+    #[test]
+    fn version_of_a_plan_is_not_answered_with_the_programs_own() {
+        let line = ["tetrarch", "plan", "show", "goal", "--version", "2"];
+        let error = command_line().try_get_matches_from(line).unwrap_err();
+        assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{error}");
+    }
+
     #[test]
     fn usage_error_is_printed_once_in_our_own_words() {
         let line = ["tetrarch", "host", "--capacity", "many"];
