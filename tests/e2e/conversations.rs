@@ -122,6 +122,14 @@ fn words_about_failed_work_are_no_answer() {
             assert!(ended.err.contains(part), "{part}: {}", ended.err);
         }
     }
+    fleet.ok(["project", "create", "bare"]);
+    let never = fleet.run(["ask", "-c", "bare", "--project", "bare", "count the files"]);
+    assert_eq!((never.code, never.out.as_str()), (Some(1), ""), "{}", never.err);
+    assert!(
+        never.err.contains("not done") && never.err.contains("profile apply bare"),
+        "{}",
+        never.err
+    );
 }
 
 #[test]
@@ -146,6 +154,10 @@ fn new_conversation_without_its_project_is_told_which_there_are() {
     assert_eq!(pinned.code, Some(5), "{}", pinned.err);
     assert!(pinned.err.contains("begin another one with `-c NAME`"), "{}", pinned.err);
     assert!(!pinned.err.contains("--help"), "{}", pinned.err);
+    let file = fleet.file("lines", "count the files\n");
+    let mut chat = fleet.command(["chat", "--project", "shed"]);
+    let piped = chat.stdin(std::fs::File::open(file).unwrap()).output().unwrap();
+    assert_eq!(piped.status.code(), Some(5), "{}", String::from_utf8_lossy(&piped.stderr));
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn link_to_no_file_is_found() {
-    let text = "[it](ARCHITECTURE.md#first), [web](https://x.org/a)\n[no](nowhere.md) [here](#here)";
+    let text =
+        "[it](ARCHITECTURE.md#first), [web](https://x.org/a)\n[no](nowhere.md) [here](#here)";
     assert_lines(&dead_links("docs/README.md", text), &[2]);
 }
 

@@ -87,8 +87,8 @@ pub struct Turn {
     pub order: u64,
     /// Whether an agent works on what its node had to do.
     pub working: bool,
-    /// What came of what its node had to do, while it is to be moved: `success`, `failure`, `cancelled` or
-    /// `answered`.
+    /// What came of what its node had to do, while it is to be moved, and of the last such thing once it is answered:
+    /// `success`, `failure`, `cancelled` or `answered`.
     pub outcome: String,
     /// That in words.
     pub result: String,

@@ -6,10 +6,11 @@ pub(super) mod following;
 use std::path::Path;
 
 use serde_json::Value;
+use tetrarch_core::brief::Outcome;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::goal::GoalStatus;
-use tetrarch_core::id::{ConversationName, EpicId, GraphName, HumanName, ProjectName};
+use tetrarch_core::id::{ConversationName, GraphName, HumanName, ProjectName};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
@@ -103,24 +104,24 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> CliResult {
 /// Prints what a turn came to.
 fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> CliResult {
     // The turn ends well with words about work that did not: a program must not take these for the answer.
-    let is_undone = |epic: &EpicId| {
-        let goal = snapshot.records.goal_states.get(epic);
-        goal.is_some_and(|goal| goal.status != GoalStatus::Completed)
-    };
-    let undone = turn.epic.filter(is_undone).filter(|_| turn.status == TurnStatus::Done);
+    let goal = turn.epic.and_then(|epic| snapshot.records.goal_states.get(&epic));
+    let is_refused = turn.outcome == Outcome::Failure.as_str();
+    let is_undone = is_refused || goal.is_some_and(|goal| goal.status != GoalStatus::Completed);
+    let is_undone = is_undone && turn.status == TurnStatus::Done;
     if output::is_for_programs(context.output) {
         let value = snapshot.json(&Record::Turn(Box::new(turn.clone())))?;
         output::record(context.output, &value, String::new)?;
-    } else if turn.status != TurnStatus::Failed && undone.is_none() {
+    } else if turn.status != TurnStatus::Failed && !is_undone {
         output::deliverable(&turn.answer)?;
     }
     let TurnId { conversation, .. } = &turn.id;
     let failed = || CliError::new(Code::Failed, format!("{}: {}", turn.id, turn.answer));
     match turn.status {
         TurnStatus::Failed => Err(failed().hint("see `tetrarch events --kind turn`")),
-        TurnStatus::Done if let Some(epic) = undone => {
-            Err(failed().hint(format!("see `tetrarch describe {epic}`")))
-        }
+        TurnStatus::Done if is_undone => Err(match turn.epic {
+            Some(epic) => failed().hint(format!("see `tetrarch describe {epic}`")),
+            None => failed(),
+        }),
         TurnStatus::Asking => {
             output::say(&format!("answer with `tetrarch ask --conversation {conversation} TEXT`"));
             Ok(())

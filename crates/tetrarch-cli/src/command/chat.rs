@@ -1,7 +1,7 @@
 //! `chat`: a conversation with one's interaction orchestrator, line by line, and what was said in it (spec 08, IO).
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read, stdin};
+use std::io::{BufRead, IsTerminal, Read, stdin};
 
 use serde_json::Value;
 use tetrarch_bus::state::Select;
@@ -146,12 +146,13 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
         }
         (None, None) => {}
     }
+    let mut refused = None;
     loop {
         prompt();
-        let Some(line) = lines.recv().await.transpose()? else { return Ok(()) };
+        let Some(line) = lines.recv().await.transpose()? else { break };
         match line.trim() {
             "" => {}
-            "/quit" => return Ok(()),
+            "/quit" => break,
             "/status" => status(client, &talk).await?,
             word if word.starts_with('/') => output::say("commands: /status, /quit"),
             _ => match talk.say(client, &line, TurnLane::Conversation).await {
@@ -161,9 +162,17 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
                     }
                 }
                 // What is wrong with one line does not end the chat.
-                Err(error) => output::say(&error.what),
+                Err(error) => {
+                    output::say(&error.what);
+                    refused = Some(error.code);
+                }
             },
         }
+    }
+    // A person saw it when it was said; a program has only the exit code.
+    match refused.filter(|_| !stdin().is_terminal()) {
+        Some(code) => Err(CliError::new(code, "not every line was taken")),
+        None => Ok(()),
     }
 }
 

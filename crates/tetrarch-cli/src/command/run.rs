@@ -42,6 +42,9 @@ const PARTING: Duration = Duration::from_secs(5);
 pub(super) const PROJECT: &str = "main";
 /// What is said before commands that need a fleet, when the fleet ends with this command.
 const AGAIN: &str = "the fleet stops with this command; start it again with `tetrarch up`, then run the other commands";
+/// What is said then of a goal that is not over.
+const AGAIN_CONTINUES: &str =
+    "the fleet stops with this command; `tetrarch up` starts it again and continues the goal";
 /// Between two lines of what to do next.
 const NEXT_LINE: &str = "\n        ";
 
@@ -257,8 +260,8 @@ async fn follow(
             ("stuck", Err(stuck(context, epic, is_own, &list, &present)))
         }
         FollowOutcome::Interrupted => {
-            let shown =
-                format!("a running fleet continues the goal; see `tetrarch plan show {epic}`");
+            let who = if is_own { AGAIN_CONTINUES } else { "a running fleet continues the goal" };
+            let shown = format!("{who}; see `tetrarch plan show {epic}`");
             let interrupted = CliError::new(Code::Interrupted, "interrupted");
             ("interrupted", Err(interrupted.hint(shown)))
         }

@@ -279,7 +279,12 @@ fn move_turn(
     let event = draft.event(EventKind::TurnMoved, RULE, format!("{}: {path}", it.turn));
     event.agent = Some(io);
     let position = it.position.clone();
-    let (outcome, result) = (String::new(), String::new());
+    // An answer keeps what came of the work before it: words about work that was not done are told from its result.
+    let outcome = match &it.doing {
+        Doing::Answer(_) => turn.outcome.clone(),
+        Doing::Spawn(_) | Doing::Ask(_) | Doing::Stuck(_) => String::new(),
+    };
+    let result = String::new();
     let moved = turn.moved + 1;
     let turn = Turn { moved, position, outcome, result, since: draft.now, ..turn };
     match &it.doing {

@@ -23,6 +23,7 @@ mod holding;
 mod judging;
 mod notes;
 mod overseeing;
+mod people;
 mod planning;
 mod post;
 mod profiles;

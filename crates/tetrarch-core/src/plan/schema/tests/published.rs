@@ -57,4 +57,9 @@ fn published_plan_schema_has_the_bounds_of_the_reader() {
     ] {
         assert_eq!(schema.pointer(place), Some(&json!(bound)), "{place}");
     }
+    for node in ["task", "subtask"] {
+        let attempts = &schema["$defs"][node]["properties"]["maxAttempts"]["description"];
+        let default = format!("Default: {ATTEMPTS_DEFAULT}.");
+        assert!(attempts.as_str().is_some_and(|it| it.ends_with(&default)), "{node}: {attempts}");
+    }
 }
