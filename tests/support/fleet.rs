@@ -305,9 +305,7 @@ impl Fleet {
     pub fn agents(&self) -> Vec<Process> {
         self.processes().into_iter().filter(|process| process.agent.is_some()).collect()
     }
-}
 
-impl Fleet {
     /// What a fleet that did not do what was expected shows: its processes, and its agents as it tells them itself.
     #[expect(clippy::print_stderr, reason = "for whoever asks why a test failed")]
     fn show(&self) {

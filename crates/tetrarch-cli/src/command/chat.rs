@@ -158,7 +158,7 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
             _ => match talk.say(client, &line, TurnLane::Conversation).await {
                 Ok(follower) => {
                     if !follow(client, follower, &mut lines).await? {
-                        return Ok(());
+                        break;
                     }
                 }
                 // What is wrong with one line does not end the chat.
