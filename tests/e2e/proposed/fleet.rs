@@ -103,6 +103,7 @@ impl Shop {
         fleet.ok(["project", "create", "demo"].iter().chain(&limits));
         fleet.ok(["profile", "apply", "demo", "coder.toml"]);
         fleet.file("default.yaml", "name: default\nargv: [echo, done]\n");
+        fleet.ok(["profile", "apply", "demo", "default.yaml"]);
         let graph = workspace().join("examples/conversation/graph.yaml");
         std::fs::copy(graph, fleet.cwd().join("graph.yaml")).unwrap();
         fleet.ok(["graph", "apply", "demo", "graph.yaml"]);
