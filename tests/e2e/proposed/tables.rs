@@ -168,7 +168,7 @@ pub(super) const LASTING: [&str; 10] = [
 pub(super) const LOOKING: [&str; 1] = ["host list"];
 
 /// Beginnings of lines that change something, in the order in which they are typed.
-pub(super) const IN_ORDER: [&str; 62] = [
+pub(super) const IN_ORDER: [&str; 63] = [
     "steer",
     "pause",
     "resume",
@@ -207,6 +207,7 @@ pub(super) const IN_ORDER: [&str; 62] = [
     "wait {APPLIED}",
     "schedule create",
     "schedule delete",
+    "ask",
     "mail send",
     "artifact get",
     "circuit close",
