@@ -276,7 +276,7 @@ impl Owner {
             if self.governor.records().decisions.contains_key(&request.id) {
                 tally.note("request repeated");
             }
-            let stored = StoredRequest { seq: Some(request.seq), at: now, bytes: 100 };
+            let stored = StoredRequest { last: true, at: now, bytes: 100 };
             self.governor.put_request(Box::new(request), stored, ());
         }
         if self.rules.bug != Some(Bug::NeverDue) && self.wake.take_if(|at| *at <= now).is_some() {

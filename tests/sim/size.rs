@@ -65,7 +65,7 @@ impl Desk {
             }
             let now = BusTime(1_700_000_000_000 + self.asked);
             let step = decide(&self.records, &Policy::default(), now, input);
-            group.add(&mut self.records, step, None);
+            group.add(&mut self.records, step, 0);
             taken += 1;
         }
         let now = BusTime(1_700_000_000_000 + self.asked);
@@ -163,7 +163,7 @@ fn look(
     loop {
         let step = decide(records, &Policy::default(), now, &input);
         let over = step.is_empty() || bug != Some(Bug::TickUnbounded);
-        group.add(records, step, None);
+        group.add(records, step, 0);
         if over {
             return;
         }

@@ -12,7 +12,7 @@ use futures::future::try_join_all;
 
 use crate::client::Bus;
 use crate::subject::pattern;
-use tetrarch_core::limits::MAIL_BYTES_MAX;
+use tetrarch_core::limits::{JOURNAL_ENTRY_BYTES_MAX, MAIL_BYTES_MAX};
 
 const MIB: i64 = 1024 * 1024;
 const GIB: i64 = 1024 * MIB;
@@ -132,7 +132,7 @@ fn base(name: &str, subjects: &[&str], replicas: usize) -> Config {
 /// full; where only the latest matter the oldest go. The ledger has no age: only its owner trims
 /// it, behind a snapshot.
 fn limit(config: &mut Config, ages: Ages) {
-    let body = i32::try_from(MAIL_BYTES_MAX + HEADER_BYTES).unwrap_or(i32::MAX);
+    let size = |bytes| i32::try_from(bytes + HEADER_BYTES).unwrap_or(i32::MAX);
     match config.name.as_str() {
         pattern::LEDGER => config.max_bytes = 8 * GIB,
         pattern::STATE => {
@@ -147,12 +147,12 @@ fn limit(config: &mut Config, ages: Ages) {
         pattern::REQUESTS => {
             config.max_age = 24 * HOUR;
             config.max_bytes = 2 * GIB;
-            config.max_message_size = body;
+            config.max_message_size = size(MAIL_BYTES_MAX);
         }
         pattern::MAIL => {
             config.max_age = ages.mail;
             config.max_bytes = 4 * GIB;
-            config.max_message_size = body;
+            config.max_message_size = size(MAIL_BYTES_MAX);
         }
         pattern::PLANS => {
             config.max_age = ages.plans;
@@ -166,6 +166,7 @@ fn limit(config: &mut Config, ages: Ages) {
         pattern::RUNS => {
             config.max_age = ages.runs;
             config.max_bytes = 32 * GIB;
+            config.max_message_size = size(JOURNAL_ENTRY_BYTES_MAX);
         }
         pattern::DEAD => {
             config.max_age = 30 * DAY;

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use queue::Queue;
 pub use queue::{QueueItem, StoredRequest};
@@ -33,6 +34,9 @@ use crate::trouble::Trouble;
 
 /// Answers to reads that wait for the commit of what they tell; nothing is decided meanwhile.
 const ANSWERS_MAX: usize = 1024;
+/// Time in which is decided before what else arrived is looked at: who asks one thing does not wait for the rest of an
+/// entry of others.
+const DECIDED_AT_ONCE: Duration = Duration::from_millis(10);
 /// The least time to a deadline's tick: what one tick left over is not done in one go with requests.
 const DEADLINE_PAUSE: Millis = Millis(20);
 /// Time to the next look at journals of lost runs that have not ended.
@@ -98,6 +102,8 @@ pub struct Governor<P> {
     group: Group,
     /// Answers that wait for the commit of what they tell.
     answers: Vec<(u64, Mail)>,
+    /// Time that deciding took since there were actions.
+    spent: Duration,
     /// The entry that is sent and whose outcome is not known.
     in_flight: Option<Arc<Entry>>,
     commits: usize,
@@ -128,6 +134,7 @@ impl<P> Governor<P> {
             records,
             group: Group::default(),
             answers: Vec::new(),
+            spent: Duration::ZERO,
             in_flight: None,
             commits: 0,
             looked: BusTime(0),
@@ -228,6 +235,9 @@ impl<P> Governor<P> {
             let senders = given_up.senders.clone();
             self.put(Input::Trouble(Trouble::MailDropped { senders }));
         }
+        if let Some((agent, entries)) = given_up.writer.clone() {
+            self.put(Input::Trouble(Trouble::JournalsDropped { agent, entries }));
+        }
         given_up
     }
 
@@ -291,38 +301,48 @@ impl<P> Governor<P> {
 
 /// What is decided, and what is to be done.
 impl<P> Governor<P> {
-    /// What is decided on next; none when nothing waits, or has room in the entry that is made.
+    /// What is decided on next; none when nothing waits, or has room in the entry that is made, or when deciding took
+    /// long enough.
     pub fn next(&mut self, now: BusTime) -> Option<QueueItem> {
-        if self.group.is_full() || self.answers.len() >= ANSWERS_MAX {
-            return None;
-        }
-        self.queue.next(now)
+        let has_time = self.spent < DECIDED_AT_ONCE;
+        if has_time && self.has_room() { self.queue.next(now) } else { None }
+    }
+
+    /// Whether there is more to decide on as soon as the actions are performed.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.has_room() && !self.queue.is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        !self.group.is_full() && self.answers.len() < ANSWERS_MAX
     }
 
     /// Decides on it. What only reads is answered from the records as they now are.
     pub fn decide(&mut self, next: &QueueItem, now: BusTime) {
-        let (step, seq) = match next {
-            QueueItem::Decide(input, seq) => {
-                (decide(&self.records, &self.policy, now, input), *seq)
+        let (step, through) = match next {
+            QueueItem::Decide(input, through) => {
+                (decide(&self.records, &self.policy, now, input), *through)
             }
-            QueueItem::Read(request, seq) => {
+            QueueItem::Read(request, through) => {
                 let mail = answer(&self.records, &self.policy, now, request);
                 self.answers.extend(mail.map(|mail| (request.seq, mail)));
-                (Default::default(), *seq)
+                (Default::default(), *through)
             }
-            QueueItem::Passed(seq) => (Default::default(), *seq),
+            QueueItem::Passed(through) => (Default::default(), *through),
         };
-        let wrote = self.group.add(&mut self.records, step, seq);
+        let wrote = self.group.add(&mut self.records, step, through);
         if let QueueItem::Decide(Input::Request(request), _) = next {
             self.queue.wrote(request, wrote, now);
         }
     }
 
     /// Counts what a decision took of the processor's time.
-    pub fn took(&mut self, decided: &QueueItem, took: Millis, now: BusTime) {
+    pub fn took(&mut self, decided: &QueueItem, took: Duration, now: BusTime) {
+        self.spent += took;
         match decided {
             QueueItem::Decide(Input::Request(request), _) | QueueItem::Read(request, _) => {
-                self.queue.took(request, took, now);
+                self.queue.took(request, Millis::from(took), now);
             }
             QueueItem::Decide(..) | QueueItem::Passed(_) => {}
         }
@@ -331,6 +351,7 @@ impl<P> Governor<P> {
     /// What is to be done, in this order.
     #[must_use]
     pub fn actions(&mut self, now: BusTime) -> Vec<GovernorAction> {
+        self.spent = Duration::ZERO;
         self.commit(now);
         self.settle();
         self.archive(now);

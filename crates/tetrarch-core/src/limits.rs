@@ -335,7 +335,9 @@ pub const LAUNCH_TEXT_BYTES: usize = 512;
 pub const RESERVATIONS_MAX: usize = 256;
 /// How long a reservation stands when nothing is said.
 pub const RESERVED_FOR: Millis = Millis(3_600_000);
-/// How long a reservation may stand.
+/// The shortest time for which a reservation may be asked.
+pub const RESERVED_FOR_LEAST: Millis = Millis(10_000);
+/// The longest time for which a reservation may be asked.
 pub const RESERVED_FOR_MAX: Millis = Millis(24 * 3_600_000);
 /// Files that one change may touch: its record names each.
 pub const CHANGE_FILES_MAX: usize = 1_000;

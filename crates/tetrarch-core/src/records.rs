@@ -136,6 +136,8 @@ struct Indexes {
     made: BTreeSet<(RunId, ChangeId)>,
     /// Reservations, by until when.
     reserved: BTreeSet<(BusTime, ReservationId)>,
+    /// Reservations of each project, also those that are over and not yet forgotten.
+    reserved_in: BTreeMap<ProjectName, BTreeSet<ReservationId>>,
     /// Records of decisions, by when the first one in each was made.
     decided: BTreeSet<(BusTime, RequestId)>,
     /// The others in these records; none is empty.

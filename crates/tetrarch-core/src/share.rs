@@ -8,7 +8,7 @@ use std::fmt;
 use crate::id::{AgentId, HostName, Principal};
 use crate::limits::UNREAD_MAX;
 use crate::request::work::{WorkOp, WorkVerb};
-use crate::request::{Op, Request, RequestBody, Sender};
+use crate::request::{FileOp, Op, Request, RequestBody, Sender};
 use crate::time::{BusTime, Millis, Moment};
 use crate::words::words;
 
@@ -17,8 +17,8 @@ const SENDERS_MAX: usize = 10_000;
 /// Seconds of its rate that a sender may ask at once.
 const BURST_SECONDS: u64 = 2;
 /// How many times as much a host may ask, which asks for all its agents.
-const HOST_TIMES: u64 = 10;
-/// As how many requests one counts that walks through a whole plan, or reads or writes notes: it takes the owner's time,
+pub(crate) const HOST_TIMES: u64 = 10;
+/// As how many requests one counts that walks through a whole plan, reads or writes notes or reserves files: it takes the owner's time,
 /// or room on the ledger, as they do.
 const COSTLY: u64 = 20;
 /// Time in milliseconds of the owner's processor that any decision may take.
@@ -48,6 +48,21 @@ pub enum Holder {
     Host(HostName),
 }
 
+impl Holder {
+    /// Whose share a request is of.
+    #[must_use]
+    pub fn of(sender: &Sender) -> Self {
+        let Sender { from, via, .. } = sender;
+        Self::of_mail(from, via.as_ref())
+    }
+
+    /// Whose share a message is of, by its writer and the host that published it.
+    #[must_use]
+    pub fn of_mail(from: &Principal, via: Option<&HostName>) -> Self {
+        via.map_or_else(|| Self::Own(from.clone()), |via| Self::Host(via.clone()))
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,6 +90,8 @@ pub enum Excess {
     Rate(u64),
     /// Its large requests are more than so many KiB a second.
     Large(u64),
+    /// So many of its requests wait for a decision.
+    Waiting(u64),
     /// An agent has more than [`UNREAD_MAX`] messages of it unread.
     Unread(Backlog),
 }
@@ -196,31 +213,40 @@ impl Shares {
     /// Counts a request of so many bytes that was stored at a moment. What a host reports of its agents is never too much:
     /// it is told once.
     pub fn judge(&mut self, request: &Request, bytes: usize, at: BusTime) -> Verdict {
-        let Sender { from, via, .. } = &request.sender;
+        if is_hosted_report(request) {
+            return Verdict::Within;
+        }
         let beyond = bytes.saturating_sub(SMALL_BYTES).div_ceil(1024);
         let large = u64::try_from(beyond).unwrap_or(u64::MAX);
         let many = Asked { requests: weight(&request.body), large };
-        match (via, &request.body) {
-            (Some(_), RequestBody::Report(_)) => Verdict::Within,
-            (
-                Some(host),
-                RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. },
-            ) => self.judge_of(&Holder::Host(host.clone()), from, many, at),
-            (None, RequestBody::Report(_)) => self.take(&Holder::Own(from.clone()), many, at),
-            (None, RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. }) => {
-                self.judge_of(&Holder::Own(from.clone()), from, many, at)
+        let holder = Holder::of(&request.sender);
+        match &request.body {
+            RequestBody::Report(_) => self.take(&holder, many, at),
+            RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. } => {
+                self.judge_of(&holder, &request.sender.from, many, at)
             }
         }
+    }
+
+    /// Whether one more request of a sender may wait, stored at a moment, of which so many wait: as many as it may ask at
+    /// once. More of them wait only where it asks faster than it is decided on, which others are not to wait for.
+    pub fn room(&mut self, request: &Request, waiting: usize, at: BusTime) -> Verdict {
+        let holder = Holder::of(&request.sender);
+        let most = self.rate_of(&holder).saturating_mul(BURST_SECONDS);
+        if is_hosted_report(request) || u64::try_from(waiting).is_ok_and(|it| it < most) {
+            return Verdict::Within;
+        }
+        *self.beyond.entry(holder.clone()).or_default() += 1;
+        self.refuse(&holder, Excess::Waiting(most), at)
     }
 
     /// Counts the processor's time that a decision took, on a request that was judged before and decided on at this
     /// moment. What a host reports costs it nothing, as it is never too much.
     pub fn took(&mut self, request: &Request, took: Millis, at: BusTime) {
-        let Sender { from, via, .. } = &request.sender;
-        if via.is_some() && matches!(request.body, RequestBody::Report(_)) {
+        if is_hosted_report(request) {
             return;
         }
-        let holder = via.clone().map_or_else(|| Holder::Own(from.clone()), Holder::Host);
+        let holder = Holder::of(&request.sender);
         let rate = self.rate_of(&holder);
         let beyond = took.0.saturating_sub(QUICK.0);
         if let Some(left) = self.left.get_mut(&holder) {
@@ -230,12 +256,11 @@ impl Shares {
 
     /// Counts about how many bytes the decision on a request wrote. What a host reports costs it nothing.
     pub fn wrote(&mut self, request: &Request, bytes: usize, at: BusTime) {
-        let Sender { from, via, .. } = &request.sender;
         let beyond = bytes.saturating_sub(WRITTEN_BYTES).div_ceil(1024);
-        if beyond == 0 || via.is_some() && matches!(request.body, RequestBody::Report(_)) {
+        if beyond == 0 || is_hosted_report(request) {
             return;
         }
-        let holder = via.clone().map_or_else(|| Holder::Own(from.clone()), Holder::Host);
+        let holder = Holder::of(&request.sender);
         let beyond = u64::try_from(beyond).unwrap_or(u64::MAX);
         if let Some(left) = self.left.get_mut(&holder) {
             left.large.owe(beyond, LARGE_PER_SECOND * times(&holder), at);
@@ -268,7 +293,7 @@ impl Shares {
         passed_on: bool,
         at: BusTime,
     ) -> bool {
-        let holder = via.map_or_else(|| Holder::Own(from.clone()), |via| Holder::Host(via.clone()));
+        let holder = Holder::of_mail(from, via);
         let requests = if passed_on { PASSED_ON } else { 1 };
         self.take(&holder, Asked { requests, ..ONE }, at) == Verdict::Within
     }
@@ -335,11 +360,16 @@ struct Asked {
 const ONE: Asked = Asked { requests: 1, large: 0 };
 
 /// How many times a sender's share its holder has.
-fn times(holder: &Holder) -> u64 {
+pub(crate) fn times(holder: &Holder) -> u64 {
     match holder {
         Holder::Own(_) => 1,
         Holder::Host(_) => HOST_TIMES,
     }
+}
+
+/// Whether a host reports of its agents: it is told once, so it is never too much.
+fn is_hosted_report(request: &Request) -> bool {
+    request.sender.via.is_some() && matches!(request.body, RequestBody::Report(_))
 }
 
 /// As how many requests it counts.
@@ -351,7 +381,7 @@ fn weight(body: &RequestBody) -> u64 {
             }
             WorkVerb::Complete(_) | WorkVerb::Reprioritise { .. } | WorkVerb::Unblock { .. } => 1,
         },
-        RequestBody::Op(Op::Note(_)) => COSTLY,
+        RequestBody::Op(Op::Note(_) | Op::File(FileOp::Reserve { .. })) => COSTLY,
         RequestBody::Op(_)
         | RequestBody::Spawn(_)
         | RequestBody::Report(_)

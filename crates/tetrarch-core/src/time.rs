@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Add, Sub};
+use std::time::Duration;
 
 use crate::duration;
 
@@ -19,6 +20,13 @@ impl Millis {
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds * 1_000)
+    }
+}
+
+impl From<Duration> for Millis {
+    /// In whole milliseconds.
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
 }
 

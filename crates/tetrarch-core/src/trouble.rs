@@ -69,6 +69,13 @@ pub enum Trouble {
         /// Whose, with how many messages.
         senders: Vec<(Principal, u64)>,
     },
+    /// RUNS had hardly room: the journals were dropped of the agent outside that wrote most.
+    JournalsDropped {
+        /// Whose.
+        agent: AgentId,
+        /// How many entries.
+        entries: u64,
+    },
     /// Agents do not read what was written to them, and requests of those who wrote it are refused.
     MailUnread {
         /// Whose mail, and who does not read it.

@@ -1,10 +1,10 @@
 //! Bus time: a server timestamp plus this process's monotonic clock since (spec 04). The only
 //! place of the engine that reads a clock for decisions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-use tetrarch_core::time::{BusTime, Millis};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use tetrarch_core::time::BusTime;
 
 /// A clock that was set once and never jumps.
 #[derive(Debug, Clone, Copy)]
@@ -26,20 +26,22 @@ impl Clock {
     }
 
     /// How long until a time; zero when it has passed.
-    pub(crate) fn until(&self, at: BusTime) -> std::time::Duration {
-        std::time::Duration::from_millis((at - self.now()).0)
+    pub(crate) fn until(&self, at: BusTime) -> Duration {
+        Duration::from_millis((at - self.now()).0)
     }
 }
 
 /// Does something, and gives the time that this thread's processor took for it: what it waited does not count.
-pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Millis) {
-    let read = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000)
-    };
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let read = || clock_gettime(ClockId::ThreadCPUTime);
     let began = read();
     let done = work();
-    (done, Millis(u64::try_from(read() - began).unwrap_or(0)))
+    let ended = read();
+    let took = |it: Timespec| {
+        let nanos = u32::try_from(it.tv_nsec).unwrap_or(0);
+        Duration::new(u64::try_from(it.tv_sec).unwrap_or(0), nanos)
+    };
+    (done, took(ended).saturating_sub(took(began)))
 }
 
 /// Milliseconds since the Unix epoch by this machine's wall clock, for people and for setting

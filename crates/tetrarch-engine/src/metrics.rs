@@ -13,7 +13,6 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::run::RunState;
-use tetrarch_core::time::Millis;
 use tetrarch_telemetry::is_counted;
 use tokio::time::Instant;
 
@@ -101,9 +100,9 @@ impl OwnerMetrics {
     }
 
     /// The overseer looked, for so long. What it did are events.
-    pub(crate) fn ticked(&self, took: Millis) {
-        self.ticks.record(Duration::from_millis(took.0).as_secs_f64(), &[]);
-        tracing::debug!(took_ms = took.0, "overseer tick");
+    pub(crate) fn ticked(&self, took: Duration) {
+        self.ticks.record(took.as_secs_f64(), &[]);
+        tracing::debug!(?took, "overseer tick");
     }
 
     /// A request was set aside.

@@ -50,6 +50,12 @@ impl MailboxSlots {
         Some(WithPermit { item, permit: MailboxPermit { _permit: permit } })
     }
 
+    /// Waits for some places, at most for all there are; none when the process is ending.
+    pub(crate) async fn reserve_many<T>(&self, item: T, places: u32) -> Option<WithPermit<T>> {
+        let permit = Arc::clone(&self.0).acquire_many_owned(places).await.ok()?;
+        Some(WithPermit { item, permit: MailboxPermit { _permit: permit } })
+    }
+
     /// Takes a place when one is free.
     pub(crate) fn try_reserve<T>(&self, item: T) -> Option<WithPermit<T>> {
         let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;

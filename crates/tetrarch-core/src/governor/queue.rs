@@ -1,101 +1,119 @@
-//! What waits for the owner's decision, in its order, with the places it holds until then: what is not
-//! decided on is not read from the bus either. Requests beyond their sender's share are told apart here.
+//! What waits for the owner's decision, with the places it holds until then: what is not decided on is not read from
+//! the bus either. Each sender's requests are decided in their order, and senders take turns (docs/decisions/0135), so
+//! that nobody waits for all that another asked before. Requests beyond their sender's share are told apart here.
 
-use std::collections::VecDeque;
+mod lanes;
+
+use lanes::{Decided, Lanes, QueuedInput};
 
 use crate::limits::ANSWERED_WITHIN;
 use crate::mail::MailBody;
 use crate::owner::{Input, Posted, is_only_answered};
 use crate::request::Request;
-use crate::share::{Backlog, Shares, Verdict};
+use crate::share::{Backlog, Holder, Shares, Verdict};
 use crate::time::{BusTime, Millis};
 use crate::trouble::Trouble;
 
-/// What is next.
+/// What is next, each with the sequence in `REQUESTS` up to which everything is decided with it.
 #[derive(Debug)]
 pub enum QueueItem {
-    /// It is decided on. The last request of a message has its sequence.
-    Decide(Input, Option<u64>),
+    /// It is decided on.
+    Decide(Input, u64),
     /// It is answered from the records.
-    Read(Box<Request>, Option<u64>),
-    /// Nothing becomes of the request with this sequence.
-    Passed(Option<u64>),
+    Read(Box<Request>, u64),
+    /// Nothing becomes of a request.
+    Passed(u64),
 }
 
 /// A request's message in `REQUESTS`.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredRequest {
-    /// Its sequence, if the request is the last one of it.
-    pub seq: Option<u64>,
+    /// Whether the request is the last one of its message.
+    pub last: bool,
     /// When it was stored.
     pub at: BusTime,
     /// Its size in bytes.
     pub bytes: usize,
 }
 
-#[derive(Debug)]
-struct QueuedInput<P> {
-    input: Input,
-    stored: Option<StoredRequest>,
-    /// Given back when it is dropped, which is with the decision.
-    _place: Option<P>,
-}
-
 /// The queue. Its bound is the number of places that are given out.
 #[derive(Debug)]
 pub(super) struct Queue<P> {
-    waiting: VecDeque<QueuedInput<P>>,
+    lanes: Lanes<P>,
+    decided: Decided,
     shares: Shares,
+    /// When something was first taken from it.
+    began: Option<BusTime>,
 }
 
 impl<P> Queue<P> {
     /// An empty queue with shares of so many requests a second.
     pub(super) fn new(requests_per_second: u64) -> Self {
-        Self { waiting: VecDeque::new(), shares: Shares::new(requests_per_second) }
+        let shares = Shares::new(requests_per_second);
+        Self { lanes: Lanes::default(), decided: Decided::default(), shares, began: None }
     }
 
     /// Adds what holds no place: there are few of it.
     pub(super) fn push(&mut self, input: Input) {
-        self.waiting.push_back(QueuedInput { input, stored: None, _place: None });
+        self.lanes.push(None, QueuedInput { input, stored: None, _place: None });
     }
 
     /// Adds what holds a place until it is decided on.
     pub(super) fn push_placed(&mut self, input: Input, place: P) {
-        self.waiting.push_back(QueuedInput { input, stored: None, _place: Some(place) });
+        let writer = if let Input::Post(posted) = &input { posted.writer.as_ref() } else { None };
+        let holder = writer.map(|(from, via)| Holder::of_mail(from, via.as_ref()));
+        self.lanes.push(holder, QueuedInput { input, stored: None, _place: Some(place) });
     }
 
-    /// Adds a request, which holds a place too.
+    /// Adds a request, which holds a place too. One of a sender of which as many wait as it may ask at once is refused.
     pub(super) fn push_request(&mut self, request: Box<Request>, stored: StoredRequest, place: P) {
-        let (input, stored) = (Input::Request(request), Some(stored));
-        self.waiting.push_back(QueuedInput { input, stored, _place: Some(place) });
+        let (seq, holder) = (request.seq, Holder::of(&request.sender));
+        self.decided.read(seq, stored.last);
+        let waiting = self.lanes.waiting_of(&holder);
+        // What was stored while there was no owner waits for as long as it takes.
+        let is_new = self.began.is_some_and(|began| stored.at >= began);
+        let judged =
+            if is_new { self.shares.room(&request, waiting, stored.at) } else { Verdict::Within };
+        let input = match judged {
+            Verdict::Within => Input::Request(request),
+            Verdict::Refused(why) => Input::OverShare(request, why),
+            Verdict::Dropped => return self.decided.decided(seq),
+        };
+        let queued = QueuedInput { input, stored: Some((seq, stored)), _place: Some(place) };
+        self.lanes.push(Some(holder), queued);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.lanes.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.lanes.len() == 0
     }
 
     /// Takes what is next. A read that nobody waits for any more is passed over.
     pub(super) fn next(&mut self, now: BusTime) -> Option<QueueItem> {
-        let QueuedInput { input, stored, .. } = self.waiting.pop_front()?;
-        let (request, StoredRequest { seq, at, bytes }) = match (input, stored) {
-            (Input::Request(request), Some(stored)) => (request, stored),
-            (other, _) => return Some(QueueItem::Decide(other, None)),
+        self.began.get_or_insert(now);
+        let QueuedInput { input, stored, .. } = self.lanes.next()?;
+        if let Some((seq, _)) = stored {
+            self.decided.decided(seq);
+        }
+        let through = self.decided.through();
+        let (request, StoredRequest { at, bytes, .. }) = match (input, stored) {
+            (Input::Request(request), Some((_, stored))) => (request, stored),
+            (other, _) => return Some(QueueItem::Decide(other, through)),
         };
         Some(match self.shares.judge(&request, bytes, at) {
             Verdict::Within if is_only_answered(&request) => {
                 if now - at > ANSWERED_WITHIN {
-                    QueueItem::Passed(seq)
+                    QueueItem::Passed(through)
                 } else {
-                    QueueItem::Read(request, seq)
+                    QueueItem::Read(request, through)
                 }
             }
-            Verdict::Within => QueueItem::Decide(Input::Request(request), seq),
-            Verdict::Refused(why) => QueueItem::Decide(Input::OverShare(request, why), seq),
-            Verdict::Dropped => QueueItem::Passed(seq),
+            Verdict::Within => QueueItem::Decide(Input::Request(request), through),
+            Verdict::Refused(why) => QueueItem::Decide(Input::OverShare(request, why), through),
+            Verdict::Dropped => QueueItem::Passed(through),
         })
     }
 

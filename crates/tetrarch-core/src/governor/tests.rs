@@ -9,7 +9,7 @@ use crate::ledger::EventKind;
 use crate::limits::{ANSWERED_WITHIN, ARCHIVE_GATHERS, COMMIT_INPUTS_MAX, RECOVERED_MAX};
 use crate::mail::MailBody;
 use crate::owner::tests::fleet::{Fleet, create, human, success, tasks};
-use crate::request::{Op, Report, RequestBody};
+use crate::request::{Op, ProjectCreate, Report, RequestBody};
 
 type Place = Rc<()>;
 
@@ -50,7 +50,7 @@ impl Desk {
     fn ask(&mut self, body: RequestBody) -> Place {
         let place = Rc::new(());
         let request = Box::new(self.fleet.ask(&human(), body));
-        let stored = StoredRequest { seq: Some(request.seq), at: self.fleet.now, bytes: 100 };
+        let stored = StoredRequest { last: true, at: self.fleet.now, bytes: 100 };
         self.governor.put_request(request, stored, Rc::clone(&place));
         place
     }
@@ -192,6 +192,62 @@ fn full_entry_leaves_the_rest_in_its_place() {
 }
 
 #[test]
+fn sender_with_one_request_does_not_wait_for_the_many_of_another() {
+    let mut desk = Desk::new(Fleet::new());
+    let before = desk.governor.records().intake_seq;
+    for _ in 0..COMMIT_INPUTS_MAX * 2 {
+        desk.write();
+    }
+    let project: ProjectCreate =
+        ProjectCreate { project: "quiet".parse().unwrap(), ..create(false) };
+    let body = RequestBody::Op(Op::ProjectCreate(project));
+    let quiet: Principal = "human:quiet".parse().unwrap();
+    let request = Box::new(desk.fleet.ask(&quiet, body));
+    let seq = request.seq;
+    let stored = StoredRequest { last: true, at: desk.fleet.now, bytes: 100 };
+    desk.governor.put_request(request, stored, Rc::new(()));
+    let entry = Arc::clone(&committed(&desk.turn()).entry);
+    assert!(entry.mail.iter().any(|mail| mail.to == quiet), "it is in the first entry");
+    assert!(entry.intake_seq < seq, "what is before it waits, and is read again by another owner");
+    assert!(entry.intake_seq > before);
+    let mut through = entry.intake_seq;
+    while through < seq {
+        let next = Arc::clone(&committed(&desk.commits()).entry);
+        assert!(next.intake_seq > through);
+        through = next.intake_seq;
+    }
+    assert_eq!((through, desk.governor.waiting()), (seq, 0));
+}
+
+#[test]
+fn deciding_pauses_for_what_arrives_meanwhile() {
+    let mut desk = Desk::new(Fleet::new());
+    desk.write();
+    desk.write();
+    let next = desk.governor.next(desk.fleet.now).unwrap();
+    desk.governor.decide(&next, desk.fleet.now);
+    desk.governor.took(&next, DECIDED_AT_ONCE, desk.fleet.now);
+    assert!(desk.governor.next(desk.fleet.now).is_none());
+    assert!(desk.governor.goes_on());
+    assert_eq!(said(&desk.governor.actions(desk.fleet.now)), ["commit"]);
+    assert!(desk.governor.next(desk.fleet.now).is_some());
+    assert!(!desk.governor.goes_on());
+}
+
+#[test]
+fn sender_of_whom_too_many_wait_is_refused_unless_they_were_stored_before_the_owner_began() {
+    for (earlier, most) in [(1, 40), (0, 4)] {
+        let mut fleet = Fleet::new();
+        fleet.policy.requests_per_second = 2;
+        let mut desk = Desk::new(fleet);
+        desk.fleet.now = BusTime(desk.fleet.now.0 - earlier);
+        let places: Vec<Place> = (0..40).map(|_| desk.read()).collect();
+        let held = places.iter().filter(|place| Rc::strong_count(place) > 1).count();
+        assert_eq!(held, most, "stored {earlier} ms earlier");
+    }
+}
+
+#[test]
 fn answers_wait_for_what_they_tell() {
     let mut desk = Desk::new(Fleet::new());
     desk.read();
@@ -240,7 +296,8 @@ fn slow_decision_is_charged_to_its_sender() {
     let mut desk = Desk::new(fleet);
     desk.read();
     let next = desk.governor.next(desk.fleet.now).unwrap();
-    desk.governor.took(&next, Millis(60_000), desk.fleet.now);
+    desk.governor.took(&next, Duration::from_secs(60), desk.fleet.now);
+    desk.governor.actions(desk.fleet.now);
     desk.read();
     let next = desk.governor.next(desk.fleet.now).unwrap();
     assert!(matches!(next, QueueItem::Decide(Input::OverShare(..), _)), "{next:?}");

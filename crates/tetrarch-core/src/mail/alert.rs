@@ -24,6 +24,8 @@ words! {
         OverShare = "share.exceeded",
         /// Mail was dropped, as it went to nobody or filled its stream.
         MailDropped = "mail.dropped",
+        /// Journals were dropped, as they filled their stream.
+        JournalsDropped = "journals.dropped",
         /// Agents leave too much unread of what one sender wrote.
         MailUnread = "mail.unread",
         /// Records that this version cannot read are left as they are.

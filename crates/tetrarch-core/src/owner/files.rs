@@ -8,7 +8,8 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{Principal, ProjectName, ReservationId};
 use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{
-    ANSWER_BYTES_MAX, LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_MAX, TEXT_BYTES_MAX,
+    ANSWER_BYTES_MAX, LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_LEAST,
+    RESERVED_FOR_MAX, TEXT_BYTES_MAX,
 };
 use crate::mail::OpReply;
 use crate::request::{FileOp, Request};
@@ -132,8 +133,8 @@ fn bounded(paths: &[String], ttl: Millis, reason: &str) -> Result<(), Refusal> {
             ));
         }
     }
-    if ttl.0 == 0 || ttl > RESERVED_FOR_MAX {
-        return wrong(format!("ttl: {ttl}; allowed: more than 0, at most {RESERVED_FOR_MAX}"));
+    if !(RESERVED_FOR_LEAST..=RESERVED_FOR_MAX).contains(&ttl) {
+        return wrong(format!("ttl: {ttl}; allowed: {RESERVED_FOR_LEAST} to {RESERVED_FOR_MAX}"));
     }
     if reason.len() > TEXT_BYTES_MAX {
         let size = reason.len();
@@ -154,11 +155,13 @@ fn give(
     let (Some(session), Some(project)) = (session, records.projects.get(&name)) else {
         return Err(Refusal::new(ErrorCode::NotFound, format!("project {name} was not found")));
     };
-    let standing: Vec<&Reservation> = records.reserved_in(&name, now).collect();
-    if standing.len() >= RESERVATIONS_MAX {
-        let detail = format!("{name} has {RESERVATIONS_MAX} reservations; release some");
+    if records.reservations_of(&name) >= RESERVATIONS_MAX {
+        let detail = format!(
+            "{name} has {RESERVATIONS_MAX} reservations; release some, or wait until some expire"
+        );
         return Err(Refusal::new(ErrorCode::Unavailable, detail));
     }
+    let standing: Vec<&Reservation> = records.reserved_in(&name, now).collect();
     let wanted = Wanted { agent: &agent, epoch, paths, mode };
     let next = reserve(standing.iter().copied(), wanted, now).map_err(|held| taken(&held, now))?;
     let fencing = next.max(project.fencing + 1);

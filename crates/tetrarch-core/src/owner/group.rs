@@ -33,17 +33,17 @@ const FULL: usize = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
 const DECISIONS_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
 
 impl Group {
-    /// Folds a step into the records and notes it for the entry. `intake_seq`: the sequence of
-    /// the request behind it, when there is one. Gives about how many bytes it writes, with the events of its
-    /// plans.
-    pub fn add(&mut self, records: &mut Records, step: Step, intake_seq: Option<u64>) -> usize {
+    /// Folds a step into the records and notes it for the entry. `through`: the
+    /// sequence up to which requests are decided with it. Gives about how many bytes it writes, with the events of
+    /// its plans.
+    pub fn add(&mut self, records: &mut Records, step: Step, through: u64) -> usize {
         self.inputs += 1;
         let told = weight::step(records, &step);
         if let Some(after) = step.intake {
             records.intake_seq = after;
             self.intake_seq = 0;
         }
-        self.intake_seq = self.intake_seq.max(intake_seq.unwrap_or(0));
+        self.intake_seq = self.intake_seq.max(through);
         self.weight += weight::written(records, &step);
         for (key, record) in step.records {
             records.put(record.clone());

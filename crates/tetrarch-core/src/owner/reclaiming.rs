@@ -1,12 +1,13 @@
 //! What of others' messages is given up so that the streams have room (spec 09, On the bus): requests that are
 //! decided, mail and journals of agents that there are none of, the oldest of many journals that an agent outside keeps,
-//! and, when mail has nearly no room left, that of the party outside which wrote most, or had the owner write most to it.
+//! when mail has nearly no room left, that of the party outside which wrote most, or had the owner write most to it, and
+//! when journals have not, those of the agent outside that wrote most.
 
 use std::collections::BTreeMap;
 
 use crate::agent::Hosting;
 use crate::id::{AgentId, Principal, RunId};
-use crate::limits::{OWN_JOURNALS_MAX, UNREAD_MAX};
+use crate::limits::{JOURNAL_ENTRY_BYTES_MAX, OWN_JOURNALS_MAX, UNREAD_MAX};
 use crate::records::Records;
 use crate::share::Backlog;
 use crate::snapshot::Extent;
@@ -15,6 +16,10 @@ use crate::snapshot::Extent;
 const REQUESTS_FULL: u64 = 500;
 /// Thousandths of MAIL at which the heaviest sender's goes.
 const MAIL_FULL: u64 = 800;
+/// Thousandths of RUNS at which the journals go of the agent outside that wrote most.
+const RUNS_FULL: u64 = 800;
+/// Of the room that RUNS has, an agent outside that could have taken less than one part of so many loses nothing.
+const RUNS_PARTS: u64 = 8;
 
 /// Mail on one subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +45,8 @@ pub struct JournalCount {
     pub agent: AgentId,
     /// Of which run.
     pub run: RunId,
+    /// How many entries.
+    pub count: u64,
 }
 
 /// How full the streams are that others fill.
@@ -53,6 +60,8 @@ pub struct Fill {
     pub mail: Extent,
     /// What MAIL has by subject.
     pub subjects: Vec<MailCount>,
+    /// RUNS.
+    pub runs: Extent,
     /// The journals that RUNS has.
     pub journals: Vec<JournalCount>,
     /// What of mail is unread, of those pairs of reader and writer that may be over the bound.
@@ -90,6 +99,8 @@ pub struct Reclaim {
     pub journals: Vec<String>,
     /// Whose mail that is, and how many messages of each.
     pub senders: Vec<(Principal, u64)>,
+    /// Whose journals go because they fill RUNS, and how many entries.
+    pub writer: Option<(AgentId, u64)>,
 }
 
 /// What is to go now; asking again after it went finds the rest.
@@ -106,8 +117,15 @@ pub fn reclaim(records: &Records, fill: &Fill) -> Reclaim {
         }
     }
     let senders = by_cause(gone.iter().map(|mail| (&mail.from, *mail)));
+    let mut journals = strays(records, &fill.journals);
+    let writer = heaviest_writer(records, fill);
+    if let Some((writer, _)) = &writer {
+        let written = fill.journals.iter().filter(|journal| journal.agent == *writer);
+        journals = written.map(|journal| journal.subject.clone()).collect();
+    }
     Reclaim {
-        journals: strays(records, &fill.journals),
+        journals,
+        writer,
         requests: decided.filter(|through| *through >= fill.requests.first),
         subjects: gone.iter().map(|mail| mail.subject.clone()).collect(),
         senders: senders.into_iter().map(|(who, count)| (who.clone(), count)).collect(),
@@ -163,6 +181,24 @@ fn strays(records: &Records, journals: &[JournalCount]) -> Vec<String> {
     gone.into_iter().map(|journal| journal.subject.clone()).collect()
 }
 
+/// The agent outside whose journals are to go, and how many entries they have: the one that wrote most, when RUNS has
+/// nearly no room left and it could be what takes it.
+fn heaviest_writer(records: &Records, fill: &Fill) -> Option<(AgentId, u64)> {
+    if !is_beyond(fill.runs, RUNS_FULL) {
+        return None;
+    }
+    let mut counts: BTreeMap<&AgentId, u64> = BTreeMap::new();
+    for journal in &fill.journals {
+        let agent = records.agents.get(&journal.agent);
+        if agent.is_some_and(|agent| agent.hosting == Hosting::External) {
+            *counts.entry(&journal.agent).or_default() += journal.count;
+        }
+    }
+    let (agent, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let bytes = u64::try_from(JOURNAL_ENTRY_BYTES_MAX).unwrap_or(u64::MAX).saturating_mul(count);
+    (bytes >= fill.runs.limit / RUNS_PARTS).then(|| (agent.clone(), count))
+}
+
 fn by_cause<'m>(
     mail: impl Iterator<Item = (&'m Principal, &'m MailCount)>,
 ) -> BTreeMap<&'m Principal, u64> {
@@ -191,7 +227,8 @@ mod tests {
 
     fn fill(requests: u64, mail: u64, subjects: Vec<MailCount>) -> Fill {
         let (requests, mail, backlogs) = (extent(requests), extent(mail), Vec::new());
-        Fill { requests, decided: 7, mail, subjects, journals: Vec::new(), backlogs }
+        let (runs, journals) = (extent(0), Vec::new());
+        Fill { requests, decided: 7, mail, subjects, runs, journals, backlogs }
     }
 
     #[test]
@@ -237,6 +274,41 @@ mod tests {
     }
 
     #[test]
+    fn journals_go_of_the_external_agent_that_fills_the_stream() {
+        let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+        let worker = fleet.worker(epic, "T1.1");
+        for project in ["out", "other"] {
+            let external = ProjectCreate { project: project.parse().unwrap(), ..create(true) };
+            assert_eq!(fleet.op(&human(), Op::ProjectCreate(external)).error, None);
+        }
+        let journal = |agent: &str, run: u128, count| {
+            let (subject, agent) = (format!("{agent} {run}"), agent.parse().unwrap());
+            JournalCount { subject, agent, run: RunId(Ulid(run)), count }
+        };
+        let least = 32;
+        let limit = RUNS_PARTS * least * u64::try_from(JOURNAL_ENTRY_BYTES_MAX).unwrap();
+        let run = fleet.run_of(&worker).0.0;
+        let going = |thousandths: u64, written: u64| {
+            let mut fill = fill(0, 0, Vec::new());
+            let bytes = (limit / 1_000 * thousandths).next_multiple_of(1_000);
+            fill.runs = Extent { first: 1, last: 9, bytes, limit };
+            fill.journals = vec![
+                journal("PO-out", 1, written - 1),
+                journal("PO-out", 2, 1),
+                journal("PO-other", 3, least - 1),
+                journal(&worker.to_string(), run, 1_000_000),
+            ];
+            let Reclaim { journals, writer, .. } = reclaim(&fleet.records, &fill);
+            (journals, writer)
+        };
+        assert_eq!(going(RUNS_FULL - 1, least), (Vec::new(), None), "there is room");
+        assert_eq!(going(RUNS_FULL, least - 1), (Vec::new(), None), "it is not what takes it");
+        let writer = ("PO-out".parse().unwrap(), least);
+        let gone = vec!["PO-out 1".to_owned(), "PO-out 2".to_owned()];
+        assert_eq!(going(RUNS_FULL, least), (gone, Some(writer)));
+    }
+
+    #[test]
     fn journals_of_nobody_go_and_of_an_external_agent_beyond_their_number() {
         let (mut fleet, epic) = Fleet::with_goal(tasks(1));
         let worker = fleet.worker(epic, "T1.1");
@@ -246,7 +318,7 @@ mod tests {
         assert_eq!(made.error, None, "{made:?}");
         let journal = |agent: &str, run| {
             let (subject, agent) = (format!("{agent} {run}"), agent.parse().unwrap());
-            JournalCount { subject, agent, run }
+            JournalCount { subject, agent, run, count: 1 }
         };
         let mut fill = fill(0, 0, Vec::new());
         fill.journals = vec![journal("PO-none", own(7)), journal("PO-demo", own(7))];

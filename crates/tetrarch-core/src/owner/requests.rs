@@ -38,6 +38,9 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
         Excess::Large(rate) => format!(
             "{from} exceeds {rate} KiB a second of requests larger than 4 KiB, or of what requests have written beyond 16 KiB; send the same request again later"
         ),
+        Excess::Waiting(most) => format!(
+            "{most} requests of {from} wait for a decision; send the same request again later"
+        ),
         Excess::Unread(Backlog { reader, count, .. }) => format!(
             "{reader} has {count} unread messages of {from}; the limit is {UNREAD_MAX}; send the same request again when they are read"
         ),

@@ -120,6 +120,13 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             );
             (Alert::MailDropped, SHARES, text)
         }
+        Trouble::JournalsDropped { agent, entries } => {
+            let text = format!(
+                "the journals of {agent} filled RUNS and were dropped, {entries} entries in all. Find out \
+                 what wrote them"
+            );
+            (Alert::JournalsDropped, SHARES, text)
+        }
         Trouble::MailUnread { backlogs } => (Alert::MailUnread, SHARES, unread(backlogs)),
         Trouble::RecordsHeld { held } => {
             let (count, some) = (held.len(), held.len().min(NAMED_MAX));

@@ -18,8 +18,10 @@ use super::owner::OwnerMsg;
 use crate::error::{EngineResult, note_dead};
 use crate::pump::{MailboxSlots, Pump};
 
-/// Batches of requests that wait in the mailbox.
-const BATCHES_IN_MAILBOX: usize = 4;
+/// Places of requests that were read and are not decided on.
+const PLACES: u32 = 8_192;
+/// Bytes of a request's message for which it has one place; a larger one has more.
+const PLACE_BYTES: usize = 8 * 1024;
 
 /// Reads requests on from what is decided, or from the stream's end when that is before it.
 pub(super) async fn intake(
@@ -31,18 +33,30 @@ pub(super) async fn intake(
     let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
     let (bus, to) = (bus.clone(), to.clone());
     let reading = Pump::run(async move {
-        let slots = MailboxSlots::new(BATCHES_IN_MAILBOX);
+        let slots = MailboxSlots::new(PLACES as usize);
         loop {
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
             // Before the owner passes over it, and not in its loop.
             intake.beside(join_all(batch.iter().filter_map(|taken| kept(&bus, taken)))).await;
-            let Some(placed) = intake.beside(slots.reserve(batch)).await else { return };
+            let places = batch.iter().map(places).sum::<u32>().min(PLACES);
+            let reserved = intake.beside(slots.reserve_many(batch, places)).await;
+            let Some(placed) = reserved else { return };
             if to.cast(OwnerMsg::Intake(placed)).is_err() {
                 return;
             }
         }
     });
     Ok((reading, shrunk))
+}
+
+/// How many places one takes.
+fn places(taken: &Intaken) -> u32 {
+    match taken {
+        Intaken::Request { bytes, .. } => {
+            u32::try_from(bytes / PLACE_BYTES).map_or(PLACES, |more| 1 + more)
+        }
+        Intaken::Undecodable(_) => 1,
+    }
 }
 
 /// Keeps what is no request among the dead letters.

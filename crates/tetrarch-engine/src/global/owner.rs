@@ -65,6 +65,8 @@ pub(super) enum OwnerMsg {
     Tick,
     /// The time is there that the governor named.
     Woken,
+    /// There is more to decide on.
+    GoOn,
     /// The overseer is to look at what stands still.
     Oversee,
     /// What the journals of what stands still say; the overseer looks now.
@@ -113,6 +115,8 @@ pub(super) struct OwnerState {
     ready: watch::Sender<bool>,
     ending: mpsc::Sender<EngineResult<TermEnd>>,
     pumps: Vec<Pump>,
+    /// Whether it told itself that there is more to decide on.
+    goes_on: bool,
     /// The timer to the time that the governor named.
     wake: Option<Pump>,
     /// What reads journals of lost runs, and what keeps those of ended ones.
@@ -187,6 +191,7 @@ impl Actor for OwnerActor {
             ready,
             ending,
             pumps,
+            goes_on: false,
             wake: None,
             settling: None,
             archiving: None,
@@ -217,6 +222,7 @@ impl Actor for OwnerActor {
                 reclaiming::carry_out(&state.bus, state.governor.filled(*fill))
             }
             OwnerMsg::Tick => state.governor.tick(),
+            OwnerMsg::GoOn => state.goes_on = false,
             OwnerMsg::Woken => state.governor.woken(state.clock.now()),
             OwnerMsg::Oversee => {
                 let (now, telemetry) = (state.clock.now(), state.telemetry());
@@ -270,6 +276,11 @@ impl OwnerState {
         self.decide_what_fits(now);
         for action in self.governor.actions(now) {
             self.perform(action, myself);
+        }
+        if !self.goes_on && self.governor.goes_on() {
+            self.goes_on = true;
+            // Behind what arrived meanwhile. An actor that ended decides nothing more.
+            let _ended = myself.cast(OwnerMsg::GoOn);
         }
         let records = self.governor.records();
         self.leading.look(records, self.governor.waiting());

@@ -73,12 +73,13 @@ async fn fill(bus: &Bus, seen: &mut PastLooks) -> EngineResult<Fill> {
         }
     }
     let (runs, mut journals) = (bus.stream_extent(RUNS).await?, Vec::new());
-    if runs.last.saturating_sub(seen.journals) >= MANY {
+    let moved = runs.last.saturating_sub(seen.journals) >= MANY;
+    if moved || runs.bytes > runs.limit / 2 {
         seen.journals = runs.last;
         let found = bus.stream_subjects(RUNS, EVERY_JOURNAL).await?;
-        journals.extend(found.into_keys().filter_map(journal));
+        journals.extend(found.into_iter().filter_map(|(subject, count)| journal(subject, count)));
     }
-    let mut fill = Fill { requests, decided, mail, subjects, journals, backlogs: Vec::new() };
+    let mut fill = Fill { requests, decided, mail, subjects, runs, journals, backlogs: Vec::new() };
     for ((reader, from), subjects) in fill.suspects() {
         let count = unread::count(bus, &reader, subjects).await?;
         backlogs.push(Backlog { reader, from, count });
@@ -93,9 +94,9 @@ fn counts(subject: String, count: u64) -> Option<MailCount> {
     Some(MailCount { subject, to, from, hosted: via.is_some(), count })
 }
 
-fn journal(subject: String) -> Option<JournalCount> {
+fn journal(subject: String, count: u64) -> Option<JournalCount> {
     let Ok(Subject::Run { agent, run }) = subject.parse() else { return None };
-    Some(JournalCount { subject, agent, run })
+    Some(JournalCount { subject, agent, run, count })
 }
 
 /// Has it go, beside everything else; what fails is found at the next look.

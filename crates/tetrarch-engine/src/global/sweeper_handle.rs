@@ -112,7 +112,7 @@ mod tests {
         let started = Input::Started { epoch: 1, instance: "here".to_owned() };
         for input in [started, joins(1), joins(2), joins(3)] {
             let step = decide(&records, &Policy::default(), now, &input);
-            group.add(&mut records, step, None);
+            group.add(&mut records, step, 0);
         }
         let entry = group.finish(&mut records, CommitId(Ulid(1)), 1, now);
         let (sweeper, mut receiver) = mpsc::channel(1);

@@ -246,15 +246,15 @@ fn group_is_full_by_count_only_after_a_write() {
     let mut records = Records::default();
     let mut group = Group::default();
     for inputs in 1..=COMMIT_INPUTS_MAX + 1 {
-        group.add(&mut records, Step::default(), None);
+        group.add(&mut records, Step::default(), 0);
         assert_eq!((group.inputs(), group.is_empty(), group.is_full()), (inputs, true, false));
     }
     let written = Step { dropped: vec![RecordKey::Snapshot], ..Step::default() };
-    group.add(&mut records, written, None);
+    group.add(&mut records, written, 0);
     assert!(!group.is_empty() && group.is_full());
     let few = Step { dropped: vec![RecordKey::Snapshot], ..Step::default() };
     let mut group = Group::default();
-    group.add(&mut records, few, None);
+    group.add(&mut records, few, 0);
     assert!(!group.is_empty() && !group.is_full());
 }
 
@@ -276,7 +276,7 @@ fn group_is_full_by_what_is_written_not_by_its_plans() {
         let (mut records, mut step) = (fleet.records.clone(), step.clone());
         step.events[0].reason.push_str(&"x".repeat(more));
         let mut group = Group::default();
-        group.add(&mut records, step, None);
+        group.add(&mut records, step, 0);
         group.is_full()
     };
     assert_eq!([room - 1, room].map(is_full_with), [false, true]);
@@ -293,7 +293,7 @@ fn group_is_full_before_it_is_too_large() {
         let input = heavy(&mut fleet, epic);
         let step = decide(&records, &fleet.policy, fleet.now, &input);
         weights += weight::step(&records, &step);
-        group.add(&mut records, step, None);
+        group.add(&mut records, step, 0);
         count += 1;
         assert!(weights <= COMMIT_BYTES_MAX && count < 300, "{weights} after {count}");
     }

@@ -6,7 +6,9 @@ use super::fleet::{Fleet, create, human, po, tasks};
 use crate::error::ErrorCode;
 use crate::id::{AgentId, EpicId, Principal, ProjectName, ReservationId};
 use crate::ledger::EventKind;
-use crate::limits::{LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_MAX};
+use crate::limits::{
+    LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_LEAST, RESERVED_FOR_MAX,
+};
 use crate::mail::OpReply;
 use crate::owner::{Input, next_deadline};
 use crate::request::{FileOp, Op, Page, ProjectCreate, Report};
@@ -114,7 +116,7 @@ fn reservations_are_bounded_and_belong_to_a_session() {
         (&["a/../../b"][..], None, "paths[0]"),
         (&[""][..], None, "paths[0]"),
         (&[long.as_str()][..], None, "paths[0]"),
-        (&["a"][..], Some(Millis(0)), "ttl"),
+        (&["a"][..], Some(Millis(RESERVED_FOR_LEAST.0 - 1)), "ttl"),
         (&["a"][..], Some(Millis(RESERVED_FOR_MAX.0 + 1)), "ttl"),
     ] {
         let refused = fleet.op(&from, reserve(paths, Mode::Exclusive, ttl));
@@ -132,6 +134,11 @@ fn reservations_are_bounded_and_belong_to_a_session() {
     }
     let full = ask(&mut fleet, &other, &["d"], Mode::Shared);
     assert_eq!(full.error, Some(ErrorCode::Unavailable), "{full:?}");
+    let now = fleet.now;
+    fleet.now = now + RESERVED_FOR;
+    let over = ask(&mut fleet, &other, &["d"], Mode::Shared);
+    assert_eq!(over.error, Some(ErrorCode::Unavailable), "they are not forgotten yet: {over:?}");
+    fleet.now = now;
     let project = Some(ProjectName::new("demo").unwrap());
     let list = fleet.op(
         &Principal::Agent(po()),

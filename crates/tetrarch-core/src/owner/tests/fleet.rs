@@ -165,7 +165,7 @@ impl Fleet {
         let before = self.records.clone();
         let mut group = Group::default();
         for input in inputs {
-            let seq = if let Input::Request(request) = &input { Some(request.seq) } else { None };
+            let seq = if let Input::Request(request) = &input { request.seq } else { 0 };
             let step = decide(&self.records, &self.policy, self.now, &input);
             let again = decide(&self.records, &self.policy, self.now, &input);
             assert_eq!(step, again, "deciding again gives the same");

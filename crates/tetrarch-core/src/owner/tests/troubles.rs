@@ -54,6 +54,10 @@ fn each_trouble_is_one_alert_with_its_numbers() {
              MAIL: of human:Shai (12)",
         ),
         (
+            Trouble::JournalsDropped { agent: "PO-out".parse().unwrap(), entries: 70_000 },
+            "journals.dropped: the journals of PO-out filled RUNS and were dropped, 70000 entries",
+        ),
+        (
             Trouble::MailUnread {
                 backlogs: vec![Backlog { reader: AgentId::Go, from: human(), count: 10_001 }],
             },

@@ -24,7 +24,7 @@ impl OwnerState {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
                     *telemetry = self.telemetry();
                 }
-                let stored = StoredRequest { seq: last.then_some(request.seq), at, bytes };
+                let stored = StoredRequest { last, at, bytes };
                 reached::taken(&request);
                 self.governor.put_request(request, stored, Arc::clone(permit));
             }
@@ -49,7 +49,7 @@ impl OwnerState {
         }));
     }
 
-    /// Has the governor decide on what waits, until an entry is full.
+    /// Has the governor decide on what waits, until an entry is full or others are to be heard.
     pub(super) fn decide_what_fits(&mut self, now: BusTime) {
         while let Some(next) = self.governor.next(now) {
             let next = traced(next);

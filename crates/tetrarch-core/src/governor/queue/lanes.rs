@@ -1,0 +1,213 @@
+//! Whose turn it is among those who wait for the owner, and up to where `REQUESTS` is decided when turns are taken
+//! (docs/decisions/0135). A lane keeps its order; lanes take turns.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::StoredRequest;
+use crate::owner::Input;
+use crate::share::{self, Holder};
+
+/// What waits.
+#[derive(Debug)]
+pub(super) struct QueuedInput<P> {
+    pub(super) input: Input,
+    /// The sequence of its message and what else is known of that; none when it is no request.
+    pub(super) stored: Option<(u64, StoredRequest)>,
+    /// Given back when it is dropped, which is with the decision.
+    pub(super) _place: Option<P>,
+}
+
+#[derive(Debug)]
+struct Lane<P> {
+    waiting: VecDeque<QueuedInput<P>>,
+    /// How many more are taken before it is another lane's turn.
+    left: u64,
+}
+
+/// A lane for each sender, and one for what nobody sent.
+#[derive(Debug)]
+pub(super) struct Lanes<P> {
+    lanes: BTreeMap<Option<Holder>, Lane<P>>,
+    /// The lanes in which something waits, in the order of their turns.
+    turns: VecDeque<Option<Holder>>,
+    count: usize,
+}
+
+impl<P> Default for Lanes<P> {
+    fn default() -> Self {
+        Self { lanes: BTreeMap::new(), turns: VecDeque::new(), count: 0 }
+    }
+}
+
+impl<P> Lanes<P> {
+    /// Adds to a lane. A lane in which nothing waited is the last to have its turn.
+    pub(super) fn push(&mut self, holder: Option<Holder>, queued: QueuedInput<P>) {
+        self.count += 1;
+        if let Some(lane) = self.lanes.get_mut(&holder) {
+            lane.waiting.push_back(queued);
+            return;
+        }
+        self.turns.push_back(holder.clone());
+        let lane = Lane { waiting: VecDeque::from([queued]), left: turn(holder.as_ref()) };
+        self.lanes.insert(holder, lane);
+    }
+
+    /// Takes the first of the lane whose turn it is.
+    pub(super) fn next(&mut self) -> Option<QueuedInput<P>> {
+        let holder = self.turns.front()?;
+        let lane = self.lanes.get_mut(holder)?;
+        let queued = lane.waiting.pop_front()?;
+        self.count -= 1;
+        lane.left -= 1;
+        if lane.waiting.is_empty() {
+            self.lanes.remove(holder);
+            self.turns.pop_front();
+        } else if lane.left == 0 {
+            lane.left = turn(holder.as_ref());
+            self.turns.rotate_left(1);
+        }
+        Some(queued)
+    }
+
+    /// How many wait in all lanes.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// How many of a sender wait.
+    pub(super) fn waiting_of(&self, holder: &Holder) -> usize {
+        self.lanes.get(&Some(holder.clone())).map_or(0, |lane| lane.waiting.len())
+    }
+}
+
+/// How many are taken in one turn: a host's are those of all its agents, and what nobody sent is of all.
+fn turn(holder: Option<&Holder>) -> u64 {
+    holder.map_or(share::HOST_TIMES, share::times)
+}
+
+/// Up to where the messages of `REQUESTS` are decided, which are read in their order and decided out of it.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    /// Messages of which requests wait, and how many.
+    waiting: BTreeMap<u64, usize>,
+    /// The last message that was read to its end.
+    read: u64,
+}
+
+impl Decided {
+    /// A request of a message was read, which may be its last.
+    pub(super) fn read(&mut self, seq: u64, last: bool) {
+        *self.waiting.entry(seq).or_default() += 1;
+        if last {
+            self.read = self.read.max(seq);
+        }
+    }
+
+    /// A request of a message waits no more.
+    pub(super) fn decided(&mut self, seq: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&seq) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.waiting.remove(&seq);
+            }
+        }
+    }
+
+    /// The sequence up to which none waits.
+    pub(super) fn through(&self) -> u64 {
+        let before = self.waiting.first_key_value().map(|(seq, _)| seq.saturating_sub(1));
+        before.map_or(self.read, |before| before.min(self.read))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(name: &str) -> Option<Holder> {
+        Some(Holder::Own(name.parse().unwrap()))
+    }
+
+    fn lanes(given: &[(&str, usize)]) -> Lanes<()> {
+        let mut lanes = Lanes::default();
+        for (name, count) in given {
+            for _ in 0..*count {
+                let holder = match name.strip_prefix("host ") {
+                    Some(host) => Some(Holder::Host(host.parse().unwrap())),
+                    None if name.is_empty() => None,
+                    None => holder(name),
+                };
+                let instance = (*name).to_owned();
+                let input = Input::Started { epoch: 1, instance };
+                lanes.push(holder, QueuedInput { input, stored: None, _place: None });
+            }
+        }
+        lanes
+    }
+
+    fn order(mut lanes: Lanes<()>) -> String {
+        let mut order = Vec::new();
+        while let Some(QueuedInput { input: Input::Started { instance, .. }, .. }) = lanes.next() {
+            order.push(instance);
+        }
+        assert_eq!((lanes.len(), lanes.turns.len()), (0, 0));
+        order.join(" ")
+    }
+
+    #[test]
+    fn senders_take_turns_one_request_each() {
+        assert_eq!(order(lanes(&[("PO-a", 4), ("PO-b", 1)])), "PO-a PO-b PO-a PO-a PO-a");
+        assert_eq!(order(lanes(&[("PO-a", 1), ("PO-b", 2)])), "PO-a PO-b PO-b");
+    }
+
+    #[test]
+    fn host_and_owner_take_several_in_a_turn() {
+        for many in ["host h", ""] {
+            let found = order(lanes(&[(many, 11), ("PO-a", 2)]));
+            let ten = [many; 10].join(" ");
+            assert_eq!(found, format!("{ten} PO-a {many} PO-a"));
+        }
+    }
+
+    #[test]
+    fn sender_that_comes_again_waits_for_the_turns_of_others() {
+        let mut lanes = lanes(&[("PO-a", 1), ("PO-b", 2)]);
+        assert_eq!(lanes.waiting_of(&holder("PO-b").unwrap()), 2);
+        lanes.next();
+        let input = Input::Tick;
+        lanes.push(holder("PO-a"), QueuedInput { input, stored: None, _place: None });
+        assert!(matches!(lanes.next().unwrap().input, Input::Started { .. }));
+        assert_eq!(lanes.next().unwrap().input, Input::Tick);
+    }
+
+    #[test]
+    fn messages_are_decided_up_to_the_first_that_waits() {
+        let mut decided = Decided::default();
+        assert_eq!(decided.through(), 0);
+        for seq in [5, 6, 7] {
+            decided.read(seq, true);
+        }
+        decided.decided(6);
+        assert_eq!(decided.through(), 4);
+        decided.decided(5);
+        assert_eq!(decided.through(), 6);
+        decided.decided(7);
+        assert_eq!(decided.through(), 7);
+    }
+
+    #[test]
+    fn message_of_several_requests_is_decided_with_the_last() {
+        let mut decided = Decided::default();
+        decided.read(3, true);
+        decided.decided(3);
+        decided.read(4, false);
+        decided.decided(4);
+        assert_eq!(decided.through(), 3, "the rest is still to be read");
+        decided.read(4, false);
+        decided.read(4, true);
+        decided.decided(4);
+        assert_eq!(decided.through(), 3);
+        decided.decided(4);
+        assert_eq!(decided.through(), 4);
+    }
+}
