@@ -311,7 +311,7 @@ impl<P> Governor<P> {
     /// Whether there is more to decide on as soon as the actions are performed.
     #[must_use]
     pub fn goes_on(&self) -> bool {
-        self.has_room() && !self.queue.is_empty()
+        self.has_room() && self.queue.has_next()
     }
 
     fn has_room(&self) -> bool {
@@ -365,6 +365,7 @@ impl<P> Governor<P> {
         if self.in_flight.is_some() {
             return;
         }
+        self.queue.next_entry();
         let answers = std::mem::take(&mut self.answers);
         if self.group.is_empty() {
             return self.reply(answers);

@@ -27,17 +27,35 @@ const KEYS: [i64; 3] = [libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_k
 /// (`F_SETLEASE`), delegations (`F_SETDELEG`) and notes of changes (`F_NOTIFY`).
 const HELD_UP: [u64; 3] = [1024, 1040, 1026];
 
+/// Attributes of files, which landlock does not cover: those of files elsewhere would change too.
+const ATTRIBUTES: [i64; 6] = [
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+/// The same by calls that the library does not name yet: `setxattrat`, `removexattrat`, `file_setattr`.
+const NEWER_ATTRIBUTES: [i64; 3] = [463, 466, 469];
+/// What has everything of a disk written, also what is not the program's: the fleet's commits wait meanwhile.
+const FLUSHES: [i64; 2] = [libc::SYS_sync, libc::SYS_syncfs];
+/// Operations of ioctl(2) that change flags of files: `FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`.
+const FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];
+
 /// What is refused: a call in every case where it has no rule, else where one of its rules fits.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refuses to change limits, priorities and processors of other processes, to use the user's keys, to have those wait
-/// that open a file, and to begin a process in another cgroup. A thread may change its own.
+/// that open a file, to begin a process in another cgroup, to change attributes and flags of files, to have all of a
+/// disk written, and to make queues of messages, which outlive who made them. A thread may change its own.
 ///
 /// # Errors
 /// The kernel takes no filter.
 pub(crate) fn keep_to_itself() -> Result<(), String> {
     let rules = itself_alone().map_err(|cause| cause.to_string())?;
     apply(rules, libc::EACCES)?;
+    apply(beyond_files().map_err(|cause| cause.to_string())?, libc::EOPNOTSUPP)?;
     // What it begins and in which cgroup a filter cannot see: without this call programs use an older one.
     apply(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
@@ -71,6 +89,15 @@ fn itself_alone() -> Result<Rules, BackendError> {
     let held_up = HELD_UP.map(|operation| SeccompRule::new(vec![is(1, operation)?]));
     rules.insert(libc::SYS_fcntl, held_up.into_iter().collect::<Result<_, _>>()?);
     Ok(rules)
+}
+
+/// What programs do without where a file system or a kernel has none of it.
+fn beyond_files() -> Result<Rules, BackendError> {
+    let flags = FLAGS.map(|operation| SeccompRule::new(vec![is(1, operation)?]));
+    let flags = (libc::SYS_ioctl, flags.into_iter().collect::<Result<_, _>>()?);
+    let calls =
+        ATTRIBUTES.into_iter().chain(NEWER_ATTRIBUTES).chain(FLUSHES).chain([libc::SYS_msgget]);
+    Ok(calls.map(|call| (call, Vec::new())).chain([flags]).collect())
 }
 
 /// That an argument of 32 bits is something else.

@@ -91,6 +91,16 @@ impl<P> Queue<P> {
         self.lanes.len() == 0
     }
 
+    /// Whether there is one to take for the entry that is made.
+    pub(super) fn has_next(&self) -> bool {
+        self.lanes.has_next()
+    }
+
+    /// What is taken from now on is of another entry.
+    pub(super) fn next_entry(&mut self) {
+        self.lanes.next_entry();
+    }
+
     /// Takes what is next. A read that nobody waits for any more is passed over.
     pub(super) fn next(&mut self, now: BusTime) -> Option<QueueItem> {
         self.began.get_or_insert(now);

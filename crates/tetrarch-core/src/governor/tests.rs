@@ -48,11 +48,17 @@ impl Desk {
     }
 
     fn ask(&mut self, body: RequestBody) -> Place {
+        self.ask_as(&human(), body).0
+    }
+
+    /// The place that the request has, and its sequence.
+    fn ask_as(&mut self, who: &Principal, body: RequestBody) -> (Place, u64) {
         let place = Rc::new(());
-        let request = Box::new(self.fleet.ask(&human(), body));
+        let request = Box::new(self.fleet.ask(who, body));
         let stored = StoredRequest { last: true, at: self.fleet.now, bytes: 100 };
+        let seq = request.seq;
         self.governor.put_request(request, stored, Rc::clone(&place));
-        place
+        (place, seq)
     }
 
     fn read(&mut self) -> Place {
@@ -202,10 +208,7 @@ fn sender_with_one_request_does_not_wait_for_the_many_of_another() {
         ProjectCreate { project: "quiet".parse().unwrap(), ..create(false) };
     let body = RequestBody::Op(Op::ProjectCreate(project));
     let quiet: Principal = "human:quiet".parse().unwrap();
-    let request = Box::new(desk.fleet.ask(&quiet, body));
-    let seq = request.seq;
-    let stored = StoredRequest { last: true, at: desk.fleet.now, bytes: 100 };
-    desk.governor.put_request(request, stored, Rc::new(()));
+    let (_, seq) = desk.ask_as(&quiet, body);
     let entry = Arc::clone(&committed(&desk.turn()).entry);
     assert!(entry.mail.iter().any(|mail| mail.to == quiet), "it is in the first entry");
     assert!(entry.intake_seq < seq, "what is before it waits, and is read again by another owner");
@@ -269,8 +272,10 @@ fn many_answers_hold_the_queue_back() {
     let mut desk = Desk::new(desk.fleet);
     desk.write();
     desk.turn();
-    for _ in 0..=ANSWERS_MAX {
-        desk.read();
+    // Several each: of one sender an entry has few.
+    for number in 0..=ANSWERS_MAX {
+        let who = format!("human:h{}", number / 8).parse().unwrap();
+        desk.ask_as(&who, RequestBody::Op(Op::AgentStatus { agent: AgentId::Go }));
     }
     assert!(said(&desk.turn()).is_empty());
     assert_eq!(desk.governor.waiting(), 1);

@@ -15,9 +15,11 @@ use super::memory::StoredMemory;
 use crate::error::EngineResult;
 use crate::pump::Pump;
 
-/// Committed entries that wait for a half of the outbox; what comes before it waits when they are
-/// as many.
-pub(super) const ENTRIES_FOR_OUTBOX: usize = 256;
+/// Committed entries that wait to be announced; no more is committed while they are as many, so that what is decided
+/// last does not wait for the mail of many.
+pub(super) const ENTRIES_TO_ANNOUNCE: usize = 2;
+/// Announced entries that wait to be recorded; nothing is announced while they are as many.
+pub(super) const ENTRIES_TO_RECORD: usize = 256;
 
 /// The least time between two rounds of images: what changes several times in it is one message (spec 02,
 /// Few messages).
@@ -47,7 +49,7 @@ pub(super) fn announce(
                     return;
                 }
             }
-            if entries.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await == 0 {
+            if entries.recv_many(&mut batch, ENTRIES_TO_ANNOUNCE).await == 0 {
                 return;
             }
         }
@@ -90,7 +92,7 @@ async fn comes(
     batch: &mut Vec<Committed>,
     until: Option<Instant>,
 ) -> bool {
-    let coming = announced.recv_many(batch, ENTRIES_FOR_OUTBOX);
+    let coming = announced.recv_many(batch, ENTRIES_TO_RECORD);
     match until {
         // Nothing came in time: what waits is due.
         Some(until) => !timeout_at(until, coming).await.is_ok_and(|count| count == 0),

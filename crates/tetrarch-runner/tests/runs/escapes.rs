@@ -163,6 +163,31 @@ async fn file_lease_or_note_of_changes_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn attributes_flags_whole_disks_and_lasting_queues_are_refused() {
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let file = place.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let script = format!(
+        "import ctypes, fcntl, struct\nc = ctypes.CDLL(None, use_errno=True)\n\
+         file = os.open('{}', os.O_RDONLY)\ndef call(*of):\n    \
+         if c.syscall(*map(ctypes.c_long, of)) < 0: raise OSError(ctypes.get_errno(), '')\n\
+         def queue():\n    of = c.msgget(0, 0o600)\n    \
+         if of < 0: raise OSError(ctypes.get_errno(), '')\n    c.msgctl(of, 0, None)\n\
+         def flags():\n    fcntl.ioctl(file, 0x40086602, fcntl.ioctl(file, 0x80086601, bytes(8)))\n\
+         for what in (lambda: os.setxattr(file, 'user.x', b'1'), flags, lambda: call({}, file), lambda: call({}), queue):\n    \
+         try:\n        what()\n        print('done')\n    except OSError as error:\n        print(error.errno)",
+        file.display(),
+        libc::SYS_syncfs,
+        libc::SYS_sync,
+    );
+    let start = python(&script);
+    assert_eq!(outside(&start).await, ["done"; 5].join("\n"));
+    if let Some(said) = inside(&start, "other processes").await {
+        assert_eq!(said, [libc::EOPNOTSUPP.to_string().as_str(); 5].join("\n"));
+    }
+}
+
 /// Changing owners, whatever a mode says, owners' rights, setgid, signals, other users, and giving these up.
 const OVER_FILES: u64 = 0b1_1111_1011;
 

@@ -7,6 +7,10 @@ use super::StoredRequest;
 use crate::owner::Input;
 use crate::share::{self, Holder};
 
+/// Requests of one sender in an entry: each is answered, and what a recipient is sent goes out one after the other, for
+/// which the next entry's mail waits.
+const IN_ENTRY_MAX: u64 = 16;
+
 /// What waits.
 #[derive(Debug)]
 pub(super) struct QueuedInput<P> {
@@ -30,12 +34,22 @@ pub(super) struct Lanes<P> {
     lanes: BTreeMap<Option<Holder>, Lane<P>>,
     /// The lanes in which something waits, in the order of their turns.
     turns: VecDeque<Option<Holder>>,
+    /// How many of each sender are in the entry that is made.
+    in_entry: BTreeMap<Holder, u64>,
+    /// Lanes in which something waits for the next entry.
+    held: Vec<Option<Holder>>,
     count: usize,
 }
 
 impl<P> Default for Lanes<P> {
     fn default() -> Self {
-        Self { lanes: BTreeMap::new(), turns: VecDeque::new(), count: 0 }
+        Self {
+            lanes: BTreeMap::new(),
+            turns: VecDeque::new(),
+            in_entry: BTreeMap::new(),
+            held: Vec::new(),
+            count: 0,
+        }
     }
 }
 
@@ -47,26 +61,56 @@ impl<P> Lanes<P> {
             lane.waiting.push_back(queued);
             return;
         }
-        self.turns.push_back(holder.clone());
+        if self.is_full(holder.as_ref()) {
+            self.held.push(holder.clone());
+        } else {
+            self.turns.push_back(holder.clone());
+        }
         let lane = Lane { waiting: VecDeque::from([queued]), left: turn(holder.as_ref()) };
         self.lanes.insert(holder, lane);
     }
 
     /// Takes the first of the lane whose turn it is.
     pub(super) fn next(&mut self) -> Option<QueuedInput<P>> {
-        let holder = self.turns.front()?;
-        let lane = self.lanes.get_mut(holder)?;
+        let holder = self.turns.pop_front()?;
+        let lane = self.lanes.get_mut(&holder)?;
         let queued = lane.waiting.pop_front()?;
         self.count -= 1;
         lane.left -= 1;
-        if lane.waiting.is_empty() {
-            self.lanes.remove(holder);
-            self.turns.pop_front();
-        } else if lane.left == 0 {
+        let (is_empty, is_over) = (lane.waiting.is_empty(), lane.left == 0);
+        if is_over {
             lane.left = turn(holder.as_ref());
-            self.turns.rotate_left(1);
+        }
+        if let Some(holder) = &holder {
+            *self.in_entry.entry(holder.clone()).or_default() += 1;
+        }
+        if is_empty {
+            self.lanes.remove(&holder);
+        } else if self.is_full(holder.as_ref()) {
+            self.held.push(holder);
+        } else if is_over {
+            self.turns.push_back(holder);
+        } else {
+            self.turns.push_front(holder);
         }
         Some(queued)
+    }
+
+    /// Whether as many of a sender are in the entry as may be.
+    fn is_full(&self, holder: Option<&Holder>) -> bool {
+        let Some(holder) = holder else { return false };
+        self.in_entry.get(holder).is_some_and(|it| *it >= IN_ENTRY_MAX * share::times(holder))
+    }
+
+    /// What is taken from now on is of another entry.
+    pub(super) fn next_entry(&mut self) {
+        self.in_entry.clear();
+        self.turns.extend(self.held.drain(..));
+    }
+
+    /// Whether there is one to take now.
+    pub(super) fn has_next(&self) -> bool {
+        !self.turns.is_empty()
     }
 
     /// How many wait in all lanes.
@@ -167,6 +211,28 @@ mod tests {
             let ten = [many; 10].join(" ");
             assert_eq!(found, format!("{ten} PO-a {many} PO-a"));
         }
+    }
+
+    #[test]
+    fn sender_has_a_bounded_part_of_an_entry() {
+        let most = usize::try_from(IN_ENTRY_MAX).unwrap();
+        let mut all = lanes(&[("PO-a", most + 1), ("PO-b", 1), ("", 1_000)]);
+        let taken = std::iter::from_fn(|| all.next()).count();
+        assert_eq!((taken, all.len(), all.has_next()), (most + 1 + 1_000, 1, false));
+        let again = QueuedInput { input: Input::Tick, stored: None, _place: None };
+        all.push(holder("PO-a"), again);
+        assert!(all.next().is_none());
+        all.next_entry();
+        assert_eq!(std::iter::from_fn(|| all.next()).count(), 2);
+        for _ in 0..most {
+            all.push(
+                holder("PO-b"),
+                QueuedInput { input: Input::Tick, stored: None, _place: None },
+            );
+            assert!(all.next().is_some());
+        }
+        all.push(holder("PO-b"), QueuedInput { input: Input::Tick, stored: None, _place: None });
+        assert!(!all.has_next(), "also when nothing of it waited meanwhile");
     }
 
     #[test]
