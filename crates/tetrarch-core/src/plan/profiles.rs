@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::agent::DEFAULT_PROFILE;
+use crate::agent::{DEFAULT_PROFILE, is_command};
 use crate::id::{NodeId, ProfileName};
 use crate::plan::{Node, graph};
 
@@ -19,7 +19,7 @@ pub fn executing(node: Option<&Node>) -> &str {
 pub struct Missing {
     /// Each profile that is missing, with what needs it.
     pub needed: BTreeMap<String, Vec<String>>,
-    /// The profiles that there are.
+    /// The profiles that there are; commands of plans, which nobody names, are not among them.
     pub known: Vec<String>,
 }
 
@@ -108,5 +108,6 @@ pub fn check<'a>(
     if needed.is_empty() {
         return Ok(());
     }
-    Err(Missing { needed, known: known.into_iter().map(str::to_owned).collect() })
+    let known = known.into_iter().filter(|name| !is_command(name));
+    Err(Missing { needed, known: known.map(str::to_owned).collect() })
 }

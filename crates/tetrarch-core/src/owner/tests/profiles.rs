@@ -261,7 +261,7 @@ fn specialist_is_told_mode_and_profiles_with_its_launch() {
     for (lead, told) in [(llm("large"), true), (lacking, false)] {
         let hands = json!({"argv": ["work"], "description": "edits files"});
         let command = json!({"argv": ["work"]});
-        let (fleet, ..) = delegating(&json!({"lead": lead, "hands": hands, "run-0": command}));
+        let (fleet, ..) = delegating(&json!({"lead": lead, "hands": hands, "run-0123456789ab": command}));
         let mail = fleet.ledger.iter().flat_map(|entry| &entry.mail);
         let launches = mail.filter_map(|mail| {
             let MailBody::Launch(launch) = &mail.body else { return None };
