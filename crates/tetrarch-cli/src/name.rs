@@ -342,8 +342,13 @@ fn none(kind: NameKind, text: &str, candidates: &[Candidate]) -> CliError {
     if all.is_empty() {
         return CliError::new(Code::NotFound, format!("{what}; none exist"));
     }
-    CliError::new(Code::NotFound, format!("{what}; known names:\n{}", listed(&all)))
-        .hint(format!("`{}` lists them", kind.listed_by()))
+    let error = CliError::new(Code::NotFound, format!("{what}; known names:\n{}", listed(&all)));
+    let is_goal = text.eq_ignore_ascii_case(LAST) || NameKind::Goal.is_whole(text);
+    error.hint(if kind == NameKind::Agent && is_goal {
+        format!("{text} is a goal: `tetrarch goal --help` has what pauses and cancels one")
+    } else {
+        format!("`{}` lists them", kind.listed_by())
+    })
 }
 
 fn ambiguous(kind: NameKind, text: &str, found: &[&Candidate]) -> CliError {
