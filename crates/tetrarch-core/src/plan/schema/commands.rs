@@ -57,7 +57,8 @@ fn read_command(
     let digits = sha256_hex(said.as_bytes());
     env.sort();
     Some(Profile {
-        name: ProfileName::new(&format!("{COMMAND_PROFILE}{}", digits.get(..COMMAND_DIGITS)?)).ok()?,
+        name: ProfileName::new(&format!("{COMMAND_PROFILE}{}", digits.get(..COMMAND_DIGITS)?))
+            .ok()?,
         description: String::new(),
         kind: RunnerKind::Process,
         argv,
