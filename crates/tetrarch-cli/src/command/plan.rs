@@ -212,7 +212,7 @@ fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Shee
             Cell::some(attempts.map(|state| format!("{}/{}", state.attempts, node.max_attempts))),
             Cell::some(state.and_then(|state| state.assignee.as_ref())),
             node.name.as_str().into(),
-            held.into(),
+            Cell::prose(held),
             node.recovery.to_string().into(),
         ]
     });
