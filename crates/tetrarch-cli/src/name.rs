@@ -345,7 +345,10 @@ fn none(kind: NameKind, text: &str, candidates: &[Candidate]) -> CliError {
     let error = CliError::new(Code::NotFound, format!("{what}; known names:\n{}", listed(&all)));
     let is_goal = text.eq_ignore_ascii_case(LAST) || NameKind::Goal.is_whole(text);
     error.hint(if kind == NameKind::Agent && is_goal {
-        format!("{text} is a goal: `tetrarch goal --help` has what pauses and cancels one")
+        let goal = text;
+        format!(
+            "{goal} is a goal: `tetrarch goal pause {goal}` pauses it; see `tetrarch goal --help`"
+        )
     } else {
         format!("`{}` lists them", kind.listed_by())
     })

@@ -47,7 +47,8 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 48] = [
+const INSTEAD: [(&str, &str); 49] = [
+    ("plan apply {GOAL} coder.toml --reason TEXT", "plan apply {GOAL} plan.yaml --reason TEXT"),
     ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),
     ("chat {conversation}", "chat site"),
     ("graph apply demo coder.toml", "graph apply demo graph.yaml"),
