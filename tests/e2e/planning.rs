@@ -199,5 +199,5 @@ fn failed_command_is_repaired_in_its_file() {
     assert!(fleet.ok(apply).contains("redefined T1.1"));
     fleet.ok(["work", "unblock", &epic, "T1.1"]);
     fleet.ok(["wait", &epic, "--for", "completed", "--timeout", "30s"]);
-    assert_eq!(fleet.ok(["attach", &epic, "--quiet"]), "repaired\n");
+    assert!(fleet.ok(["attach", &epic, "--quiet"]).contains("repaired"), "it was stuck once");
 }

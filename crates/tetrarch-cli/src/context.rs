@@ -31,20 +31,19 @@ const REPLY_WITHIN: Duration = Duration::from_secs(15);
 
 /// Under which name the person is logged in; a service and a container may have no variable that says it.
 fn login_name() -> Option<String> {
-    let said = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
-    said.filter(|name| !name.is_empty()).chain(user_name()).next()
+    let mut said = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    said.find(|name| !name.is_empty()).or_else(user_name)
 }
 
 /// The name of this process's user, as the system's list of users has it.
 fn user_name() -> Option<String> {
     let own = rustix::process::getuid().as_raw().to_string();
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let user = users.lines().find_map(|line| {
+    users.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
         (fields.nth(1)? == own).then(|| name.to_owned())
-    });
-    user
+    })
 }
 
 /// What every command starts from.

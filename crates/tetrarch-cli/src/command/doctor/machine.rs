@@ -148,9 +148,9 @@ pub(super) async fn said(program: &Path) -> Result<String, String> {
     let output = tokio::time::timeout(VERSION_WITHIN, command.output())
         .await
         .map_err(|_| format!("it printed no version within {} s", VERSION_WITHIN.as_secs()))?
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => "not found in PATH".to_owned(),
-            _ => error.to_string(),
+        .map_err(|error| {
+            let is_missing = error.kind() == ErrorKind::NotFound;
+            if is_missing { "not found in PATH".to_owned() } else { error.to_string() }
         })?;
     if !output.status.success() {
         return Err(format!("`--version` ended with {}", output.status));
