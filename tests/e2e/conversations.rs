@@ -282,8 +282,9 @@ fn graph_of_a_project_is_checked_applied_and_asks_back() {
     let chat = ["chat", "paint", "--project", "desk", "--graph", "choose"];
     let (code, said) = typed(&fleet, &chat, "begin\nthe blue one\n/status\n");
     assert_eq!((code, said.as_str()), (Some(0), "which one?\nthe blue one it is\n"));
-    let asked = fleet.ok(["ask", "--conversation", "paint", "again"]);
-    assert_eq!(asked, "which one?\n");
+    let asked = fleet.run(["ask", "--conversation", "paint", "again"]);
+    assert_eq!((asked.code, asked.out.as_str()), (Some(1), ""), "a question is no answer");
+    assert!(asked.err.contains("asks: which one?"), "{}", asked.err);
     let waiting = fleet.json(&["inbox"]);
     let waiting = waiting.as_array().unwrap().iter().map(|one| (&one["kind"], &one["command"]));
     let waiting: Vec<(&Value, &Value)> = waiting.collect();

@@ -28,6 +28,7 @@ async fn credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
     let fleet = Fleet::up();
     let file = fleet.ok(["creds", "issue", "human:eve", "--expires", "30d"]);
     let file = file.trim();
+    assert_eq!(fleet.json(&["creds", "issue", "human:eve"])["file"], file);
     assert!(is_taken(&fleet, file).await);
     let eve = fleet.bus(&CredentialHolder::Human("eve".parse().unwrap())).await;
 

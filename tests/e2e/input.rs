@@ -109,7 +109,7 @@ fn directory_or_port_in_use_is_a_conflict_naming_its_user() {
     let fleet = Fleet::up();
     let up = fleet.processes().into_iter().find(|p| p.command.contains(" up ")).map(|p| p.pid);
     let second = fleet.run(["up"]);
-    refused(&second, 5, &["in use", &format!("process {}", up.unwrap())]);
+    refused(&second, 5, &["already runs", &format!("process {}", up.unwrap())]);
     fleet.ok(["status"]);
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -50,6 +50,13 @@ fn goal_and_node_are_found_by_typed_short_names() {
     let agent = fleet.json(&["agent", "list", "--project", "site"]);
     assert!(agent.as_array().unwrap().len() > 1, "{agent}");
     fleet.ok(["describe", "W:"]);
+    fleet.ok(["steer", "site/T1.1", "go on", "--wait", "none"]);
+    for name in ["@last", &goal] {
+        let other = refused(&fleet, &["stop", name], 3);
+        assert!(other.contains("is a goal: `tetrarch goal pause"), "{other}");
+    }
+    let idle = refused(&fleet, &["pause", "@last/P1"], 3);
+    assert!(idle.contains("no agent works on"), "{idle}");
 
     let second = gated(&fleet, "docs", "second");
     fleet.ok(["run", &second, "--detach"]);
@@ -60,6 +67,14 @@ fn goal_and_node_are_found_by_typed_short_names() {
     let missing = refused(&fleet, &["goal", "show", "nowhere"], 3);
     assert!(missing.contains("Open first") && missing.contains("tetrarch goal list"), "{missing}");
 
+    for lost in [
+        ["agent", "retire", "PO-nowhere"],
+        ["host", "drain", "nowhere"],
+        ["host", "forget", "nowhere"],
+    ] {
+        let missing = refused(&fleet, &lost, 3);
+        assert!(missing.contains("nowhere was not found"), "{lost:?}: {missing}");
+    }
     let sure = refused(&fleet, &["goal", "cancel", "site"], 2);
     assert!(sure.contains("--yes"), "{sure}");
     fleet.ok(["goal", "cancel", "site", "--yes"]);
@@ -120,7 +135,9 @@ fn lists_show_archived_goals_only_when_asked() {
     let fleet = Fleet::up();
     let plan = gated(&fleet, "site", "gate");
     std::fs::File::create(fleet.cwd().join("gate")).unwrap();
-    fleet.ok(["run", &plan]);
+    let ended = fleet.run(["run", &plan]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("Note     T1.1: nobody checked the acceptance"), "{}", ended.err);
     assert_eq!(fleet.json(&["project", "list"])[0]["name"], "site");
     assert_eq!(fleet.json(&["host", "list"])[0]["name"], "h1");
     let profiles = fleet.ok(["profile", "list", "site"]);

@@ -178,3 +178,26 @@ async fn foreign_draft_is_put_to_people_and_applied_by_approval() {
     assert_eq!(twice.code, Some(5), "{}", twice.err);
     fleet.ok(["doctor", "--check-ledger"]);
 }
+
+#[test]
+fn failed_command_is_repaired_in_its_file() {
+    let fleet = Fleet::up();
+    let text = |run: &str| {
+        let task = json!({"id": "T1.1", "name": "say it", "run": run, "maxAttempts": 1});
+        json!({"title": "Say it", "phases": [{"id": "P1", "name": "Say", "tasks": [task]}]})
+    };
+    let file = fleet.file("say.json", &text("echo what; exit 3").to_string());
+    let file = file.to_str().unwrap();
+    let epic = fleet.ok(["run", file, "--detach"]).trim().to_owned();
+    fleet.ok(["wait", "T1.1", "--for", "blocked", "--timeout", "30s"]);
+    let inbox = fleet.ok(["inbox"]);
+    assert!(inbox.contains(&format!("plan apply {epic} FILE")), "{inbox}");
+    assert!(!inbox.contains("profile apply"), "its author knows no profile: {inbox}");
+    let apply = ["plan", "apply", &epic, file, "--reason", "a typing error"];
+    assert!(fleet.ok(apply).contains("the plan does not change"));
+    fleet.file("say.json", &text("echo repaired").to_string());
+    assert!(fleet.ok(apply).contains("redefined T1.1"));
+    fleet.ok(["work", "unblock", &epic, "T1.1"]);
+    fleet.ok(["wait", &epic, "--for", "completed", "--timeout", "30s"]);
+    assert!(fleet.ok(["attach", &epic, "--quiet"]).contains("repaired"), "it was stuck once");
+}

@@ -97,7 +97,15 @@ fn check_counts_the_profiles_of_the_named_project() {
     fleet.ok(["profile", "apply", "site", "hands.yaml"]);
     let check = ["plan", "check", "plan.yaml", "--project", "site"];
     assert!(fleet.ok(check).contains("plan.yaml: valid"));
+    assert_eq!(fleet.json(&check)["valid"], true);
     refuses(&["--project", "another"]);
+    let wrong = fleet.run(["plan", "check", "plan.yaml", "-o", "json"]);
+    assert_eq!(
+        (wrong.code, wrong.out.contains("\"valid\":false")),
+        (Some(2), true),
+        "{}",
+        wrong.out
+    );
     // The data directory is enough.
     fleet.ok(["down"]);
     assert!(fleet.ok(check).contains("plan.yaml: valid"));

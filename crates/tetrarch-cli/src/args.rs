@@ -25,7 +25,7 @@ const NAME_WIDTH: usize = 11;
 
 /// The command line, its help in groups.
 pub(crate) fn command_line() -> clap::Command {
-    let command = Args::command();
+    let command = with_goals(Args::command());
     let mut help = String::new();
     for (group, names) in GROUPS {
         help.push_str(&format!("\n{group}:\n"));
@@ -38,6 +38,12 @@ pub(crate) fn command_line() -> clap::Command {
     let rest = "\nOptions:\n{options}{after-help}\n";
     command
         .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{help}{rest}"))
+}
+
+/// The command line with goals called so in its usage: their options keep the older word.
+fn with_goals(command: clap::Command) -> clap::Command {
+    let named = |arg: clap::Arg| if arg.get_id() == "epic" { arg.value_name("GOAL") } else { arg };
+    command.mut_args(named).mut_subcommands(with_goals)
 }
 
 /// Run fleets of agents as a supervised hierarchy over a message bus.

@@ -277,7 +277,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Wait(args) => wait::run(context, args).await,
         CliCommand::Logs(args) => logs::run(context, args).await,
         CliCommand::Inbox(args) => inbox::run(context, args).await,
-        CliCommand::Init(args) => init::run(&args),
+        CliCommand::Init(args) => init::run(context.output, &args),
         CliCommand::Ask(args) => ask::run(context, args).await,
         CliCommand::Chat(args) => chat::run(context, args).await,
         CliCommand::Graph(command) => graph::run(context, command).await,

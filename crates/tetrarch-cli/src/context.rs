@@ -29,6 +29,23 @@ use crate::{CliError, CliResult, Code};
 /// How long a command waits for the owner.
 const REPLY_WITHIN: Duration = Duration::from_secs(15);
 
+/// Under which name the person is logged in; a service and a container may have no variable that says it.
+fn login_name() -> Option<String> {
+    let mut said = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    said.find(|name| !name.is_empty()).or_else(user_name)
+}
+
+/// The name of this process's user, as the system's list of users has it.
+fn user_name() -> Option<String> {
+    let own = rustix::process::getuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == own).then(|| name.to_owned())
+    })
+}
+
 /// What every command starts from.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
@@ -57,7 +74,7 @@ impl Context {
     /// # Errors
     /// The name cannot be one.
     pub(crate) fn human(&self) -> CliResult<HumanName> {
-        let named = self.global.human.clone().or_else(|| std::env::var("USER").ok());
+        let named = self.global.human.clone().or_else(login_name);
         let name = named.unwrap_or_else(|| "operator".to_owned());
         HumanName::new(&name).map_err(|error| {
             CliError::new(Code::Usage, error.to_string()).hint("give your name with --as")

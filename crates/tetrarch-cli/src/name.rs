@@ -342,8 +342,16 @@ fn none(kind: NameKind, text: &str, candidates: &[Candidate]) -> CliError {
     if all.is_empty() {
         return CliError::new(Code::NotFound, format!("{what}; none exist"));
     }
-    CliError::new(Code::NotFound, format!("{what}; known names:\n{}", listed(&all)))
-        .hint(format!("`{}` lists them", kind.listed_by()))
+    let error = CliError::new(Code::NotFound, format!("{what}; known names:\n{}", listed(&all)));
+    let is_goal = text.eq_ignore_ascii_case(LAST) || NameKind::Goal.is_whole(text);
+    error.hint(if kind == NameKind::Agent && is_goal {
+        let goal = text;
+        format!(
+            "{goal} is a goal: `tetrarch goal pause {goal}` pauses it; see `tetrarch goal --help`"
+        )
+    } else {
+        format!("`{}` lists them", kind.listed_by())
+    })
 }
 
 fn ambiguous(kind: NameKind, text: &str, found: &[&Candidate]) -> CliError {

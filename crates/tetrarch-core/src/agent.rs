@@ -399,6 +399,17 @@ impl Profile {
 pub const DEFAULT_PROFILE: &str = "default";
 /// How the names of profiles begin that plans make of commands (docs/decisions/0067).
 pub const COMMAND_PROFILE: &str = "run-";
+/// Hexadecimal digits that follow in such a name.
+pub const COMMAND_DIGITS: usize = 12;
+
+/// Whether this is the name of a profile that a plan made of a command: nobody writes it.
+#[must_use]
+pub fn is_command(profile: &str) -> bool {
+    profile.strip_prefix(COMMAND_PROFILE).is_some_and(|digits| {
+        digits.len() == COMMAND_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
 /// The profile by which a project's orchestrator judges (docs/decisions/0052). A project without it has one
 /// that decides by rules alone.
 pub const ORCHESTRATOR_PROFILE: &str = "orchestrator";

@@ -225,7 +225,7 @@ impl Remedy {
                 split(format!("budget raise {agent} {more}"))
             }
             Self::CancelGoal(epic) => split(format!("goal cancel {epic}")),
-            Self::ChangePlan(epic) => split(format!("plan apply {epic} FILE")),
+            Self::ChangePlan(epic) => split(format!("plan apply {epic} FILE --reason TEXT")),
             Self::Describe(agent) => split(format!("describe {agent}")),
             Self::Doctor => split("doctor".to_owned()),
         }

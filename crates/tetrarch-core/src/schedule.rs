@@ -15,6 +15,9 @@ use crate::time::{BusTime, Millis};
 /// The time zone of a cron expression that comes without one.
 pub const UTC: &str = "UTC";
 
+/// Fields of a cron expression.
+const CRON_FIELDS: usize = 5;
+
 /// Why a rhythm is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RhythmError {
@@ -120,7 +123,7 @@ fn next_on_clock(
 ) -> Result<Option<BusTime>, RhythmError> {
     let wrong = |error: &CronError| RhythmError::Expression {
         expression: expression.to_owned(),
-        why: error.to_string(),
+        why: fault(expression, error).to_owned(),
     };
     let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
     let cron = parser.parse(expression).map_err(|error| wrong(&error))?;
@@ -138,6 +141,21 @@ fn next_on_clock(
             | CronError::IllegalCharacters(_)
             | CronError::ComponentError(_)),
         ) => Err(wrong(&error)),
+    }
+}
+
+/// What is wrong with an expression, in this program's words.
+fn fault(expression: &str, error: &CronError) -> &'static str {
+    let fields = expression.split_whitespace().count();
+    match error {
+        CronError::EmptyPattern => "it is empty",
+        _ if fields != CRON_FIELDS && !expression.starts_with('@') => "it has not five fields",
+        CronError::IllegalCharacters(_) => "it has characters that no field takes",
+        CronError::ComponentError(_) => "a field is out of its range",
+        CronError::InvalidPattern(_)
+        | CronError::InvalidDate
+        | CronError::InvalidTime
+        | CronError::TimeSearchLimitExceeded => "it cannot be read",
     }
 }
 
@@ -300,6 +318,7 @@ mod tests {
         {
             let error = first(cron(expression, UTC));
             assert!(matches!(error, RhythmError::Expression { .. }), "{expression}: {error}");
+            assert!(!error.to_string().contains("attern"), "the library's words: {error}");
         }
         assert_eq!(first(cron("* * * * *", "Berlin")), RhythmError::Zone("Berlin".to_owned()));
         assert!(matches!(first(cron("0 0 30 2 *", UTC)), RhythmError::Never(_)));

@@ -47,7 +47,9 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 48] = [
+const INSTEAD: [(&str, &str); 50] = [
+    ("why {epic}/{node}", "why {GOAL}/T1.2"),
+    ("plan apply {GOAL} coder.toml --reason TEXT", "plan apply {GOAL} plan.yaml --reason TEXT"),
     ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),
     ("chat {conversation}", "chat site"),
     ("graph apply demo coder.toml", "graph apply demo graph.yaml"),
@@ -235,7 +237,12 @@ pub(super) const IN_ORDER: [&str; 63] = [
 ];
 
 /// Lines that end with another code than 0, and why that is right.
-pub(super) const ENDS: [(&str, i32, &str); 9] = [
+pub(super) const ENDS: [(&str, i32, &str); 10] = [
+    (
+        "ask --conversation fence --project demo --graph triage paint the fence",
+        1,
+        "its graph asks for the colour: a question is no answer",
+    ),
     ("doctor --accept-ledger {SEQ}", 5, "nothing is accepted below an owner that is well"),
     ("doctor --accept-ledger {SEQ} --yes", 5, "nothing is accepted below an owner that is well"),
     ("page", 2, "it is off in tests; page.rs has one"),

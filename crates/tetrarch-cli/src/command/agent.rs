@@ -12,9 +12,9 @@ use tetrarch_core::mail::Lane;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
-use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
 use crate::command::project::{BudgetLimitArgs, ask, mode, report};
+use crate::command::{creds, stop};
 use crate::output;
 use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient, new_id};
 
@@ -129,10 +129,12 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> CliResult {
             ask(context, &op, |reply| format!("{name} is rotated: {}", reply.detail)).await
         }
         AgentCommand::Retire { name, reason, confirm } => {
+            let client = context.client().await?;
+            stop::known(&client, &name).await?;
             confirm.to(&format!("retire {name} and its descendants for good"))?;
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name.clone(), reason };
-            let reply = context.client().await?.operate(&op).await?;
+            let reply = client.operate(&op).await?;
             creds::retired(context, name).await?;
             report(context, &reply, &said)
         }

@@ -36,7 +36,8 @@ Examples:
 What happens is said on standard error, the answer on standard output. Ctrl-C leaves the turn running;
 a chat of the same name follows it again.
 
-Exit codes: 0 answered; 1 the turn or its work failed, or its lane is full; 3 project or graph not found.")]
+Exit codes: 0 answered; 1 the turn or its work failed, it asks you something, or its lane is full;
+3 project or graph not found.")]
 pub(crate) struct AskArgs {
     /// What you want; `-` reads it from standard input.
     text: String,
@@ -103,30 +104,40 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> CliResult {
 
 /// Prints what a turn came to.
 fn told(context: &Context, snapshot: &StateSnapshot, turn: &Turn) -> CliResult {
-    // The turn ends well with words about work that did not: a program must not take these for the answer.
-    let goal = turn.epic.and_then(|epic| snapshot.records.goal_states.get(&epic));
-    let is_refused = turn.outcome == Outcome::Failure.as_str();
-    let is_undone = is_refused || goal.is_some_and(|goal| goal.status != GoalStatus::Completed);
-    let is_undone = is_undone && turn.status == TurnStatus::Done;
+    let ended = unanswered(snapshot, turn).map_or(Ok(()), Err);
     if output::is_for_programs(context.output) {
         let value = snapshot.json(&Record::Turn(Box::new(turn.clone())))?;
         output::record(context.output, &value, String::new)?;
-    } else if turn.status != TurnStatus::Failed && !is_undone {
+    } else if ended.is_ok() {
         output::deliverable(&turn.answer)?;
     }
-    let TurnId { conversation, .. } = &turn.id;
-    let failed = || CliError::new(Code::Failed, format!("{}: {}", turn.id, turn.answer));
+    ended
+}
+
+/// Why a turn that ended has no answer: it failed, its work was not done, or it asks. A turn may end well with words
+/// about work that did not: a program must not take these, nor a question, for the answer.
+pub(super) fn unanswered(snapshot: &StateSnapshot, turn: &Turn) -> Option<CliError> {
+    let failed =
+        |says: &str| CliError::new(Code::Failed, format!("{}{says}: {}", turn.id, turn.answer));
     match turn.status {
-        TurnStatus::Failed => Err(failed().hint("see `tetrarch events --kind turn`")),
-        TurnStatus::Done if is_undone => Err(match turn.epic {
-            Some(epic) => failed().hint(format!("see `tetrarch describe {epic}`")),
-            None => failed(),
-        }),
-        TurnStatus::Asking => {
-            output::say(&format!("answer with `tetrarch ask --conversation {conversation} TEXT`"));
-            Ok(())
+        TurnStatus::Failed => Some(failed("").hint("see `tetrarch events --kind turn`")),
+        TurnStatus::Done => {
+            let goal = turn.epic.and_then(|epic| snapshot.records.goal_states.get(&epic));
+            let is_done = goal.is_none_or(|goal| goal.status == GoalStatus::Completed);
+            if is_done && turn.outcome != Outcome::Failure.as_str() {
+                return None;
+            }
+            Some(match turn.epic {
+                Some(epic) => failed("").hint(format!("see `tetrarch describe {epic}`")),
+                None => failed(""),
+            })
         }
-        TurnStatus::Done | TurnStatus::Queued | TurnStatus::Running => Ok(()),
+        TurnStatus::Asking => {
+            let TurnId { conversation, .. } = &turn.id;
+            let next = format!("answer with `tetrarch ask --conversation {conversation} TEXT`");
+            Some(failed(" asks").hint(next))
+        }
+        TurnStatus::Queued | TurnStatus::Running => None,
     }
 }
 
@@ -193,7 +204,13 @@ impl Talk {
                 .hint("put long texts into a file that an agent can read"));
         }
         if self.args.project.is_none() && self.turns().next().is_none() {
-            self.args.project = Some(default_project(client).await?);
+            let project = default_project(client).await?;
+            let conversation = &self.args.conversation;
+            output::say(&format!(
+                "the new conversation {conversation} stays in the project {project}; \
+                 `-c NAME --project NAME` begins one in another"
+            ));
+            self.args.project = Some(project);
         }
         let TalkArgs { conversation, project, graph } = self.args.clone();
         let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph };

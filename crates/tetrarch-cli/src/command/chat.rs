@@ -14,7 +14,7 @@ use tetrarch_core::request::Op;
 use tokio::sync::mpsc;
 
 use super::ask::following::{TurnFollower, TurnNews, words_of};
-use super::ask::{Talk, TalkArgs};
+use super::ask::{Talk, TalkArgs, unanswered};
 use crate::output::{self, TableRow, stamp};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
@@ -146,7 +146,7 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
         }
         (None, None) => {}
     }
-    let mut refused = None;
+    let (mut refused, mut undone, mut asks) = (None, false, false);
     loop {
         prompt();
         let Some(line) = lines.recv().await.transpose()? else { break };
@@ -156,11 +156,12 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
             "/status" => status(client, &talk).await?,
             word if word.starts_with('/') => output::say("commands: /status, /quit"),
             _ => match talk.say(client, &line, TurnLane::Conversation).await {
-                Ok(follower) => {
-                    if !follow(client, follower, &mut lines).await? {
-                        break;
-                    }
-                }
+                Ok(follower) => match follow(client, follower, &mut lines).await? {
+                    Followed::Answered => asks = false,
+                    Followed::Undone => (asks, undone) = (false, true),
+                    Followed::Asks => asks = true,
+                    Followed::Left => break,
+                },
                 // What is wrong with one line does not end the chat.
                 Err(error) => {
                     output::say(&error.what);
@@ -170,10 +171,27 @@ async fn talk_here(client: &HumanClient, mut talk: Talk) -> CliResult {
         }
     }
     // A person saw it when it was said; a program has only the exit code.
-    match refused.filter(|_| !stdin().is_terminal()) {
+    if stdin().is_terminal() {
+        return Ok(());
+    }
+    match refused {
         Some(code) => Err(CliError::new(code, "not every line was taken")),
+        None if undone => Err(CliError::new(Code::Failed, "not every line was done")),
+        None if asks => Err(CliError::new(Code::Failed, "no line answers what was asked last")),
         None => Ok(()),
     }
+}
+
+/// What following a turn came to.
+enum Followed {
+    /// It was answered.
+    Answered,
+    /// It failed, or its work was not done.
+    Undone,
+    /// It asks, or its agent does, and no line has answered it.
+    Asks,
+    /// Ctrl-C.
+    Left,
 }
 
 fn prompt() {
@@ -182,12 +200,12 @@ fn prompt() {
     }
 }
 
-/// Follows a turn to its end; the next line answers what an agent asks. Says whether the chat goes on.
+/// Follows a turn to its end; the next line answers what an agent asks.
 async fn follow(
     client: &HumanClient,
     mut follower: TurnFollower,
     lines: &mut mpsc::Receiver<std::io::Result<String>>,
-) -> CliResult<bool> {
+) -> CliResult<Followed> {
     loop {
         match follower.next().await? {
             TurnNews::Progress(line) | TurnNews::Still(line) => output::say(&line),
@@ -195,7 +213,9 @@ async fn follow(
             TurnNews::Question(asked) => {
                 output::text(&words_of(&asked))?;
                 let question = asked.id;
-                let Some(line) = lines.recv().await.transpose()? else { return Ok(false) };
+                let Some(line) = lines.recv().await.transpose()? else {
+                    return Ok(Followed::Asks);
+                };
                 let text = line.trim_end().to_owned();
                 let answered = client.operate(&Op::QuestionAnswer { question, text }).await;
                 if let Err(error) = answered {
@@ -204,9 +224,13 @@ async fn follow(
             }
             TurnNews::Ended(turn) => {
                 output::text(&turn.answer)?;
-                return Ok(true);
+                return Ok(match unanswered(&follower.snapshot, &turn) {
+                    None => Followed::Answered,
+                    Some(_) if turn.status == TurnStatus::Asking => Followed::Asks,
+                    Some(_) => Followed::Undone,
+                });
             }
-            TurnNews::Interrupted => return Ok(false),
+            TurnNews::Interrupted => return Ok(Followed::Left),
         }
     }
 }

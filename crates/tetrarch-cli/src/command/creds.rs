@@ -1,7 +1,7 @@
 //! `creds`: credentials of agents outside, hosts and people (spec 09, On the bus): made, listed, replaced and
 //! revoked beside the keys of the installation. Keys are never shown.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tetrarch_bus::client::ConnectOptions;
@@ -131,10 +131,11 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> CliResult {
         CredsCommand::List => list(context, &authority),
         CredsCommand::Show { name } => show(context, &authority, name),
         CredsCommand::Rotate { name, terms } => {
-            let path =
-                authority.rotate(&holder(name)?, terms.role, terms.time()).map_err(failed)?;
+            let path = authority
+                .rotate(&holder(name.clone())?, terms.role, terms.time())
+                .map_err(failed)?;
             tell(context, &authority).await?;
-            output::text(&path.display().to_string()).map(drop)
+            written(context, &name, &path)
         }
         CredsCommand::Revoke { name, confirm } => {
             let holder = holder(name.clone())?;
@@ -154,7 +155,7 @@ async fn issue(
     name: Principal,
     terms: Terms,
 ) -> CliResult {
-    let holder = holder(name)?;
+    let holder = holder(name.clone())?;
     if terms.role.is_some() && !matches!(holder, CredentialHolder::Human(_)) {
         return Err(failed(CredsError::NoPerson { name: holder.to_string() }));
     }
@@ -174,7 +175,16 @@ async fn issue(
         // A bus that an earlier version started knows nothing of the role's key.
         tell(context, authority).await?;
     }
-    output::text(&path.display().to_string()).map(drop)
+    written(context, &name, &path)
+}
+
+/// Prints where a credential is.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn written(context: &Context, name: &Principal, file: &Path) -> CliResult {
+    let value = json!({"name": name.to_string(), "file": file});
+    output::item(context.output, &value, &file.display().to_string()).map(drop)
 }
 
 /// The keys of this installation. Only what makes a credential makes them.

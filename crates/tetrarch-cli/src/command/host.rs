@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::converse::cost::Prices;
-use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::id::{AgentId, HostName, Principal};
 use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_core::request::{HostDrain, Op};
 use tetrarch_engine::{HostConfig, serve_host};
@@ -18,10 +18,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::creds;
 use crate::command::get::{self, GetArgs, ListFilter, ResourceKind};
-use crate::command::project;
+use crate::command::{project, stop};
 use crate::config::{Config, check_freezing};
 use crate::document::read_document;
-use crate::output::{self, say};
+use crate::output::say;
 use crate::process::{Instance, address, announce, host_stop};
 use crate::{CliError, CliResult, Code, ConfirmArgs, Context, new_ulid};
 
@@ -139,7 +139,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> CliResult {
 
 /// Makes a host's credential and prints its file.
 fn credential(context: &Context, name: HostName) -> CliResult {
-    let path = creds::kept(context, &CredentialHolder::Host(name))?;
+    let path = creds::kept(context, &CredentialHolder::Host(name.clone()))?;
     // What it needs besides is said where it does not mix with the file's name.
     if let Some(ca) = context.tls_ca() {
         let url = context.urls()?.join(",");
@@ -148,7 +148,7 @@ fn credential(context: &Context, name: HostName) -> CliResult {
             ca.display()
         ));
     }
-    output::text(&path.display().to_string()).map(drop)
+    creds::written(context, &Principal::Agent(AgentId::Ho(name)), &path)
 }
 
 async fn ask(context: &Context, command: HostCommand) -> CliResult {
@@ -159,14 +159,17 @@ async fn ask(context: &Context, command: HostCommand) -> CliResult {
         HostCommand::Credential { name } => credential(context, name),
         HostCommand::Drain { name, undo, reason, confirm } => {
             if !undo {
+                stop::known(&context.client().await?, &AgentId::Ho(name.clone())).await?;
                 confirm.to(&format!("move all agents of {name} to other hosts"))?;
             }
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
             project::ask(context, &op, |reply| reply.detail.clone()).await
         }
         HostCommand::Forget { name, reason, confirm } => {
+            let agent = AgentId::Ho(name.clone());
+            stop::known(&context.client().await?, &agent).await?;
             confirm.to(&format!("forget {name} and its labels"))?;
-            let op = Op::AgentRetire { agent: AgentId::Ho(name.clone()), reason };
+            let op = Op::AgentRetire { agent, reason };
             project::ask(context, &op, |_| format!("{name} is forgotten")).await
         }
     }

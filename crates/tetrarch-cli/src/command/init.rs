@@ -4,6 +4,9 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
+use crate::options::OutputFormat;
 use crate::output;
 use crate::{CliError, CliResult, Code};
 
@@ -42,7 +45,7 @@ const TEST: &str = "@test@";
 ///
 /// # Errors
 /// The file is there, or cannot be written.
-pub(super) fn run(args: &InitArgs) -> CliResult {
+pub(super) fn run(output: OutputFormat, args: &InitArgs) -> CliResult {
     let here = std::env::current_dir()?;
     let name = here.file_name().map(|name| name.to_string_lossy().into_owned());
     let (build, test) = commands(&here);
@@ -61,7 +64,7 @@ pub(super) fn run(args: &InitArgs) -> CliResult {
     let said = format!(
         "wrote {file}\n  next: edit it, then `tetrarch plan check {file}`, `tetrarch run {file}`"
     );
-    output::text(&said).map(drop)
+    output::item(output, &json!({"file": args.file}), &said).map(drop)
 }
 
 /// How what is in a directory is built and tested.

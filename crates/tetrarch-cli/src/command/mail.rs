@@ -65,7 +65,7 @@ pub(crate) enum MailCommand {
     },
     /// Show messages in full.
     Read {
-        /// Sequences, as shown by `tetrarch mail list` [default: newest message].
+        /// Sequences, as shown by `tetrarch mail list` [default: newest message that it shows].
         seq: Vec<u64>,
         /// The recipient [default: you].
         #[arg(long, value_name = "WHO")]
@@ -388,9 +388,11 @@ fn value(message: &MailMessage, placed: &StateSnapshot) -> Value {
 }
 
 async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> CliResult {
+    let own = of.as_ref().is_none_or(|who| who.agent().is_none());
     let (messages, placed) = messages(context, of).await?;
     let chosen: Vec<&MailMessage> = if wanted.is_empty() {
-        messages.last().into_iter().collect()
+        // The newest of those that `mail list` shows.
+        messages.iter().rfind(|message| !own || !answers_a_command(message)).into_iter().collect()
     } else {
         messages.iter().filter(|message| wanted.contains(&message.seq)).collect()
     };
@@ -400,7 +402,8 @@ async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> CliRe
             .hint("list them with `tetrarch mail list`"));
     }
     if chosen.is_empty() {
-        return Err(CliError::new(Code::NotFound, "no mail was found"));
+        return Err(CliError::new(Code::NotFound, "no mail was found")
+            .hint("`tetrarch mail list --replies` also has the answers to your own commands"));
     }
     let values = Value::Array(chosen.iter().map(|message| value(message, &placed)).collect());
     output::record(context.output, &values, || {

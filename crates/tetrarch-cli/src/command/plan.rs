@@ -41,7 +41,8 @@ Examples:
 A change is made for a base version of the plan: the current one, or the one given with --base.
 Unrelated changes since then are kept. A conflicting change is refused with exit code 5; `plan
 diff` shows what came between. Work that is done or in progress is not changed. Ids are never
-reused: removed nodes stay in the plan as cancelled.")]
+reused: removed nodes stay in the plan as cancelled. A task that failed, also one with `run`, is
+repaired in the file: apply it, then `tetrarch work unblock` the task.")]
 pub(crate) enum PlanCommand {
     /// Show the current plan.
     Show {
@@ -212,7 +213,7 @@ fn sheet(snapshot: &StateSnapshot, epic: EpicId, obstacles: &[Obstacle]) -> Shee
             Cell::some(attempts.map(|state| format!("{}/{}", state.attempts, node.max_attempts))),
             Cell::some(state.and_then(|state| state.assignee.as_ref())),
             node.name.as_str().into(),
-            held.into(),
+            Cell::prose(held),
             node.recovery.to_string().into(),
         ]
     });

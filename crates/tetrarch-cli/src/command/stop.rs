@@ -76,14 +76,25 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> CliResult {
     })
 }
 
-/// The agent, if there is anything to stop.
-async fn current(client: &HumanClient, id: &AgentId) -> CliResult<Agent> {
+/// An agent that there is, or was: looked up before a person is asked whether they are sure.
+///
+/// # Errors
+/// No such agent (3); the bus is away.
+pub(super) async fn known(client: &HumanClient, id: &AgentId) -> CliResult<Agent> {
     let wanted = [Select::One(RecordKey::Agent(id.clone()))];
     let mut snapshot = StateSnapshot::read(&client.bus, &wanted).await?;
-    let Some(agent) = snapshot.records.agents.remove(id) else {
-        return Err(CliError::new(Code::NotFound, format!("agent {id} was not found"))
-            .hint("list agents with `tetrarch get agents`"));
+    let (what, list) = if let AgentId::Ho(host) = id {
+        (format!("host {host}"), "list hosts with `tetrarch host list`")
+    } else {
+        (format!("agent {id}"), "list agents with `tetrarch get agents`")
     };
+    let none = || CliError::new(Code::NotFound, format!("{what} was not found")).hint(list);
+    snapshot.records.agents.remove(id).ok_or_else(none)
+}
+
+/// The agent, if there is anything to stop.
+async fn current(client: &HumanClient, id: &AgentId) -> CliResult<Agent> {
+    let agent = known(client, id).await?;
     if agent.liveness == Liveness::Terminated {
         let what = format!("{id} has already terminated: {}", agent.reason);
         return Err(CliError::new(Code::Conflict, what));

@@ -14,7 +14,7 @@ use tetrarch_bus::creds::Authority;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{
     Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
-    RefusedUsers, ServerConfig, guard_pace,
+    RefusedUsers, ServerConfig, ServerError, guard_pace,
 };
 use tetrarch_core::share::Pace;
 use tetrarch_engine::HostStop;
@@ -137,7 +137,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> CliResult {
     let stop = host_stop(args.with_parent)?;
     // A question that is being answered meanwhile has the bus for a moment.
     let turn = ReaderLock::wait(&data_dir, STOP_WITHIN).await?;
-    let _lock = DataDirLock::acquire(&data_dir)?;
+    let _lock = DataDirLock::acquire(&data_dir).map_err(taken)?;
     drop(turn);
     let listen = args.beyond.listen(&context.config.bus)?;
     let server = ServerConfig {
@@ -151,6 +151,15 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> CliResult {
     let outcome = fleet.supervise(stop, started).await;
     fleet.bus.stop().await?;
     outcome
+}
+
+/// Why the data directory cannot be had.
+fn taken(error: ServerError) -> CliError {
+    let ServerError::InUse { path, pid } = error else { return error.into() };
+    let what = format!("a fleet already runs in {} (process {pid})", path.display());
+    CliError::new(Code::Conflict, what).hint(
+        "`tetrarch status` shows it and `tetrarch down` stops it; a second one takes another --data-dir and --port",
+    )
 }
 
 struct FleetStart<'a> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tetrarch_bus::Bus;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::agent::Agent;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::liveness::Liveness;
@@ -12,7 +13,8 @@ use tetrarch_core::records::Records;
 use tetrarch_core::run::Run;
 
 use super::{
-    Candidate, NameArgument, NameKind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal,
+    Candidate, NameArgument, NameKind, NodePath, TWO_WORDS, choose, is_plausible, split_place,
+    unnamed_goal,
 };
 use crate::{CliError, CliResult, Code, HumanClient, StateSnapshot};
 
@@ -54,6 +56,9 @@ async fn whole(client: &HumanClient, asked: &NameArgument) -> CliResult<String> 
     if matches!(kind, NameKind::Thing | NameKind::Journal) {
         return thing(client, *kind, text).await;
     }
+    if *kind == NameKind::Agent && split_place(text).is_some() {
+        return agent_on(client, text).await;
+    }
     let all = candidates(&client.bus, &client.human, *kind).await?;
     match choose(*kind, text, &all) {
         Ok(one) => Ok(one.id.clone()),
@@ -78,6 +83,22 @@ async fn place(client: &HumanClient, text: &str) -> CliResult<String> {
         None => unnamed_goal(&node.to_string(), &goals)?,
     };
     Ok(format!("{}/{node}", goal.id))
+}
+
+/// The agent that works on a node.
+async fn agent_on(client: &HumanClient, text: &str) -> CliResult<String> {
+    let place: NodePath = place(client, text).await?.parse().map_err(CliError::usage)?;
+    let agents = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Agent)]).await?;
+    let works = |agent: &&Agent| {
+        let work = agent.work.as_ref().filter(|_| agent.liveness != Liveness::Terminated);
+        work.is_some_and(|work| (work.epic, work.node) == (place.epic, place.node))
+    };
+    let found = agents.records.agents.values().find(works);
+    found.map(|agent| agent.id.to_string()).ok_or_else(|| {
+        let NodePath { epic, node } = place;
+        CliError::new(Code::NotFound, format!("no agent works on {epic}/{node}"))
+            .hint(format!("`tetrarch why {epic}/{node}` says how it stands"))
+    })
 }
 
 /// Looks among everything that has a name of its own.
@@ -143,13 +164,13 @@ fn found(snapshot: &StateSnapshot, human: &Principal, kind: NameKind) -> Vec<Can
             let mut all: Vec<Candidate> =
                 goals.map(|goal| Candidate { aliases: Vec::new(), ..goal }).collect();
             all.extend(not_last(runs(records)));
-            all.extend(not_last(agents(records)));
+            all.extend(agents(records));
             all.extend(not_last(changes(records)));
             all
         }
         NameKind::Journal => {
             let mut all = runs(records);
-            all.extend(not_last(agents(records)));
+            all.extend(agents(records));
             all.extend(not_last(digests(records)));
             all
         }
@@ -197,6 +218,8 @@ fn agents(records: &Records) -> Vec<Candidate> {
         };
         Candidate {
             aliases: alias.into_iter().collect(),
+            // `@last` is a goal: nobody knows which agent began last.
+            is_mine: false,
             is_open: agent.liveness != Liveness::Terminated,
             ..candidate(&agent.id, format!("{} {}", agent.liveness, agent.label), agent.created.0)
         }

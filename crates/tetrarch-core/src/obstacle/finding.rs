@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Obstacle, ObstacleKind as Kind, Remedy, Subject, Telemetry, is_stranded, is_waiting};
 use crate::admission::HostView;
-use crate::agent::{Agent, DEFAULT_PROFILE, Hosting};
+use crate::agent::{Agent, DEFAULT_PROFILE, Hosting, is_command};
 use crate::assignment::Purpose;
 use crate::budget::{BudgetExceeded, Limits};
 use crate::change::{Change, ChangeStatus};
@@ -296,11 +296,18 @@ impl<'r> Finder<'r> {
         }
         let subject = Subject::Node(epic, state.id);
         let on = Some((epic, state.id));
-        let missing = self.profile(leaf).filter(|name| {
+        let profile = self.profile(leaf);
+        // A command is written in its plan; nobody knows it as a profile.
+        let is_command = profile.as_ref().is_some_and(|name| is_command(name.as_str()));
+        let missing = profile.filter(|name| {
             !self.records.profiles.contains_key(&(leaf.project.clone(), name.clone()))
         });
         let unblock = Remedy::Unblock(epic, state.id);
-        let apply = Remedy::ApplyProfile(leaf.project.clone());
+        let apply = if is_command {
+            Remedy::ChangePlan(epic)
+        } else {
+            Remedy::ApplyProfile(leaf.project.clone())
+        };
         if let Some(name) =
             missing.filter(|_| blocker.kind == DenialReason::InvalidRequest.as_str())
         {
@@ -321,7 +328,7 @@ impl<'r> Finder<'r> {
             }));
         } else if DenialReason::ALL.iter().any(|reason| reason.as_str() == kind) {
             let tool = kind == DenialReason::ToolNotAllowed.as_str();
-            remedies.extend(tool.then_some(apply));
+            remedies.extend((tool && !is_command).then_some(apply));
             remedies.push(Remedy::ChangePlan(epic));
         } else {
             let latest = state.latest.and_then(|id| self.records.assignments.get(&id));

@@ -365,3 +365,14 @@ fn each_obstacle_names_what_it_blocks_and_its_remedy() {
         assert_eq!(of_fleet(&fleet.records, &well()), all, "{kind}: the fleet has the same");
     }
 }
+
+#[test]
+fn failed_command_is_cured_by_its_plan() {
+    let plan = plan_of(&[json!({"id": "T1.1", "name": "test", "run": "make tset"})]);
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    fails(&mut fleet, epic, "T1.1");
+    fails(&mut fleet, epic, "T1.1");
+    let [only] = &found(&fleet, epic)[..] else { panic!() };
+    let next = ["logs run", "plan apply goal FILE --reason TEXT", "work unblock goal T1.1"];
+    assert_eq!(commands(only), next);
+}

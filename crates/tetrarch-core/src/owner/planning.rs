@@ -5,15 +5,17 @@
 mod applying;
 mod drafting;
 
+use crate::agent::Profile;
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::Goal;
-use crate::id::{AgentId, EpicId, Principal};
+use crate::id::{AgentId, EpicId, Principal, ProjectName};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::mail::OpReply;
 use crate::plan::PlanReason;
 use crate::plan::change::{self, Change, Changed, Edit, Present};
 use crate::plan::proposal::may_apply;
 use crate::plan::schema::PlanFile;
+use crate::records::Records;
 use crate::request::planning::{PlanMode, PlanOp, Wanted};
 use crate::request::{Request, Sender};
 use crate::step::Draft;
@@ -44,10 +46,10 @@ pub(super) fn plan(
     let mut desk = Desk { draft, policy, request, reply };
     match op {
         PlanOp::Plan(wanted) => {
-            let project = desk.goal(wanted.epic)?.project.clone();
+            let project = &desk.goal(wanted.epic)?.project;
             let what = wanted.what.as_ref();
-            let what =
-                what.map_err(Clone::clone).and_then(|plan| whole(plan, &project.to_string()));
+            let records = desk.draft.base();
+            let what = what.map_err(Clone::clone).and_then(|plan| whole(plan, project, records));
             desk.take(wanted, what, PlanReason::Replan)
         }
         PlanOp::Add(wanted) => {
@@ -80,15 +82,18 @@ pub(super) fn plan(
     }
 }
 
-/// The whole plan that a file asks for.
-fn whole(plan: &PlanFile, project: &str) -> Result<Change, String> {
-    if let Some(named) = plan.project.as_ref().filter(|named| named.as_str() != project) {
+/// The whole plan that a file asks for. Its profiles are those of the project already: who may change a plan may
+/// not therefore change what work is done with (decision 0086).
+fn whole(plan: &PlanFile, project: &ProjectName, records: &Records) -> Result<Change, String> {
+    if let Some(named) = plan.project.as_ref().filter(|named| *named != project) {
         return Err(format!("project: the plan is {project}'s, not {named}'s"));
     }
-    if let Some(profile) = plan.profiles.first() {
+    let held = |own: &Profile| records.profiles.get(&(project.clone(), own.name.clone()));
+    if let Some(own) = plan.profiles.iter().find(|own| held(own) != Some(own)) {
         return Err(format!(
-            "profiles: {} cannot be changed with a plan; set it with operation `profile.apply`",
-            profile.name
+            "profiles: {project} has no {} that says the same, and a change of a plan sets none; set it with \
+             operation `profile.apply` first",
+            own.name
         ));
     }
     Ok(Change::Whole { nodes: plan.nodes.clone(), output: plan.output })

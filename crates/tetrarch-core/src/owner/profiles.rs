@@ -90,7 +90,12 @@ pub(super) fn suffice_for_change(
     let redefined = changed.redefined.iter().map(|(id, _)| id);
     let new: Vec<&NodeId> = changed.added.iter().chain(redefined).collect();
     let checked = profiles::check(&nodes, |id| new.contains(&id), names(draft, &goal.project));
-    checked.map_err(|missing| refusal(&missing, &goal.project))
+    checked.map_err(|missing| {
+        // A change brings no profiles.
+        let cure = Missing::cure_of(goal.project.as_str());
+        let detail = format!("{}; name another with `profile:`, or {cure}", missing.problem());
+        Refusal::new(ErrorCode::InvalidPlan, detail)
+    })
 }
 
 fn refusal(missing: &Missing, project: &ProjectName) -> Refusal {

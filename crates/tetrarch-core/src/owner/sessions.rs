@@ -1,7 +1,7 @@
 //! Sessions of agents: their first heartbeat, their launch, and their end with everything that
 //! hangs on it (spec 03, 04). The next session of the same name is `recovery`'s.
 
-use crate::agent::{Agent, COMMAND_PROFILE, DelegationOptions, HeldGrant, Hosting, LostRun};
+use crate::agent::{Agent, DelegationOptions, HeldGrant, Hosting, LostRun, is_command};
 use crate::assignment::AssignmentStatus;
 use crate::brief::{SPAWN_TOOL, Usage};
 use crate::error::{ErrorCode, Refusal};
@@ -165,9 +165,9 @@ fn delegation(draft: &Draft<'_>, agent: &Agent) -> Option<DelegationOptions> {
     }
     let base = draft.base();
     let project = base.projects.get(agent.project.as_ref()?)?;
-    let profiles = base.profiles.iter().filter(|((of, name), _)| {
-        *of == project.name && !name.as_str().starts_with(COMMAND_PROFILE)
-    });
+    let profiles = base.profiles.iter();
+    let profiles =
+        profiles.filter(|((of, name), _)| *of == project.name && !is_command(name.as_str()));
     let profiles = profiles.map(|((_, name), profile)| (name.to_string(), profile.purpose()));
     Some(DelegationOptions {
         mode: project.mode,

@@ -48,15 +48,24 @@ impl<'a> Examination<'a> {
         let told = known.iter().filter(|name| !self.is_command(name)).copied();
         let told = told.chain(["a profile that `profiles:` describes"]);
         let allowed = told.collect::<Vec<_>>().join(", ");
+        let by_exit = "`review: {run: COMMAND}`, whose exit code is the verdict, or a `profile` that gives one";
         let missing = needs(&self.work).into_iter().filter(|need| !known.contains(need.profile));
         let problem = |need: Need<'_>| {
-            let node = self.work.get(&need.node).filter(|_| !need.review);
+            let node = self.work.get(&need.node);
+            let review = node.filter(|_| need.review).and_then(|node| node.review.as_ref());
+            if review.is_some_and(|review| review.profile.is_none()) {
+                return PlanProblem {
+                    path: self.path_of(&need, ""),
+                    problem: "the task's command cannot review its own result".to_owned(),
+                    allowed: by_exit.to_owned(),
+                };
+            }
             let named = need.review || node.is_some_and(|node| node.profile.is_some());
-            let unnamed = if named { "" } else { "names none, and " };
+            let unnamed = if named { "" } else { "names none and no command (`run`), and " };
             PlanProblem {
                 path: self.path_of(&need, "profile"),
                 problem: format!("{unnamed}there is no profile {:?}", need.profile),
-                allowed: allowed.clone(),
+                allowed: if named { allowed.clone() } else { format!("`run: COMMAND`, {allowed}") },
             }
         };
         missing.map(problem).collect()
@@ -239,7 +248,7 @@ impl<'a> Examination<'a> {
     fn path_of(&self, need: &Need<'_>, key: &str) -> String {
         let node = self.places.get(&need.node).map_or("plan", |(path, _)| path.as_str());
         let below = if need.review { ".review" } else { "" };
-        format!("{node}{below}.{key}")
+        format!("{node}{below}.{key}").trim_end_matches('.').to_owned()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::agent::DEFAULT_PROFILE;
+use crate::agent::{DEFAULT_PROFILE, ORCHESTRATOR_PROFILE, is_command};
 use crate::id::{NodeId, ProfileName};
 use crate::plan::{Node, graph};
 
@@ -19,7 +19,7 @@ pub fn executing(node: Option<&Node>) -> &str {
 pub struct Missing {
     /// Each profile that is missing, with what needs it.
     pub needed: BTreeMap<String, Vec<String>>,
-    /// The profiles that there are.
+    /// The profiles that there are; commands of plans, which nobody names, are not among them.
     pub known: Vec<String>,
 }
 
@@ -51,7 +51,8 @@ impl Missing {
     #[must_use]
     pub fn cure(&self, project: &str) -> String {
         format!(
-            "add {name:?} under `profiles:` in the plan, name another with `profile:` on the task, or {}",
+            "give a task or its review a command with `run:`, name a profile with `profile:`, add {name:?} under \
+             `profiles:` in the plan, or {}",
             Self::cure_of(project),
             name = self.first()
         )
@@ -81,9 +82,11 @@ pub fn needs(nodes: &BTreeMap<NodeId, Node>) -> Vec<Need<'_>> {
     let mut needs = Vec::new();
     for node in nodes.values().filter(|node| graph::is_leaf(nodes, node.id)) {
         needs.push(Need { node: node.id, review: false, profile: executing(Some(node)) });
-        // A review that names none is the orchestrator's, else its node's profile does it.
-        if let Some(profile) = node.review.as_ref().and_then(|review| review.profile.as_ref()) {
-            needs.push(Need { node: node.id, review: true, profile: profile.as_str() });
+        let Some(review) = &node.review else { continue };
+        // A review that names none is the orchestrator's, else its node's profile does it, which a command cannot.
+        let own = is_command(executing(Some(node))).then_some(ORCHESTRATOR_PROFILE);
+        if let Some(profile) = review.profile.as_ref().map(ProfileName::as_str).or(own) {
+            needs.push(Need { node: node.id, review: true, profile });
         }
     }
     needs
@@ -102,11 +105,17 @@ pub fn check<'a>(
     let mut needed: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let missing = |need: &Need<'_>| looked_at(&need.node) && !known.contains(need.profile);
     for need in needs(nodes).into_iter().filter(missing) {
-        let by = if need.review { "the review of " } else { "" };
+        let review = nodes.get(&need.node).and_then(|node| node.review.as_ref());
+        let by = match review.filter(|_| need.review) {
+            Some(review) if review.profile.is_none() => "the review of the command ",
+            Some(_) => "the review of ",
+            None => "",
+        };
         needed.entry(need.profile.to_owned()).or_default().push(format!("{by}{}", need.node));
     }
     if needed.is_empty() {
         return Ok(());
     }
-    Err(Missing { needed, known: known.into_iter().map(str::to_owned).collect() })
+    let known = known.into_iter().filter(|name| !is_command(name));
+    Err(Missing { needed, known: known.map(str::to_owned).collect() })
 }

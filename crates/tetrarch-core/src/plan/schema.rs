@@ -32,7 +32,7 @@ use crate::plan::change::NewNode;
 use crate::plan::profiles::{Missing, check};
 use crate::plan::schema::edges::{PhaseOrder, check_edges, order_phases};
 use crate::plan::schema::fields::{Entry, Fields, Problems};
-use crate::plan::schema::nodes::{Placed, read_new, read_phases};
+use crate::plan::schema::nodes::{EXIT_CRITERION, Placed, read_new, read_phases};
 use crate::plan::schema::profiles::{read_named, read_profiles};
 use crate::plan::{Node, PlacementWish};
 use crate::request::goals::GoalChange;
@@ -251,6 +251,16 @@ pub fn one_task(title: &str) -> PlanFile {
         profiles: Vec::new(),
         output: Some(task.id),
         nodes: vec![node(NodeId::phase(1)), task],
+    }
+}
+
+impl Node {
+    /// Whether it is accepted by more than a command's exit code or the schema of its result, which somebody has to
+    /// look at.
+    #[must_use]
+    pub fn needs_judgement(&self) -> bool {
+        let shown = [EXIT_CRITERION, RESULT_VALIDATES];
+        self.acceptance.iter().any(|criterion| !shown.contains(&criterion.as_str()))
     }
 }
 

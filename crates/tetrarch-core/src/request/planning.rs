@@ -68,7 +68,8 @@ pub struct Merging {
 /// An operation that changes plans.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanOp {
-    /// `todo.plan`: the whole plan as it should be. Of the file only its phases and its output count.
+    /// `todo.plan`: the whole plan as it should be. Of the file only its phases and its output count; its
+    /// profiles are those that the project has.
     Plan(Wanted<Box<PlanFile>>),
     /// `todo.add`: one more node.
     Add(Wanted<Box<Addition>>),

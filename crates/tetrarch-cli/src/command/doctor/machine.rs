@@ -2,6 +2,7 @@
 //! layers of isolation, the tools that examples need.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -147,7 +148,10 @@ pub(super) async fn said(program: &Path) -> Result<String, String> {
     let output = tokio::time::timeout(VERSION_WITHIN, command.output())
         .await
         .map_err(|_| format!("it printed no version within {} s", VERSION_WITHIN.as_secs()))?
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| {
+            let is_missing = error.kind() == ErrorKind::NotFound;
+            if is_missing { "not found in PATH".to_owned() } else { error.to_string() }
+        })?;
     if !output.status.success() {
         return Err(format!("`--version` ended with {}", output.status));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tetrarch_bus::codec;
 use tetrarch_bus::state::Select;
-use tetrarch_bus::subject::OpName;
+use tetrarch_bus::subject::{KeyKind, OpName};
 use tetrarch_core::id::{DraftId, EpicId, NodeId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::mail::OpReply;
@@ -15,6 +15,7 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
 
 use crate::command::project::report;
+use crate::command::run::prepared;
 use crate::document::{Document, read_document};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_id, no_plan_of};
 
@@ -40,8 +41,10 @@ pub(crate) struct ProposeArgs {
 /// Arguments of `plan apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Only the phases and the output of the file are used; set profiles with `tetrarch profile apply`.
-Nodes that are not in the file are cancelled, except those that are done.
+Only the phases, with their commands (`run`), and the output of the file are used; set profiles
+with `tetrarch profile apply`. A failed task that the file changes is tried again while it has
+attempts left; `tetrarch work unblock` gives it one more. Nodes that are not in the file are
+cancelled, except those that are done.
 
 Examples:
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
@@ -158,14 +161,15 @@ pub(crate) struct PlanMergeArgs {
 /// `plan apply`.
 ///
 /// # Errors
-/// The file is no plan; the owner refuses, or does not answer.
+/// The file is no plan; it brings a command, and this person may not change profiles; the owner refuses, or does
+/// not answer.
 pub(super) async fn apply(
     context: &Context,
     client: &HumanClient,
     args: PlanApplyArgs,
 ) -> CliResult {
     let PlanApplyArgs { epic, file, change_args } = args;
-    let plan = plan_of(&file)?;
+    let plan = plan_of(client, epic, &file).await?;
     let wanted = wanted(client, epic, change_args, PlanMode::Apply, plan).await?;
     whole(context, client, &wanted).await
 }
@@ -180,7 +184,7 @@ pub(super) async fn draft(
     args: PlanDraftArgs,
 ) -> CliResult {
     let PlanDraftArgs { epic, file, change_args, replaces } = args;
-    let plan = plan_of(&file)?;
+    let plan = plan_of(client, epic, &file).await?;
     let wanted = wanted(client, epic, change_args, PlanMode::Draft, plan).await?;
     whole(context, client, &Wanted { replaces, ..wanted }).await
 }
@@ -193,13 +197,24 @@ async fn whole(context: &Context, client: &HumanClient, wanted: &Wanted<Value>) 
     told(context, reply, wanted.epic)
 }
 
-/// A plan file without what is no part of a change.
-fn plan_of(file: &Path) -> CliResult<Value> {
-    let mut document = read_document(file)?;
+/// A plan file without the profiles it states, which are no part of a change. Its commands are written as `run`
+/// writes them; those that the goal's project does not have are added to it.
+async fn plan_of(client: &HumanClient, epic: EpicId, file: &Path) -> CliResult<Value> {
+    let mut document = prepared(Some(file), None, None, &[])?.document;
     if let Some(fields) = document.value.as_object_mut() {
         fields.remove("profiles");
     }
-    schema::parse(&document.value).map_err(|problems| document.refused("plan", &problems))?;
+    let plan =
+        schema::parse(&document.value).map_err(|problems| document.refused("plan", &problems))?;
+    let wanted = [Select::One(RecordKey::Goal(epic)), Select::Kind(KeyKind::Profile)];
+    let records = StateSnapshot::read(&client.bus, &wanted).await?.0.records;
+    let project = &records.goals.get(&epic).ok_or_else(|| no_plan_of(epic))?.project;
+    for command in plan.profiles {
+        if !records.profiles.contains_key(&(project.clone(), command.name.clone())) {
+            let apply = Op::ProfileApply { project: project.clone(), profile: Box::new(command) };
+            client.operate(&apply).await?;
+        }
+    }
     Ok(document.value)
 }
 

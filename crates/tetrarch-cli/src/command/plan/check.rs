@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use tetrarch_core::id::{ProfileName, ProjectName, Tier};
 
 use crate::command::run::{PROJECT, of_project, prepared};
@@ -32,10 +33,16 @@ pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> CliResult {
     };
     let mut wrong = Vec::new();
     for file in &args.files {
-        match checked(context, file, known.as_deref()) {
-            Ok(said) => output::text(&said).map(drop)?,
-            Err(error) => wrong.push(error),
+        let checked = checked(context, file, known.as_deref());
+        let (said, error) = match &checked {
+            Ok(said) => (said.as_str(), None),
+            Err(error) => ("", Some(&error.what)),
+        };
+        if error.is_none() || output::is_for_programs(context.output) {
+            let value = json!({"file": file, "valid": error.is_none(), "error": error});
+            output::item(context.output, &value, said)?;
         }
+        wrong.extend(checked.err());
     }
     if wrong.is_empty() {
         return Ok(());

@@ -134,7 +134,9 @@ impl GoalFollower {
                 }
                 GoalStatus::Cancelled => return Ok(FollowOutcome::Cancelled),
                 GoalStatus::Active | GoalStatus::Paused => {
-                    if let Some(list) = stuck(&event, &self.whys)
+                    // An earlier version says how it was, and a goal that was stuck may have gone on.
+                    if event.version >= watch.version()
+                        && let Some(list) = stuck(&event, &self.whys)
                         && !wait
                     {
                         catch_up(&mut watch, &mut entries, event.version).await;

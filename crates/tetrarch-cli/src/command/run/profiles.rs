@@ -88,8 +88,9 @@ pub(super) async fn require(
     plan.check_profiles(&known).map_err(|missing| {
         let name = missing.first();
         CliError::new(Code::Usage, missing.problem()).hint(format!(
-            "write `{name}: {{argv: [my-agent]}}` with your own program to profiles.yaml and add `--profiles \
-             profiles.yaml`, or put it under `profiles:` in the plan"
+            "a command is `run: COMMAND` in a task, or `review: {{run: COMMAND}}`; for an agent write `{name}: {{argv: \
+             [my-agent]}}` with your own program to profiles.yaml and add `--profiles profiles.yaml`, or put it \
+             under `profiles:` in the plan"
         ))
     })
 }

@@ -1,7 +1,7 @@
 //! What a person sees at the end of a run: the result, the agents, the plan's versions and the
 //! figures, all read from the ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::read_ledger;
-use tetrarch_core::agent::Agent;
+use tetrarch_core::agent::{Agent, is_command};
+use tetrarch_core::brief::Outcome;
 use tetrarch_core::goal::GoalResult;
-use tetrarch_core::id::{AgentId, EpicId, RunId};
+use tetrarch_core::id::{AgentId, EpicId, NodeId, RunId};
 use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::plan::Node;
+use tetrarch_core::plan::profiles::executing;
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunStatus;
 
@@ -26,6 +29,7 @@ struct Figures {
     versions: BTreeMap<u32, String>,
     agents: BTreeMap<AgentId, Agent>,
     runs: BTreeMap<RunId, RunStatus>,
+    nodes: BTreeMap<NodeId, Node>,
     slots_most: usize,
     denied: usize,
     replaced: usize,
@@ -109,6 +113,10 @@ impl Figures {
                 self.agents.insert(agent.id.clone(), (**agent).clone());
             } else if let Record::RunStatus(status) = record {
                 self.runs.insert(status.id, (**status).clone());
+            } else if let Record::Node(of, node) = record
+                && *of == epic
+            {
+                self.nodes.insert(node.id, (**node).clone());
             }
         }
     }
@@ -137,6 +145,7 @@ impl Figures {
                 context.command(&format!("artifact get {}", artifact.sha256))
             );
         }
+        text.push_str(&self.notes());
         let workers = self.agents.keys().filter(|id| Role::of(id).takes_slot()).count();
         let _infallible = writeln!(
             text,
@@ -149,6 +158,34 @@ impl Figures {
             took.as_secs_f32()
         );
         text
+    }
+
+    /// What "done" does not say: whose acceptance nobody checked, and whose result is empty. A command is judged by its
+    /// exit code, and may have nothing to say.
+    fn notes(&self) -> String {
+        let (mut unchecked, mut empty) = (BTreeSet::new(), BTreeSet::new());
+        let worked = self.agents.values().filter_map(|agent| Some((agent, agent.work.as_ref()?)));
+        let is_reviewer = |agent: &Agent| Role::of(&agent.id) == Role::Reviewer;
+        let reviewed = worked.clone().filter(|(agent, _)| is_reviewer(agent));
+        let reviewed: BTreeSet<NodeId> = reviewed.map(|(_, work)| work.node).collect();
+        for (_, work) in worked.filter(|(agent, _)| !is_reviewer(agent)) {
+            let result = self.runs.get(&work.run).and_then(|run| run.result.as_ref());
+            let result = result.filter(|result| result.outcome == Outcome::Success);
+            let (Some(node), Some(result)) = (self.nodes.get(&work.node), result) else { continue };
+            if node.needs_judgement() && !reviewed.contains(&node.id) {
+                unchecked.insert(node.id);
+            }
+            let says = !result.deliverable.trim().is_empty() || !result.artifacts.is_empty();
+            if !says && !is_command(executing(Some(node))) {
+                empty.insert(node.id);
+            }
+        }
+        let line = |nodes: BTreeSet<NodeId>, what: &str| {
+            let all: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            (!all.is_empty()).then(|| format!("Note     {}: {what}\n", all.join(", ")))
+        };
+        let by_nobody = "nobody checked the acceptance; `review` in the plan has it checked";
+        line(unchecked, by_nobody).into_iter().chain(line(empty, "the result is empty")).collect()
     }
 
     /// The agents that nothing known stands above, below the parents that the run left alone.

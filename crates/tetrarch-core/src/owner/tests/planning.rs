@@ -237,6 +237,32 @@ fn only_the_plan_of_a_file_counts() {
 }
 
 #[test]
+fn failed_command_goes_on_as_the_plan_says_when_its_profile_is_there() {
+    let run = |line: &str| plan_of(&[json!({"id": "T1.1", "name": "test", "run": line})]);
+    let (mut fleet, epic) = Fleet::with_goal(run("make tset"));
+    for _ in 0..2 {
+        let worker = fleet.worker(epic, "T1.1");
+        fleet.end(&worker, RunResult::ended(Outcome::Failure, "exit code 2"));
+    }
+    assert_eq!(fleet.status(epic, "T1.1"), NodeStatus::Blocked);
+    let op = whole(&fleet, epic, &run("make tset"));
+    assert_eq!(fleet.changes(&human(), op).1.detail, "the plan does not change");
+
+    let op = whole(&fleet, epic, &run("make test"));
+    let reply = fleet.refuses(&human(), op, ErrorCode::InvalidPlan);
+    assert!(reply.detail.contains("profile.apply"), "a plan sets no profiles: {}", reply.detail);
+
+    let profile = Box::new(schema::parse(&run("make test")).unwrap().profiles.remove(0));
+    let op = Op::ProfileApply { project: super::fleet::project(), profile };
+    assert_eq!(fleet.op(&human(), op).error, None);
+    let op = whole(&fleet, epic, &run("make test"));
+    assert_eq!(fleet.changes(&human(), op).1.detail, "redefined T1.1");
+    let verb = WorkVerb::Unblock { node: node("T1.1"), note: String::new() };
+    assert_eq!(fleet.op(&human(), Op::Work(WorkOp { epic, verb })).error, None);
+    assert_eq!(fleet.status(epic, "T1.1"), NodeStatus::Queued);
+}
+
+#[test]
 fn split_task_is_done_when_its_parts_are() {
     let plan = plan_of(&[task("T1.1", json!({})), task("T1.2", json!({"deps": ["T1.1"]}))]);
     let (mut fleet, epic) = Fleet::with_goal(plan);

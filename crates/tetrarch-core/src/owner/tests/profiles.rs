@@ -43,9 +43,9 @@ fn goal_without_any_profile_is_refused_and_not_kept() {
     assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
     assert_eq!(
         refused.detail,
-        "no profile for this work: T1.1 needs the profile \"default\"; there are no profiles; add \
-         \"default\" under `profiles:` in the plan, name another with `profile:` on the task, or give the \
-         project one: `tetrarch profile apply demo <file>`"
+        "no profile for this work: T1.1 needs the profile \"default\"; there are no profiles; give a \
+         task or its review a command with `run:`, name a profile with `profile:`, add \"default\" under \
+         `profiles:` in the plan, or give the project one: `tetrarch profile apply demo <file>`"
     );
     assert!(fleet.records.goals.is_empty() && fleet.records.plans.is_empty());
     apply(&mut fleet, "default");
@@ -155,6 +155,19 @@ fn every_node_without_a_profile_is_named_at_once() {
 }
 
 #[test]
+fn review_of_a_command_without_a_judge_is_refused() {
+    let mut fleet = Fleet::ready();
+    let plan = plan_of(&[json!({"id": "T1.1", "name": "test", "run": "make", "review": true})]);
+    let refused = give(&mut fleet, &plan);
+    assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
+    for said in ["the review of the command T1.1", "`run:`"] {
+        assert!(refused.detail.contains(said), "{said}: {}", refused.detail);
+    }
+    apply(&mut fleet, "orchestrator");
+    assert_eq!(give(&mut fleet, &plan).error, None, "the orchestrator's profile reviews it");
+}
+
+#[test]
 fn task_with_subtasks_needs_no_profile() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "coder");
@@ -261,7 +274,8 @@ fn specialist_is_told_mode_and_profiles_with_its_launch() {
     for (lead, told) in [(llm("large"), true), (lacking, false)] {
         let hands = json!({"argv": ["work"], "description": "edits files"});
         let command = json!({"argv": ["work"]});
-        let (fleet, ..) = delegating(&json!({"lead": lead, "hands": hands, "run-0": command}));
+        let (fleet, ..) =
+            delegating(&json!({"lead": lead, "hands": hands, "run-0123456789ab": command}));
         let mail = fleet.ledger.iter().flat_map(|entry| &entry.mail);
         let launches = mail.filter_map(|mail| {
             let MailBody::Launch(launch) = &mail.body else { return None };

@@ -52,12 +52,35 @@ fn missing_profile_is_reported_where_it_is_named() {
     let below = json!({"subtasks": [{"id": "S1.1.1", "name": "n", "acceptance": ["a"]}]});
     assert_eq!(
         found(&plan([below, json!({"run": ["work"]})], json!({})), |it| it.unknown_profiles(&[])),
-        ["phases[0].tasks[0].subtasks[0].profile: names none, and there is no profile \"default\""]
+        [
+            "phases[0].tasks[0].subtasks[0].profile: names none and no command (`run`), and there is no profile \"default\""
+        ]
     );
     assert_eq!(
         found(&json!({"goal": {"title": "t"}}), |it| it.unknown_profiles(&[])),
-        ["plan.profile: names none, and there is no profile \"default\""]
+        ["plan.profile: names none and no command (`run`), and there is no profile \"default\""]
     );
+}
+
+#[test]
+fn review_of_a_command_that_nobody_can_judge_is_reported() {
+    let run = |review: Value| {
+        plan([json!({"run": ["work"], "review": review}), json!({"profile": "model"})], json!({}))
+    };
+    for review in [json!(true), json!({"domain": "d"})] {
+        let document = run(review);
+        assert_eq!(
+            found(&document, |it| it.unknown_profiles(&[])),
+            ["phases[0].tasks[0].review: the task's command cannot review its own result"]
+        );
+        let known = [ProfileName::new("orchestrator").unwrap()];
+        assert!(found(&document, |it| it.unknown_profiles(&known)).is_empty());
+    }
+    for review in
+        [json!(false), json!({"run": "test -s it"}), json!({"domain": "d", "profile": "model"})]
+    {
+        assert!(found(&run(review), |it| it.unknown_profiles(&[])).is_empty());
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tasks that are a command (`run`), and reviewers that are one: the profile that each stands for. Its name
 //! comes from what it says, so two plans of one project never change each other's commands.
 
-use crate::agent::{COMMAND_PROFILE, Profile};
+use crate::agent::{COMMAND_DIGITS, COMMAND_PROFILE, Profile};
 use crate::brief::{RunnerKind, Served, Tools, VERDICT_OF_EXIT, VERDICT_VARIABLE, Worktree};
 use crate::budget::Limits;
 use crate::id::{ProfileName, sha256_hex};
@@ -12,8 +12,6 @@ use crate::plan::schema::fields::{Entry, Fields};
 
 /// What a shell line reads for a result: this, then the id with `_` for `.`.
 const RESULT_VARIABLE: &str = "TETRARCH_RESULT_";
-/// Hexadecimal digits of a command's name.
-const NAME_DIGITS: usize = 12;
 
 /// The command of a task, as the profile that runs it.
 pub(super) fn read_task(fields: &Fields<'_>) -> Option<Profile> {
@@ -59,7 +57,8 @@ fn read_command(
     let digits = sha256_hex(said.as_bytes());
     env.sort();
     Some(Profile {
-        name: ProfileName::new(&format!("{COMMAND_PROFILE}{}", digits.get(..NAME_DIGITS)?)).ok()?,
+        name: ProfileName::new(&format!("{COMMAND_PROFILE}{}", digits.get(..COMMAND_DIGITS)?))
+            .ok()?,
         description: String::new(),
         kind: RunnerKind::Process,
         argv,

@@ -192,7 +192,7 @@ impl<'a> Entry<'a> {
             self.wrong_kind(allowed);
             return None;
         };
-        text.parse().map_err(|error: T::Err| self.wrong(error.to_string(), allowed)).ok()
+        text.parse().map_err(|error: T::Err| self.wrong(fault(&error), allowed)).ok()
     }
 
     pub(crate) fn name<T: FromStr<Err = IdError>>(&self) -> Option<T> {
@@ -232,7 +232,7 @@ impl<'a> Entry<'a> {
     pub(crate) fn duration(&self) -> Option<Millis> {
         let allowed = format!("more than nothing: seconds, or {DURATION_FORMS}");
         let length = match self.value {
-            Value::String(text) => duration::parse(text).map_err(|error| error.to_string()),
+            Value::String(text) => duration::parse(text).map_err(|error| fault(&error)),
             Value::Number(_) => {
                 return self.millionths(&allowed).map(|micros| Millis(micros.div_ceil(1_000)));
             }
@@ -371,4 +371,10 @@ pub(in crate::plan) fn snake_case(key: &str) -> String {
         snake.push(c.to_ascii_lowercase());
     }
     snake
+}
+
+/// What an error says is wrong; what is allowed instead is said of the key.
+fn fault(error: &impl Display) -> String {
+    let text = error.to_string();
+    text.rsplit_once("; allowed: ").map_or(text.as_str(), |(fault, _)| fault).to_owned()
 }

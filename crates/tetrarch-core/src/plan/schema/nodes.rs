@@ -231,16 +231,7 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>
         }
     };
     let command = commands::read_task(fields);
-    let mut acceptance = fields.texts("acceptance");
-    if command.is_some() && fields.get("acceptance").is_none() {
-        acceptance.push(EXIT_CRITERION.to_owned());
-    }
-    if leaf && acceptance.is_empty() {
-        match fields.get("acceptance") {
-            Some(entry) if !entry.value().is_array() => {}
-            _ => fields.missing("acceptance", "at least one acceptance criterion"),
-        }
-    }
+    let acceptance = read_acceptance(fields, leaf, command.is_some());
     let domain = fields.name("domain");
     let role = read_role(fields, domain.as_ref());
     let attempts = fields.get("maxAttempts");
@@ -283,7 +274,23 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>
 }
 
 /// The criterion of a command that comes with none.
-const EXIT_CRITERION: &str = "the command exits with 0";
+pub(super) const EXIT_CRITERION: &str = "the command exits with 0";
+
+fn read_acceptance(fields: &Fields<'_>, leaf: bool, is_command: bool) -> Vec<String> {
+    let (acceptance, given) = (fields.texts("acceptance"), fields.get("acceptance"));
+    if given.is_none() && is_command {
+        return vec![EXIT_CRITERION.to_owned()];
+    }
+    // What is no list is reported already.
+    let is_list = given.as_ref().is_none_or(|entry| entry.value().is_array());
+    if leaf && acceptance.is_empty() && is_list {
+        // Neither an agent nor a command: whoever writes it may want either.
+        let is_either = given.is_none() && fields.get("profile").is_none();
+        let or = if is_either { " for an agent, or a command with `run`" } else { "" };
+        fields.missing("acceptance", &format!("at least one acceptance criterion{or}"));
+    }
+    acceptance
+}
 
 /// What is to be reached, then the task's text; the name of a leaf that has neither.
 fn read_objective(fields: &Fields<'_>, fallback: &str) -> String {

@@ -42,8 +42,8 @@ pub(crate) enum LaunchError {
     NoCommand { profile: String },
     /// The command is not there.
     #[error(
-        "`{program}` or its interpreter was not found (PATH={path}); install it \
-         on this host or correct `argv` of profile `{profile}`"
+        "`{program}` or its interpreter was not found; install it on this host or correct `argv` of profile \
+         `{profile}`; PATH={path}"
     )]
     NotFound { program: String, path: String, profile: String },
     /// The command may not be executed.
