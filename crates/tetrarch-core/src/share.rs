@@ -18,8 +18,8 @@ const SENDERS_MAX: usize = 10_000;
 const BURST_SECONDS: u64 = 2;
 /// How many times as much a host may ask, which asks for all its agents.
 pub(crate) const HOST_TIMES: u64 = 10;
-/// As how many requests one counts that walks through a whole plan, reads or writes notes, reserves files or begins a
-/// session: it takes the owner's time, or room on the ledger, as they do.
+/// As how many requests one counts that walks through a whole plan, reads or writes notes, reserves files, begins a
+/// session or moves a whole goal: it takes the owner's time, or room on the ledger, as they do.
 const COSTLY: u64 = 20;
 /// Time in milliseconds of the owner's processor that any decision may take.
 const QUICK: Millis = Millis(20);
@@ -385,7 +385,8 @@ fn weight(body: &RequestBody) -> u64 {
             Op::Note(_)
             | Op::File(FileOp::Reserve { .. })
             | Op::AgentRegister
-            | Op::AgentRotate { .. },
+            | Op::AgentRotate { .. }
+            | Op::Goal(_),
         ) => COSTLY,
         RequestBody::Op(_)
         | RequestBody::Spawn(_)

@@ -302,7 +302,7 @@ fn slow_decision_is_charged_to_its_sender() {
     desk.read();
     let next = desk.governor.next(desk.fleet.now).unwrap();
     desk.governor.took(&next, Duration::from_secs(60), desk.fleet.now);
-    desk.governor.actions(desk.fleet.now);
+    desk.turn();
     desk.read();
     let next = desk.governor.next(desk.fleet.now).unwrap();
     assert!(matches!(next, QueueItem::Decide(Input::OverShare(..), _)), "{next:?}");

@@ -61,6 +61,23 @@ fn culprit(cause: NoCommit) -> &'static str {
     }
 }
 
+fn journals_dropped(agent: &AgentId, entries: u64) -> String {
+    format!(
+        "the journals of {agent} filled RUNS and were dropped, {entries} entries in all. Find out \
+         what wrote them"
+    )
+}
+
+fn records_held(held: &[String]) -> String {
+    let (count, some) = (held.len(), held.len().min(NAMED_MAX));
+    format!(
+        "{count} records are left as they are, and requests that would change them are refused: \
+         {}{}. Start the version of tetrarch that wrote them",
+        held[..some].join("; "),
+        if count > some { "; and more" } else { "" },
+    )
+}
+
 /// Tells people, and has reading go on where it says so.
 pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
     let (alert, rule, text) = match trouble {
@@ -121,23 +138,10 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             (Alert::MailDropped, SHARES, text)
         }
         Trouble::JournalsDropped { agent, entries } => {
-            let text = format!(
-                "the journals of {agent} filled RUNS and were dropped, {entries} entries in all. Find out \
-                 what wrote them"
-            );
-            (Alert::JournalsDropped, SHARES, text)
+            (Alert::JournalsDropped, SHARES, journals_dropped(agent, *entries))
         }
         Trouble::MailUnread { backlogs } => (Alert::MailUnread, SHARES, unread(backlogs)),
-        Trouble::RecordsHeld { held } => {
-            let (count, some) = (held.len(), held.len().min(NAMED_MAX));
-            let text = format!(
-                "{count} records are left as they are, and requests that would change them are \
-                 refused: {}{}. Start the version of tetrarch that wrote them",
-                held[..some].join("; "),
-                if count > some { "; and more" } else { "" },
-            );
-            (Alert::RecordsHeld, ENCODINGS, text)
-        }
+        Trouble::RecordsHeld { held } => (Alert::RecordsHeld, ENCODINGS, records_held(held)),
     };
     sessions::alert(draft, &AgentId::Go, alert, rule, &text);
 }

@@ -15,6 +15,11 @@ use crate::limits::{LIST_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::{PlanProblem, spelling};
 use crate::time::Millis;
 
+/// Problems of a document that are told; whoever mends these is told the rest.
+const PROBLEMS_MAX: usize = 100;
+/// Problems of a document up to which a key that was meant is looked for, which takes long.
+const MEANT_MAX: usize = 20;
+
 /// What was found to be wrong so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(RefCell<Vec<PlanProblem>>);
@@ -26,8 +31,19 @@ impl Problems {
         problem: impl Into<String>,
         allowed: impl Into<String>,
     ) {
-        let (path, problem, allowed) = (path.into(), problem.into(), allowed.into());
-        self.0.borrow_mut().push(PlanProblem { path, problem, allowed });
+        let mut found = self.0.borrow_mut();
+        if found.len() < PROBLEMS_MAX {
+            let (path, problem, allowed) = (path.into(), problem.into(), allowed.into());
+            found.push(PlanProblem { path, problem, allowed });
+        } else if found.len() == PROBLEMS_MAX {
+            let (path, problem) =
+                ("plan".to_owned(), format!("has more than {PROBLEMS_MAX} problems"));
+            found.push(PlanProblem { path, problem, allowed: "none; mend these first".to_owned() });
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.0.borrow().len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -276,11 +292,16 @@ pub(crate) struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn check_keys(&self) {
         for given in self.map.keys() {
+            if self.problems.len() > PROBLEMS_MAX {
+                return;
+            }
             let known = self.keys.iter().find(|key| *key == given || snake_case(key) == *given);
             match known {
                 None => {
                     let mut problem = "is an unknown key".to_owned();
-                    if let Some(key) = spelling::meant(given, self.keys) {
+                    let is_early = self.problems.len() < MEANT_MAX;
+                    if let Some(key) = is_early.then(|| spelling::meant(given, self.keys)).flatten()
+                    {
                         problem = format!("{problem}; did you mean {key}?");
                     }
                     self.problems.add(self.at(given), problem, self.keys.join(", "));

@@ -28,10 +28,13 @@ pub(in crate::plan) fn meant<'a>(given: &str, keys: &[&'a str]) -> Option<&'a st
     let words =
         ELSEWHERE.iter().find(|(word, _)| *word == given).map_or(&[][..], |(_, words)| words);
     let known = words.iter().find_map(|word| keys.iter().find(|key| *key == word));
-    let likeness = |key: &str| strsim::normalized_damerau_levenshtein(given, key);
+    let likeness = |key: &&str| strsim::normalized_damerau_levenshtein(given, key);
     let alike = || {
-        let most = keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-        (likeness(most) >= ALIKE).then_some(most)
+        // What is much longer is not alike, and comparing it takes long.
+        let keys = keys.iter().filter(|key| given.len() < 2 * key.len());
+        let (most, found) =
+            keys.map(|key| (key, likeness(key))).max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        (found >= ALIKE).then_some(most)
     };
     known.or_else(alike).copied()
 }

@@ -49,6 +49,23 @@ fn invalid_field_is_refused_with_allowed_values() {
 }
 
 #[test]
+fn problems_are_told_up_to_their_number() {
+    let many = |count: usize| {
+        let keys = (0..count).map(|number| (format!("unknown{number}"), json!(1)));
+        let task = keys.collect::<serde_json::Map<_, _>>();
+        parse(&plan_with(task.into())).unwrap_err()
+    };
+    assert_eq!(many(100).len(), 100);
+    let told = many(101);
+    assert_eq!(told.len(), 101);
+    assert_eq!(
+        told[100].to_string(),
+        "plan: has more than 100 problems; allowed: none; mend these first"
+    );
+    assert_eq!(many(500), told);
+}
+
+#[test]
 fn fields_are_accepted_at_both_ends_and_in_every_form() {
     for fields in [
         json!({"maxAttempts": 1, "budget": {"tokens": 1, "costUsd": 0.000001, "turns": 1}}),
