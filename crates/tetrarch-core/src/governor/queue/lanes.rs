@@ -22,7 +22,7 @@ pub(super) struct QueuedInput<P> {
 }
 
 #[derive(Debug)]
-struct Lane<P> {
+struct SenderLane<P> {
     waiting: VecDeque<QueuedInput<P>>,
     /// How many more are taken before it is another lane's turn.
     left: u64,
@@ -31,7 +31,7 @@ struct Lane<P> {
 /// A lane for each sender, and one for what nobody sent.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
-    lanes: BTreeMap<Option<Holder>, Lane<P>>,
+    lanes: BTreeMap<Option<Holder>, SenderLane<P>>,
     /// The lanes in which something waits, in the order of their turns.
     turns: VecDeque<Option<Holder>>,
     /// How many of each sender are in the entry that is made.
@@ -66,7 +66,7 @@ impl<P> Lanes<P> {
         } else {
             self.turns.push_back(holder.clone());
         }
-        let lane = Lane { waiting: VecDeque::from([queued]), left: turn(holder.as_ref()) };
+        let lane = SenderLane { waiting: VecDeque::from([queued]), left: turn(holder.as_ref()) };
         self.lanes.insert(holder, lane);
     }
 
