@@ -2,9 +2,9 @@
 //! the bus either. Each sender's requests are decided in their order, and senders take turns (docs/decisions/0135), so
 //! that nobody waits for all that another asked before. Requests beyond their sender's share are told apart here.
 
-mod lanes;
+mod turns;
 
-use lanes::{Decided, Lanes, QueuedInput};
+use turns::{Decided, QueuedInput, SenderTurns};
 
 use crate::limits::ANSWERED_WITHIN;
 use crate::mail::MailBody;
@@ -39,7 +39,7 @@ pub struct StoredRequest {
 /// The queue. Its bound is the number of places that are given out.
 #[derive(Debug)]
 pub(super) struct Queue<P> {
-    lanes: Lanes<P>,
+    turns: SenderTurns<P>,
     decided: Decided,
     shares: Shares,
     /// When something was first taken from it.
@@ -50,26 +50,26 @@ impl<P> Queue<P> {
     /// An empty queue with shares of so many requests a second.
     pub(super) fn new(requests_per_second: u64) -> Self {
         let shares = Shares::new(requests_per_second);
-        Self { lanes: Lanes::default(), decided: Decided::default(), shares, began: None }
+        Self { turns: SenderTurns::default(), decided: Decided::default(), shares, began: None }
     }
 
     /// Adds what holds no place: there are few of it.
     pub(super) fn push(&mut self, input: Input) {
-        self.lanes.push(None, QueuedInput { input, stored: None, _place: None });
+        self.turns.push(None, QueuedInput { input, stored: None, _place: None });
     }
 
     /// Adds what holds a place until it is decided on.
     pub(super) fn push_placed(&mut self, input: Input, place: P) {
         let writer = if let Input::Post(posted) = &input { posted.writer.as_ref() } else { None };
         let holder = writer.map(|(from, via)| Holder::of_mail(from, via.as_ref()));
-        self.lanes.push(holder, QueuedInput { input, stored: None, _place: Some(place) });
+        self.turns.push(holder, QueuedInput { input, stored: None, _place: Some(place) });
     }
 
     /// Adds a request, which holds a place too. One of a sender of which as many wait as it may ask at once is refused.
     pub(super) fn push_request(&mut self, request: Box<Request>, stored: StoredRequest, place: P) {
         let (seq, holder) = (request.seq, Holder::of(&request.sender));
         self.decided.read(seq, stored.last);
-        let waiting = self.lanes.waiting_of(&holder);
+        let waiting = self.turns.waiting_of(&holder);
         // What was stored while there was no owner waits for as long as it takes.
         let is_new = self.began.is_some_and(|began| stored.at >= began);
         let judged =
@@ -80,31 +80,31 @@ impl<P> Queue<P> {
             Verdict::Dropped => return self.decided.decided(seq),
         };
         let queued = QueuedInput { input, stored: Some((seq, stored)), _place: Some(place) };
-        self.lanes.push(Some(holder), queued);
+        self.turns.push(Some(holder), queued);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lanes.len()
+        self.turns.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lanes.len() == 0
+        self.turns.len() == 0
     }
 
     /// Whether there is one to take for the entry that is made.
     pub(super) fn has_next(&self) -> bool {
-        self.lanes.has_next()
+        self.turns.has_next()
     }
 
     /// What is taken from now on is of another entry.
     pub(super) fn next_entry(&mut self) {
-        self.lanes.next_entry();
+        self.turns.next_entry();
     }
 
     /// Takes what is next. A read that nobody waits for any more is passed over.
     pub(super) fn next(&mut self, now: BusTime) -> Option<QueueItem> {
         self.began.get_or_insert(now);
-        let QueuedInput { input, stored, .. } = self.lanes.next()?;
+        let QueuedInput { input, stored, .. } = self.turns.next()?;
         if let Some((seq, _)) = stored {
             self.decided.decided(seq);
         }

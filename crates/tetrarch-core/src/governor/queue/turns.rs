@@ -1,5 +1,5 @@
 //! Whose turn it is among those who wait for the owner, and up to where `REQUESTS` is decided when turns are taken
-//! (docs/decisions/0135). A lane keeps its order; lanes take turns.
+//! (docs/decisions/0135). What one sender asks keeps its order; senders take turns.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,30 +22,30 @@ pub(super) struct QueuedInput<P> {
 }
 
 #[derive(Debug)]
-struct SenderLane<P> {
+struct SenderQueue<P> {
     waiting: VecDeque<QueuedInput<P>>,
-    /// How many more are taken before it is another lane's turn.
+    /// How many more are taken before it is another sender's turn.
     left: u64,
 }
 
-/// A lane for each sender, and one for what nobody sent.
+/// A queue for each sender, and one for what nobody sent.
 #[derive(Debug)]
-pub(super) struct Lanes<P> {
-    lanes: BTreeMap<Option<Holder>, SenderLane<P>>,
-    /// The lanes in which something waits, in the order of their turns.
-    turns: VecDeque<Option<Holder>>,
+pub(super) struct SenderTurns<P> {
+    queues: BTreeMap<Option<Holder>, SenderQueue<P>>,
+    /// Whose queues have something, in the order of their turns.
+    order: VecDeque<Option<Holder>>,
     /// How many of each sender are in the entry that is made.
     in_entry: BTreeMap<Holder, u64>,
-    /// Lanes in which something waits for the next entry.
+    /// Whose queues have something for the next entry.
     held: Vec<Option<Holder>>,
     count: usize,
 }
 
-impl<P> Default for Lanes<P> {
+impl<P> Default for SenderTurns<P> {
     fn default() -> Self {
         Self {
-            lanes: BTreeMap::new(),
-            turns: VecDeque::new(),
+            queues: BTreeMap::new(),
+            order: VecDeque::new(),
             in_entry: BTreeMap::new(),
             held: Vec::new(),
             count: 0,
@@ -53,45 +53,45 @@ impl<P> Default for Lanes<P> {
     }
 }
 
-impl<P> Lanes<P> {
-    /// Adds to a lane. A lane in which nothing waited is the last to have its turn.
+impl<P> SenderTurns<P> {
+    /// Adds what somebody sent. A sender of whom nothing waited is the last to have its turn.
     pub(super) fn push(&mut self, holder: Option<Holder>, queued: QueuedInput<P>) {
         self.count += 1;
-        if let Some(lane) = self.lanes.get_mut(&holder) {
-            lane.waiting.push_back(queued);
+        if let Some(queue) = self.queues.get_mut(&holder) {
+            queue.waiting.push_back(queued);
             return;
         }
         if self.is_full(holder.as_ref()) {
             self.held.push(holder.clone());
         } else {
-            self.turns.push_back(holder.clone());
+            self.order.push_back(holder.clone());
         }
-        let lane = SenderLane { waiting: VecDeque::from([queued]), left: turn(holder.as_ref()) };
-        self.lanes.insert(holder, lane);
+        let queue = SenderQueue { waiting: VecDeque::from([queued]), left: turn(holder.as_ref()) };
+        self.queues.insert(holder, queue);
     }
 
-    /// Takes the first of the lane whose turn it is.
+    /// Takes the first of the sender whose turn it is.
     pub(super) fn next(&mut self) -> Option<QueuedInput<P>> {
-        let holder = self.turns.pop_front()?;
-        let lane = self.lanes.get_mut(&holder)?;
-        let queued = lane.waiting.pop_front()?;
+        let holder = self.order.pop_front()?;
+        let queue = self.queues.get_mut(&holder)?;
+        let queued = queue.waiting.pop_front()?;
         self.count -= 1;
-        lane.left -= 1;
-        let (is_empty, is_over) = (lane.waiting.is_empty(), lane.left == 0);
+        queue.left -= 1;
+        let (is_empty, is_over) = (queue.waiting.is_empty(), queue.left == 0);
         if is_over {
-            lane.left = turn(holder.as_ref());
+            queue.left = turn(holder.as_ref());
         }
         if let Some(holder) = &holder {
             *self.in_entry.entry(holder.clone()).or_default() += 1;
         }
         if is_empty {
-            self.lanes.remove(&holder);
+            self.queues.remove(&holder);
         } else if self.is_full(holder.as_ref()) {
             self.held.push(holder);
         } else if is_over {
-            self.turns.push_back(holder);
+            self.order.push_back(holder);
         } else {
-            self.turns.push_front(holder);
+            self.order.push_front(holder);
         }
         Some(queued)
     }
@@ -105,22 +105,22 @@ impl<P> Lanes<P> {
     /// What is taken from now on is of another entry.
     pub(super) fn next_entry(&mut self) {
         self.in_entry.clear();
-        self.turns.extend(self.held.drain(..));
+        self.order.extend(self.held.drain(..));
     }
 
     /// Whether there is one to take now.
     pub(super) fn has_next(&self) -> bool {
-        !self.turns.is_empty()
+        !self.order.is_empty()
     }
 
-    /// How many wait in all lanes.
+    /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
     /// How many of a sender wait.
     pub(super) fn waiting_of(&self, holder: &Holder) -> usize {
-        self.lanes.get(&Some(holder.clone())).map_or(0, |lane| lane.waiting.len())
+        self.queues.get(&Some(holder.clone())).map_or(0, |queue| queue.waiting.len())
     }
 }
 
@@ -172,8 +172,8 @@ mod tests {
         Some(Holder::Own(name.parse().unwrap()))
     }
 
-    fn lanes(given: &[(&str, usize)]) -> Lanes<()> {
-        let mut lanes = Lanes::default();
+    fn turns(given: &[(&str, usize)]) -> SenderTurns<()> {
+        let mut turns = SenderTurns::default();
         for (name, count) in given {
             for _ in 0..*count {
                 let holder = match name.strip_prefix("host ") {
@@ -183,31 +183,31 @@ mod tests {
                 };
                 let instance = (*name).to_owned();
                 let input = Input::Started { epoch: 1, instance };
-                lanes.push(holder, QueuedInput { input, stored: None, _place: None });
+                turns.push(holder, QueuedInput { input, stored: None, _place: None });
             }
         }
-        lanes
+        turns
     }
 
-    fn order(mut lanes: Lanes<()>) -> String {
+    fn order(mut turns: SenderTurns<()>) -> String {
         let mut order = Vec::new();
-        while let Some(QueuedInput { input: Input::Started { instance, .. }, .. }) = lanes.next() {
+        while let Some(QueuedInput { input: Input::Started { instance, .. }, .. }) = turns.next() {
             order.push(instance);
         }
-        assert_eq!((lanes.len(), lanes.turns.len()), (0, 0));
+        assert_eq!((turns.len(), turns.order.len()), (0, 0));
         order.join(" ")
     }
 
     #[test]
     fn senders_take_turns_one_request_each() {
-        assert_eq!(order(lanes(&[("PO-a", 4), ("PO-b", 1)])), "PO-a PO-b PO-a PO-a PO-a");
-        assert_eq!(order(lanes(&[("PO-a", 1), ("PO-b", 2)])), "PO-a PO-b PO-b");
+        assert_eq!(order(turns(&[("PO-a", 4), ("PO-b", 1)])), "PO-a PO-b PO-a PO-a PO-a");
+        assert_eq!(order(turns(&[("PO-a", 1), ("PO-b", 2)])), "PO-a PO-b PO-b");
     }
 
     #[test]
     fn host_and_owner_take_several_in_a_turn() {
         for many in ["host h", ""] {
-            let found = order(lanes(&[(many, 11), ("PO-a", 2)]));
+            let found = order(turns(&[(many, 11), ("PO-a", 2)]));
             let ten = [many; 10].join(" ");
             assert_eq!(found, format!("{ten} PO-a {many} PO-a"));
         }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn sender_has_a_bounded_part_of_an_entry() {
         let most = usize::try_from(IN_ENTRY_MAX).unwrap();
-        let mut all = lanes(&[("PO-a", most + 1), ("PO-b", 1), ("", 1_000)]);
+        let mut all = turns(&[("PO-a", most + 1), ("PO-b", 1), ("", 1_000)]);
         let taken = std::iter::from_fn(|| all.next()).count();
         assert_eq!((taken, all.len(), all.has_next()), (most + 1 + 1_000, 1, false));
         let again = QueuedInput { input: Input::Tick, stored: None, _place: None };
@@ -237,13 +237,13 @@ mod tests {
 
     #[test]
     fn sender_that_comes_again_waits_for_the_turns_of_others() {
-        let mut lanes = lanes(&[("PO-a", 1), ("PO-b", 2)]);
-        assert_eq!(lanes.waiting_of(&holder("PO-b").unwrap()), 2);
-        lanes.next();
+        let mut waiting = turns(&[("PO-a", 1), ("PO-b", 2)]);
+        assert_eq!(waiting.waiting_of(&holder("PO-b").unwrap()), 2);
+        waiting.next();
         let input = Input::Tick;
-        lanes.push(holder("PO-a"), QueuedInput { input, stored: None, _place: None });
-        assert!(matches!(lanes.next().unwrap().input, Input::Started { .. }));
-        assert_eq!(lanes.next().unwrap().input, Input::Tick);
+        waiting.push(holder("PO-a"), QueuedInput { input, stored: None, _place: None });
+        assert!(matches!(waiting.next().unwrap().input, Input::Started { .. }));
+        assert_eq!(waiting.next().unwrap().input, Input::Tick);
     }
 
     #[test]
