@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
-use tetrarch_core::time::BusTime;
+use rustix::time::{ClockId, clock_gettime};
+use tetrarch_core::time::{BusTime, Millis};
 
 /// A clock that was set once and never jumps.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +21,7 @@ impl Clock {
 
     /// The time now.
     pub(crate) fn now(&self) -> BusTime {
-        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        BusTime(self.base.0.saturating_add(elapsed))
+        self.base + Millis::from(self.since.elapsed())
     }
 
     /// How long until a time; zero when it has passed.
@@ -37,16 +36,13 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let began = read();
     let done = work();
     let ended = read();
-    let took = |it: Timespec| {
-        let nanos = u32::try_from(it.tv_nsec).unwrap_or(0);
-        Duration::new(u64::try_from(it.tv_sec).unwrap_or(0), nanos)
-    };
-    (done, took(ended).saturating_sub(took(began)))
+    // This clock never goes back.
+    (done, Duration::try_from(ended - began).unwrap_or_default())
 }
 
 /// Milliseconds since the Unix epoch by this machine's wall clock, for people and for setting
 /// a clock that no server has set: no decision compares it.
 pub(crate) fn wall_unix_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    since.map_or(0, |since| Millis::from(since).0)
 }

@@ -46,8 +46,7 @@ impl MailboxSlots {
 
     /// Waits for a place; none when the process is ending.
     pub(crate) async fn reserve<T>(&self, item: T) -> Option<WithPermit<T>> {
-        let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
-        Some(WithPermit { item, permit: MailboxPermit { _permit: permit } })
+        self.reserve_many(item, 1).await
     }
 
     /// Waits for some places, at most for all there are; none when the process is ending.

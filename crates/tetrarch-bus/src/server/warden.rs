@@ -16,7 +16,7 @@ use crate::creds::Authority;
 use crate::creds::jwt::{EXTERNAL_TAG, HOST_TAG};
 use crate::subject::pattern::{CONNECTIONS, disconnections};
 use tetrarch_core::share::{Pace, Talkers, Told};
-use tetrarch_core::time::Moment;
+use tetrarch_core::time::{Millis, Moment};
 
 /// How often connections are looked at, up to [`QUICKLY_READ`] of them.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ pub async fn guard_pace(
         let answer = answer.map_err(|error| untold(error.to_string()))?;
         let found: Value = serde_json::from_slice(&answer.payload)
             .map_err(|error| untold(format!("cannot read its connections: {error}")))?;
-        let now = Moment(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let now = Moment(Millis::from(began.elapsed()).0);
         let mut told = told(&found, &fleet);
         let listed = u32::try_from(told.len()).unwrap_or(u32::MAX);
         told.extend(ended(&mut heard));

@@ -79,7 +79,7 @@ impl<P> Queue<P> {
             Verdict::Refused(why) => Input::OverShare(request, why),
             Verdict::Dropped => return self.decided.decided(seq),
         };
-        let queued = QueuedInput { input, stored: Some((seq, stored)), _place: Some(place) };
+        let queued = QueuedInput { input, stored: Some(stored), _place: Some(place) };
         self.turns.push(Some(holder), queued);
     }
 
@@ -105,12 +105,12 @@ impl<P> Queue<P> {
     pub(super) fn next(&mut self, now: BusTime) -> Option<QueueItem> {
         self.began.get_or_insert(now);
         let QueuedInput { input, stored, .. } = self.turns.next()?;
-        if let Some((seq, _)) = stored {
-            self.decided.decided(seq);
+        if let Input::Request(request) | Input::OverShare(request, _) = &input {
+            self.decided.decided(request.seq);
         }
         let through = self.decided.through();
         let (request, StoredRequest { at, bytes, .. }) = match (input, stored) {
-            (Input::Request(request), Some((_, stored))) => (request, stored),
+            (Input::Request(request), Some(stored)) => (request, stored),
             (other, _) => return Some(QueueItem::Decide(other, through)),
         };
         Some(match self.shares.judge(&request, bytes, at) {

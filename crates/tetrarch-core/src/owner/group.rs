@@ -33,9 +33,8 @@ const FULL: usize = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
 const DECISIONS_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
 
 impl Group {
-    /// Folds a step into the records and notes it for the entry. `through`: the
-    /// sequence up to which requests are decided with it. Gives about how many bytes it writes, with the events of
-    /// its plans.
+    /// Folds a step into the records and notes it for the entry. `through`: the sequence up to which requests are
+    /// decided with it. Gives about how many bytes it writes, with the events of its plans.
     pub fn add(&mut self, records: &mut Records, step: Step, through: u64) -> usize {
         self.inputs += 1;
         let told = weight::step(records, &step);

@@ -12,7 +12,7 @@ use tetrarch_bus::unread::UnreadMail;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::mail::receipt::SetAside;
 use tetrarch_core::owner::Input;
-use tetrarch_core::time::BusTime;
+use tetrarch_core::time::{BusTime, Millis};
 
 use super::owner::OwnerMsg;
 use crate::clock::Clock;
@@ -30,7 +30,7 @@ pub(super) fn start(bus: &Bus, age: Duration, clock: Clock, to: &ActorRef<OwnerM
     Pump::run(async move {
         let mut unread = UnreadMail::new(bus.clone());
         let mut looks = tokio::time::interval(age / NEAR / LOOKS);
-        let limit = u64::try_from((age - age / NEAR).as_millis()).unwrap_or(u64::MAX);
+        let limit = Millis::from(age - age / NEAR).0;
         loop {
             looks.tick().await;
             let moment = BusTime(clock.now().0.saturating_sub(limit));

@@ -116,7 +116,7 @@ pub(super) struct OwnerState {
     ending: mpsc::Sender<EngineResult<TermEnd>>,
     pumps: Vec<Pump>,
     /// Whether it told itself that there is more to decide on.
-    goes_on: bool,
+    going_on: bool,
     /// The timer to the time that the governor named.
     wake: Option<Pump>,
     /// What reads journals of lost runs, and what keeps those of ended ones.
@@ -191,7 +191,7 @@ impl Actor for OwnerActor {
             ready,
             ending,
             pumps,
-            goes_on: false,
+            going_on: false,
             wake: None,
             settling: None,
             archiving: None,
@@ -222,7 +222,7 @@ impl Actor for OwnerActor {
                 reclaiming::carry_out(&state.bus, state.governor.filled(*fill))
             }
             OwnerMsg::Tick => state.governor.tick(),
-            OwnerMsg::GoOn => state.goes_on = false,
+            OwnerMsg::GoOn => state.going_on = false,
             OwnerMsg::Woken => state.governor.woken(state.clock.now()),
             OwnerMsg::Oversee => {
                 let (now, telemetry) = (state.clock.now(), state.telemetry());
@@ -277,8 +277,8 @@ impl OwnerState {
         for action in self.governor.actions(now) {
             self.perform(action, myself);
         }
-        if !self.goes_on && self.governor.goes_on() {
-            self.goes_on = true;
+        if !self.going_on && self.governor.goes_on() {
+            self.going_on = true;
             // Behind what arrived meanwhile. An actor that ended decides nothing more.
             let _ended = myself.cast(OwnerMsg::GoOn);
         }

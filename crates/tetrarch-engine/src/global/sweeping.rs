@@ -50,10 +50,6 @@ pub(super) enum SweeperMsg {
 /// A host's lease as it was found: the key, unless it was never held or expired.
 type FoundLease = Option<LeaseSeen>;
 
-fn millis(time: Duration) -> Millis {
-    Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-}
-
 /// Starts the sweeper on what the records say. Gives what it is told by, and its task.
 pub(super) async fn start(
     bus: &Bus,
@@ -62,7 +58,8 @@ pub(super) async fn start(
     owner: ActorRef<OwnerMsg>,
 ) -> EngineResult<(mpsc::Sender<SweeperMsg>, Pump)> {
     let GlobalConfig { window, register_deadline, mass, .. } = *config;
-    let windows = Windows::new(millis(window))?.with_register_deadline(millis(register_deadline));
+    let windows =
+        Windows::new(Millis::from(window))?.with_register_deadline(Millis::from(register_deadline));
     let (tell, told) = mpsc::channel(TOLD);
     let beats = Heartbeats::listen(bus).await?;
     let renewals = Renewals::listen(bus).await?;
@@ -130,7 +127,7 @@ impl Sweeping {
     }
 
     fn now(&self) -> Moment {
-        Moment(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
+        Moment(Millis::from(self.since.elapsed()).0)
     }
 
     fn track(&mut self, agent: &Agent) {

@@ -15,8 +15,8 @@ const IN_ENTRY_MAX: u64 = 16;
 #[derive(Debug)]
 pub(super) struct QueuedInput<P> {
     pub(super) input: Input,
-    /// The sequence of its message and what else is known of that; none when it is no request.
-    pub(super) stored: Option<(u64, StoredRequest)>,
+    /// What is known of its message; none when it is no request.
+    pub(super) stored: Option<StoredRequest>,
     /// Given back when it is dropped, which is with the decision.
     pub(super) _place: Option<P>,
 }
