@@ -138,6 +138,7 @@ impl Requester {
             caller_local_max_depth: None,
             subagents: vec![wish],
             ack_required: true,
+            wait: false,
         };
         let id = new_id();
         let from = Principal::Agent(self.agent.clone());

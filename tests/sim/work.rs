@@ -103,5 +103,6 @@ pub(crate) fn one_worker(epic: EpicId, parent: Option<AgentId>) -> SpawnRequest 
             placement: PlacementWish::default(),
         }],
         ack_required: true,
+        wait: false,
     }
 }

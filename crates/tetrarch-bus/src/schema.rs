@@ -17,7 +17,7 @@ const OTHERS: &str = "\
     Agent AgentCompleted AgentLost Answer ApplyOrder Assignment BudgetRaised Change Crystallization \
     Cursor Decision Dispatch EpicNode EpicNodeState Goal GoalState Host HostReports JournalEntry \
     Launch Mail OpReply Plan PlanDraft PlanEvent PlanReview Planning Project ProjectNote ProjectProfile Question \
-    QuestionRecord Reservation ResultReady ReviewNeeded Run RunStatus ScheduleRecord SessionOrder \
+    QuestionRecord QueuedSpawn Reservation ResultReady ReviewNeeded Run RunStatus ScheduleRecord SessionOrder \
     Snapshot SpawnAnswer SponsorRequest SponsorSilent Receipt DeadNotice StateGraph StatusRequest \
     TakeOn Turn TurnDue VerbOrder Violation Vitals Words";
 

@@ -2,12 +2,14 @@
 //! Pure arithmetic on a view of the parent and the hosts; what an admission creates is
 //! written by `owner::spawn`.
 
+pub mod queued;
+
 use crate::agent::{Agent, Host, Placement};
 use crate::brief::Tools;
 use crate::budget::{Account, Limits};
 use crate::error::DenialReason;
 use crate::id::{AgentId, HostName};
-use crate::limits::DEPTH_CEILING;
+use crate::limits::{DEPTH_CEILING, QUEUED_SPAWNS_MAX};
 use crate::liveness::Liveness;
 use crate::mail::Denied;
 use crate::plan::PlacementWish;
@@ -42,6 +44,8 @@ pub struct ParentView {
     pub held: usize,
     /// Slots there are: the lower of mode and `max_children`.
     pub cap: usize,
+    /// Its requests that wait and come first.
+    pub queued: usize,
     /// Its account.
     pub account: Account,
     /// When its wall clock ends.
@@ -105,6 +109,8 @@ pub struct Wish {
     pub tools: Tools,
     /// Where.
     pub placement: PlacementWish,
+    /// Whether it waits where nothing is missing but a free slot or a place on a host.
+    pub wait: bool,
 }
 
 /// What an admitted child gets.
@@ -133,6 +139,8 @@ pub struct Admission {
     pub granted: Vec<Grant>,
     /// Who is not.
     pub denied: Vec<Denied>,
+    /// Who waits, each with what is missing.
+    pub queued: Vec<Denied>,
 }
 
 impl Admission {
@@ -152,14 +160,16 @@ struct Denial {
     limit: Option<u64>,
     current: Option<u64>,
     detail: String,
+    /// Whether nothing else is missing and the sub-agent waits for it.
+    waits: bool,
 }
 
 fn denial(reason: DenialReason, detail: impl Into<String>) -> Denial {
-    Denial { reason, limit: None, current: None, detail: detail.into() }
+    Denial { reason, limit: None, current: None, detail: detail.into(), waits: false }
 }
 
 fn limited(reason: DenialReason, limit: u64, current: u64, detail: String) -> Denial {
-    Denial { reason, limit: Some(limit), current: Some(current), detail }
+    Denial { reason, limit: Some(limit), current: Some(current), detail, waits: false }
 }
 
 /// Decides on every wish in order; what one gets is no longer free for the next.
@@ -178,14 +188,10 @@ pub fn admit(
     for (index, wish) in wishes.iter().enumerate() {
         match admit_one(view.as_mut(), standing, &mut hosts, wish, index, now) {
             Ok(grant) => admission.granted.push(grant),
-            Err(Denial { reason, limit, current, detail }) => admission.denied.push(Denied {
-                index,
-                role: wish.role,
-                reason,
-                limit,
-                current,
-                detail,
-            }),
+            Err(Denial { reason, limit, current, detail, waits }) => {
+                let denied = Denied { index, role: wish.role, reason, limit, current, detail };
+                if waits { admission.queued.push(denied) } else { admission.denied.push(denied) }
+            }
         }
     }
     admission
@@ -204,15 +210,11 @@ fn admit_one(
     check_parent(parent, standing)?;
     check_depth(parent)?;
     check_role(parent, standing, wish.role)?;
-    if wish.role.takes_slot() && parent.held >= parent.cap {
-        let detail = format!("{} of {} slots are held", parent.held, parent.cap);
-        return Err(limited(
-            DenialReason::ChildrenLimitExceeded,
-            parent.cap as u64,
-            parent.held as u64,
-            detail,
-        ));
-    }
+    // What waits lacks nothing else.
+    let slot = match check_slot(parent, wish) {
+        Err(denial) if !wish.wait => return Err(denial),
+        slot => slot,
+    };
     if wish.taken {
         let detail = "an agent of this name exists and has not terminated";
         return Err(denial(DenialReason::DuplicateIdentity, detail));
@@ -222,15 +224,20 @@ fn admit_one(
         let detail = format!("the parent has no {}", foreign.join(", "));
         return Err(denial(DenialReason::ToolNotAllowed, detail));
     }
-    let free_slots = if wish.role.takes_slot() { parent.cap - parent.held } else { 1 };
+    // Who waits for a slot gets its share of the budget when there is one.
+    let free_slots =
+        if wish.role.takes_slot() { parent.cap.saturating_sub(parent.held).max(1) } else { 1 };
     let budget = parent.account.carve(wish.budget, free_slots).map_err(|error| {
         let detail = error.to_string();
         limited(DenialReason::BudgetExceeded, error.free, error.requested, detail)
     })?;
     let deadline = check_wall(parent, wish.wall, now)?;
+    slot?;
     let takes_place = wish.role.takes_slot();
-    let host = freest(hosts, &wish.placement, takes_place).ok_or_else(|| {
-        denial(
+    let full = hosts.iter().any(|host| satisfies(host, &wish.placement));
+    let host = freest(hosts, &wish.placement, takes_place).ok_or_else(|| Denial {
+        waits: wish.wait && full && parent.queued < QUEUED_SPAWNS_MAX,
+        ..denial(
             DenialReason::NoHostAvailable,
             "no active host with free capacity satisfies the placement",
         )
@@ -269,6 +276,26 @@ fn check_parent(parent: &ParentView, standing: Standing) -> Result<(), Denial> {
         return Err(denial(DenialReason::CircuitOpen, detail));
     }
     Ok(())
+}
+
+/// A slot is free when none of the parent's requests waits for it already (spec 03, Limits per parent).
+fn check_slot(parent: &ParentView, wish: &Wish) -> Result<(), Denial> {
+    if !wish.role.takes_slot() || (parent.held < parent.cap && parent.queued == 0) {
+        return Ok(());
+    }
+    let mut detail = format!("{} of {} slots are held", parent.held, parent.cap);
+    if parent.queued > 0 {
+        detail += &format!(", and {} requests wait", parent.queued);
+    }
+    let reason = DenialReason::ChildrenLimitExceeded;
+    if wish.wait && parent.queued >= QUEUED_SPAWNS_MAX {
+        detail += &format!("; at most {QUEUED_SPAWNS_MAX} may");
+    }
+    Err(Denial {
+        // A mode without slots has none that becomes free.
+        waits: wish.wait && parent.cap > 0 && parent.queued < QUEUED_SPAWNS_MAX,
+        ..limited(reason, parent.cap as u64, parent.held as u64, detail)
+    })
 }
 
 fn check_depth(parent: &ParentView) -> Result<(), Denial> {

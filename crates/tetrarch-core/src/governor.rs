@@ -293,7 +293,7 @@ impl<P> Governor<P> {
     /// The entry in flight is in the ledger. As long as this is not said nothing more is committed, so an owner whose
     /// commit failed commits nothing.
     pub fn committed(&mut self) {
-        if self.in_flight.take().is_some() && is_due(&self.records) {
+        if self.in_flight.take().is_some() && is_due(&self.records, &self.policy) {
             self.put(Input::Tick);
         }
     }

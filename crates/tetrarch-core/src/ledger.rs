@@ -1,6 +1,7 @@
 //! The ledger's vocabulary: records, their keys, and the entry that one commit is (spec 02).
 //! Folding entries into state is in `records`; deciding what they say is in `owner`.
 
+use crate::admission::queued::QueuedSpawn;
 use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::{Assignment, AssignmentStatus};
 use crate::audit::Act;
@@ -80,6 +81,8 @@ pub enum Record {
     Reservation(Box<Reservation>),
     /// `change.<change>`.
     Change(Box<Change>),
+    /// `queued_spawn.<parent>.<place>`.
+    QueuedSpawn(Box<QueuedSpawn>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -135,6 +138,8 @@ pub enum RecordKey {
     Reservation(ReservationId),
     /// A change that waits before the branch it is for.
     Change(ChangeId),
+    /// A spawn request that waits, by its parent and its place there.
+    QueuedSpawn(AgentId, u64),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -183,6 +188,9 @@ impl Record {
             Self::Turn(turn) => RecordKey::Turn(turn.id.clone()),
             Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
             Self::Change(change) => RecordKey::Change(change.id),
+            Self::QueuedSpawn(queued) => {
+                RecordKey::QueuedSpawn(queued.parent.clone(), queued.place)
+            }
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -227,6 +235,7 @@ impl Record {
             | Self::Turn(_)
             | Self::Reservation(_)
             | Self::Change(_)
+            | Self::QueuedSpawn(_)
             | Self::Decision(_)
             | Self::Snapshot(_) => false,
         }
@@ -317,6 +326,8 @@ words! {
         AgentAdmitted = "agent.admitted",
         /// A spawn was refused.
         SpawnDenied = "spawn.denied",
+        /// A spawn request waits for a slot or a place.
+        SpawnQueued = "spawn.queued",
         /// An agent's liveness changed.
         AgentLiveness = "agent.liveness",
         /// An agent's session was ordered to end, so that its next one can go on.

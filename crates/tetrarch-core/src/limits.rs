@@ -12,6 +12,10 @@ pub const DEPTH_CEILING: u8 = 3;
 pub const CHILDREN_MAX: usize = 3;
 /// Sub-agents one request may ask for (spec 03).
 pub const SUBAGENTS_PER_REQUEST_MAX: usize = 16;
+/// Spawn requests of one parent that may wait (spec 03).
+pub const QUEUED_SPAWNS_MAX: usize = 16;
+/// Bytes of a spawn request that may wait: so many of each parent are kept.
+pub const QUEUED_SPAWN_BYTES_MAX: usize = 16 * 1024;
 /// Longest `spawn_reason`, in bytes (spec 03).
 pub const SPAWN_REASON_BYTES_MAX: usize = 2 * 1024;
 /// Inputs one commit may cover (spec 02).

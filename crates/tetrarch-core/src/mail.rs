@@ -246,6 +246,7 @@ impl MailBody {
     pub fn topic(&self) -> &str {
         match self {
             Self::SpawnAnswer(answer) if answer.accepted() => "spawn.accepted",
+            Self::SpawnAnswer(answer) if !answer.queued.is_empty() => "spawn.queued",
             Self::SpawnAnswer(_) => "spawn.denied",
             Self::Sponsor(_) => "spawn.sponsor",
             Self::SponsorAnswer(_) => "spawn.sponsor.answer",
@@ -373,6 +374,8 @@ pub struct SpawnAnswer {
     pub spawned: Vec<Spawned>,
     /// Who was not.
     pub denied: Vec<Denied>,
+    /// Who waits, each with what is missing.
+    pub queued: Vec<Denied>,
     /// The overall reason, when nobody was.
     pub reason: String,
     /// What to do instead.

@@ -364,6 +364,7 @@ impl Orchestrator {
                 parent: Some(specialist.clone()),
                 spawned: Vec::new(),
                 denied: Vec::new(),
+                queued: Vec::new(),
                 reason: DenialReason::Unauthorized.as_str().to_owned(),
                 suggestion: "you have no work in an open epic of this project".to_owned(),
                 retry: false,

@@ -416,13 +416,15 @@ fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }
-    draft.finish()
+    let step = draft.finish();
+    if step.is_empty() { spawn::queue::decide_next(records, policy, now) } else { step }
 }
 
-/// Whether a tick would recover somebody now, so that the shell need not wait for the next one.
+/// Whether a tick would recover or admit somebody now, so that the shell need not wait for the next one.
 #[must_use]
-pub fn is_due(records: &Records) -> bool {
-    recovery::is_due(records, &Draft::new(records, BusTime::default(), go()))
+pub fn is_due(records: &Records, policy: &Policy) -> bool {
+    let draft = Draft::new(records, BusTime::default(), go());
+    recovery::is_due(records, &draft) || spawn::queue::is_due(&draft, policy)
 }
 
 /// Refuses a request in the form its kind is answered in.

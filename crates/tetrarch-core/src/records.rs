@@ -13,6 +13,7 @@ mod talked;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::admission::queued::QueuedSpawn;
 use crate::agent::{Agent, Host, Hosting, Profile, Project};
 use crate::assignment::Assignment;
 use crate::budget::Spend;
@@ -95,6 +96,8 @@ pub struct Records {
     pub reservations: BTreeMap<ReservationId, Reservation>,
     /// Changes that wait before the branches they are for, and what became of them.
     pub changes: BTreeMap<ChangeId, Change>,
+    /// Spawn requests that wait, by their parents and in their order.
+    pub queued_spawns: BTreeMap<(AgentId, u64), QueuedSpawn>,
     /// Decisions, each by itself.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -265,6 +268,9 @@ impl Records {
             Record::Turn(turn) => self.put_turn(*turn),
             Record::Reservation(it) => self.put_reservation(*it),
             Record::Change(change) => self.put_change(*change),
+            Record::QueuedSpawn(queued) => {
+                self.queued_spawns.insert((queued.parent.clone(), queued.place), *queued);
+            }
             Record::Decision(decision) => self.put_decision(*decision),
             Record::Snapshot(snapshot) => self.snapshot = Some(*snapshot),
         }
@@ -318,6 +324,9 @@ impl Records {
             RecordKey::Turn(id) => self.remove_turn(id),
             RecordKey::Reservation(id) => self.remove_reservation(*id),
             RecordKey::Change(id) => self.remove_change(*id),
+            RecordKey::QueuedSpawn(parent, place) => {
+                self.queued_spawns.remove(&(parent.clone(), *place));
+            }
             RecordKey::Decision(request) => self.remove_decision(*request),
             RecordKey::Snapshot => self.snapshot = None,
         }
@@ -483,7 +492,7 @@ impl Records {
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
         let asked = asked + self.changes.len() + self.graphs.len() + self.turns.len();
-        let asked = asked + self.notes.len();
+        let asked = asked + self.notes.len() + self.queued_spawns.len();
         let kept: usize = self.crystallizations.values().map(BTreeMap::len).sum();
         let rest = kept
             + self.profiles.len()

@@ -148,6 +148,8 @@ pub struct SpawnRequest {
     pub subagents: Vec<SubagentWish>,
     /// Whether an answer is wanted.
     pub ack_required: bool,
+    /// Whether it waits where nothing is missing but a free slot or a place on a host.
+    pub wait: bool,
 }
 
 /// One sub-agent that is wanted.

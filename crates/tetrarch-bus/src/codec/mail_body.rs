@@ -78,7 +78,7 @@ macro_rules! bodies {
 
 bodies! {
     [
-        "spawn.accepted" | "spawn.denied" => SpawnAnswer: SpawnAnswer,
+        "spawn.accepted" | "spawn.denied" | "spawn.queued" => SpawnAnswer: SpawnAnswer,
         "spawn.sponsor.answer" => SponsorAnswer: SpawnAnswer,
         "spawn.sponsor" => Sponsor: SponsorRequest,
         "launch" => Launch: Launch,

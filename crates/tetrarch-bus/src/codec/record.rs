@@ -89,7 +89,8 @@ kinds! {
         GoalState: GoalState, Plan: Plan, Assignment: Assignment, Dispatch: Dispatch,
         Planning: Planning, Question: QuestionRecord, Draft: PlanDraft,
         Crystallization: Crystallization, Schedule: ScheduleRecord, Graph: StateGraph, Note: ProjectNote, Turn: Turn,
-        Reservation: Reservation, Change: Change, Snapshot: Snapshot,
+        Reservation: Reservation, Change: Change, QueuedSpawn: QueuedSpawn,
+        Snapshot: Snapshot,
     ]
     [
         Profile: ProjectProfile { project, profile }, Node: EpicNode { epic_id, node },

@@ -1,5 +1,6 @@
 //! The spawn protocol: requests, answers, and a specialist's request to its sponsor.
 
+use tetrarch_core::admission::queued::QueuedSpawn;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::error::DenialReason;
 use tetrarch_core::id::{EpicId, NodeId, RequestId};
@@ -69,6 +70,7 @@ pub(super) fn placed(
         caller_local_max_depth: field("caller_local_max_depth", request.caller_local_max_depth)?,
         subagents: field("requested_subagents", request.requested_subagents)?,
         ack_required: request.ack_required.unwrap_or(true),
+        wait: request.wait,
     })
 }
 
@@ -86,6 +88,7 @@ fn written(request: &SpawnRequest) -> pb::SpawnRequest {
         caller_local_max_depth: request.caller_local_max_depth.put(),
         requested_subagents: request.subagents.put(),
         ack_required: Some(request.ack_required),
+        wait: request.wait,
     }
 }
 
@@ -206,27 +209,31 @@ impl Wire<pb::BriefWish> for BriefWish {
     }
 }
 
-impl Wire<pb::SponsorRequest> for SponsorRequest {
-    fn put(&self) -> pb::SponsorRequest {
-        pb::SponsorRequest { request_id: self.request.put(), request: Some(written(&self.wanted)) }
+impl Wire<Option<pb::SpawnRequest>> for SpawnRequest {
+    fn put(&self) -> Option<pb::SpawnRequest> {
+        Some(written(self))
     }
 
-    fn get(held: pb::SponsorRequest) -> Result<Self, CodecError> {
-        let request = held.request.ok_or_else(|| CodecError::missing().under("request"))?;
-        let epic = field("request.epic", request.epic.clone())?;
-        let node = field("request.node", request.node.clone())?;
-        Ok(Self {
-            request: field("request_id", held.request_id)?,
-            wanted: placed(request, epic, node).map_err(|error| error.under("request"))?,
-        })
+    fn get(held: Option<pb::SpawnRequest>) -> Result<Self, CodecError> {
+        let request = held.ok_or_else(CodecError::missing)?;
+        let (epic, node) =
+            (field("epic", request.epic.clone())?, field("node", request.node.clone())?);
+        placed(request, epic, node)
     }
 }
+
+message!(SponsorRequest, SponsorRequest { request: request_id, wanted: request });
+
+message! { QueuedSpawn, QueuedSpawn {
+    parent, place, request: request_id, sender, trace, wanted: request, waiting,
+    since: since_unix_ms,
+} }
 
 words!(DenialReason);
 
 message! { SpawnAnswer, SpawnAnswer {
-    epic, request: request_id, parent, spawned: spawned_agents, denied: denied_agents, reason,
-    suggestion, retry, corrections,
+    epic, request: request_id, parent, spawned: spawned_agents, denied: denied_agents,
+    queued: queued_agents, reason, suggestion, retry, corrections,
 } }
 
 message! { Spawned, SpawnedAgent {

@@ -87,6 +87,8 @@ kinds! {
     Reservation = "reservation",
     /// Changes before the branches they are for.
     Change = "change",
+    /// Spawn requests that wait.
+    QueuedSpawn = "queued_spawn",
     /// Decisions.
     Decision = "decision",
     /// The latest snapshot.
@@ -188,6 +190,9 @@ pub fn record_key(key: &RecordKey) -> String {
         }
         RecordKey::Reservation(reservation) => format!("{kind}.{reservation}"),
         RecordKey::Change(change) => format!("{kind}.{change}"),
+        RecordKey::QueuedSpawn(parent, place) => {
+            format!("{kind}.{}.{place}", agent_token(parent))
+        }
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -242,6 +247,7 @@ pub(super) fn parse_at(
         KeyKind::Graph => tokens.exactly("graph.<project>.<name>", 3)?,
         KeyKind::Note => tokens.exactly("note.<project>.<name>", 3)?,
         KeyKind::Turn => tokens.exactly("turn.<human>.<conversation>.<number>", 4)?,
+        KeyKind::QueuedSpawn => tokens.exactly("queued_spawn.<parent>.<place>", 3)?,
         KeyKind::Profile => tokens.exactly("profile.<project>.<name>", 3)?,
         KeyKind::Node | KeyKind::NodeState | KeyKind::Crystallization => {
             tokens.exactly("<kind>.<epic>.<node>", 3)?;
@@ -294,6 +300,9 @@ pub(super) fn parse_at(
         }),
         KeyKind::Reservation => RecordKey::Reservation(tokens.parse(1, "rsv_<ulid>")?),
         KeyKind::Change => RecordKey::Change(tokens.parse(1, "chg_<ulid>")?),
+        KeyKind::QueuedSpawn => {
+            RecordKey::QueuedSpawn(parse_agent(&tokens, 1)?, tokens.parse(2, "a number")?)
+        }
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

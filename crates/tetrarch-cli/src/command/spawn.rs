@@ -123,6 +123,7 @@ fn request(args: SpawnArgs) -> SpawnRequest {
         caller_local_max_depth: None,
         subagents: vec![wish; usize::from(args.count)],
         ack_required: true,
+        wait: false,
     }
 }
 
@@ -242,6 +243,7 @@ mod tests {
             suggestion: "complete it yourself".to_owned(),
             retry: false,
             corrections: Vec::new(),
+            queued: Vec::new(),
         };
         let error = verdict(&answer).unwrap_err();
         assert_eq!(error.code, Code::Denied);

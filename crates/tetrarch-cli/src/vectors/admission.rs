@@ -43,12 +43,14 @@ pub(super) fn outcome(given: &CaseValue<'_>, when: &CaseValue<'_>) -> CaseResult
 fn show(admission: &Admission) -> CaseOutcome {
     let accepted: Vec<usize> = admission.granted.iter().map(|grant| grant.index).collect();
     let denied: Vec<Value> = admission.denied.iter().map(show_denied).collect();
+    let queued: Vec<Value> = admission.queued.iter().map(show_denied).collect();
     let children: Vec<Value> = admission.granted.iter().map(show_grant).collect();
     let mut outcome = CaseOutcome::default();
-    if accepted.is_empty() {
+    if accepted.is_empty() && queued.is_empty() {
         outcome = outcome.set("reason", Admission::overall(&admission.denied));
     }
-    outcome.set("accepted", accepted).set("denied", denied).set("children", children)
+    let outcome = outcome.set("accepted", accepted).set("denied", denied);
+    outcome.set("queued", queued).set("children", children)
 }
 
 fn show_denied(denied: &Denied) -> Value {
@@ -93,7 +95,7 @@ fn read_parent(given: &CaseMap<'_>) -> Result<Parent, CaseError> {
     let field = given.get("parent").unwrap_or_else(|| CaseValue::new("given.parent", &empty));
     let input = field.keys(
         "id role depth max_depth local_max_depth state children budget reserved spent tools \
-         circuit_open",
+         circuit_open queued",
     )?;
     let named: Option<AgentId> = input.maybe("id", CaseValue::parsed)?;
     let usual_role = named.as_ref().map_or(Role::Project, Role::of);
@@ -126,6 +128,7 @@ fn read_parent(given: &CaseMap<'_>) -> Result<Parent, CaseError> {
         deadline: budget.wall.map(|wall| NOW + Millis(wall.0.saturating_sub(used.0))),
         tools: input.or("tools", Vec::new(), CaseValue::texts)?.into_iter().collect(),
         circuit_open: input.or("circuit_open", false, CaseValue::flag)?,
+        queued: input.or("queued", 0, CaseValue::whole)?,
     };
     Ok(Parent { id: named.map_or_else(|| usual(role), Ok)?, view: Some(view) })
 }
@@ -235,7 +238,7 @@ fn read_budget(input: &CaseMap<'_>, key: &str) -> Result<Budget, CaseError> {
 }
 
 fn read_wish(field: &CaseValue<'_>, existing: &[AgentId]) -> Result<Wish, CaseError> {
-    let input = field.keys("role domain name local_max_depth budget tools placement")?;
+    let input = field.keys("role domain name local_max_depth budget tools placement wait")?;
     let role = input.or("role", Role::Worker, |role| role.word(ROLES, Role::parse))?;
     let budget = read_budget(&input, "budget")?;
     let placement = input.or("placement", PlacementWish::default(), read_placement)?;
@@ -252,6 +255,7 @@ fn read_wish(field: &CaseValue<'_>, existing: &[AgentId]) -> Result<Wish, CaseEr
         wall: budget.wall,
         tools: input.or("tools", Vec::new(), CaseValue::texts)?.into_iter().collect(),
         placement,
+        wait: input.or("wait", false, CaseValue::flag)?,
     })
 }
 

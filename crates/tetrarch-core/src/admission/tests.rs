@@ -16,6 +16,7 @@ fn parent(role: Role, depth: u8) -> ParentView {
         deadline: None,
         tools: Tools::every(),
         circuit_open: false,
+        queued: 0,
     }
 }
 
@@ -28,6 +29,7 @@ fn wish(role: Role) -> Wish {
         wall: None,
         tools: Tools::default(),
         placement: PlacementWish::default(),
+        wait: false,
     }
 }
 

@@ -120,6 +120,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Turn(_)
             | Record::Reservation(_)
             | Record::Change(_)
+            | Record::QueuedSpawn(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }

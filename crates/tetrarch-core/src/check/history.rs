@@ -92,6 +92,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Project(_)
             | Record::Profile(..)
             | Record::Goal(_)
+            | Record::QueuedSpawn(_)
             | Record::Decision(_) => {}
         }
     }

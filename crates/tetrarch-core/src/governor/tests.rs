@@ -303,7 +303,7 @@ fn recovery_that_waits_is_due_after_each_commit() {
         fleet.op(&Principal::Human(name.clone()), Op::HumanJoin { human: name });
     }
     fleet.join("h1", "life2", 100);
-    assert!(is_due(&fleet.records), "more than one portion is to be recovered");
+    assert!(is_due(&fleet.records, &fleet.policy), "more than one portion is to be recovered");
     let (mut desk, _) = Desk::starting(fleet);
     desk.governor.committed();
     assert_eq!(desk.governor.waiting(), 1, "a tick");

@@ -371,6 +371,7 @@ mod tests {
             caller_local_max_depth: None,
             subagents: Vec::new(),
             ack_required: true,
+            wait: false,
         };
         let effects = session.step(NOW, SessionInput::SpawnRead(Ok((given, Box::new(wanted)))));
         let [SessionEffect::Journal(JournalEvent::Spawn { request }), asked] = effects.as_slice()

@@ -366,6 +366,7 @@ fn wanted() -> Box<SpawnRequest> {
         caller_local_max_depth: None,
         subagents: Vec::new(),
         ack_required: true,
+        wait: false,
     })
 }
 
@@ -396,6 +397,7 @@ fn sponsor_answer_ends_the_wait() {
         suggestion: String::new(),
         retry: false,
         corrections: Vec::new(),
+        queued: Vec::new(),
     };
     let effects = hosted.step(NOW, letter(MailBody::SponsorAnswer(answer)));
     assert!(kinds(&effects).contains(&"deliver"), "{effects:?}");

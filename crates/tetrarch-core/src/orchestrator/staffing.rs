@@ -57,6 +57,7 @@ pub(super) fn request(epic: EpicId, node: &Node, purpose: Purpose) -> SpawnReque
             placement: PlacementWish::default(),
         }],
         ack_required: true,
+        wait: false,
     }
 }
 

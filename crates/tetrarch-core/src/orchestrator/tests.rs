@@ -111,6 +111,7 @@ fn answer(request: RequestId, parent: &str) -> SpawnAnswer {
         suggestion: String::new(),
         retry: false,
         corrections: Vec::new(),
+        queued: Vec::new(),
     }
 }
 

@@ -2,11 +2,13 @@
 //! (spec 03, Spawn protocol). Which children may be had is `admission`'s decision.
 
 mod create;
+pub(super) mod queue;
 mod target;
 
 use create::create;
 use target::{Planned, Target};
 
+use crate::admission::queued::QueuedSpawn;
 use crate::admission::{self, Admission, ParentView, Standing, Wish};
 use crate::agent::{Agent, Profile};
 use crate::error::{DenialReason, ErrorCode, Refusal};
@@ -24,12 +26,32 @@ use super::{Policy, brief, hosts, plans};
 const SUGGESTION: &str =
     "complete the task yourself, or send `plan.review_needed` for a plan revision";
 
+/// Who of a request is admitted, who is not, and who waits.
+#[derive(Debug, Default)]
+struct SpawnOutcome {
+    spawned: Vec<Spawned>,
+    denied: Vec<Denied>,
+    queued: Vec<Denied>,
+}
+
 /// Decides on a spawn request and answers it.
 pub(super) fn spawn(
     draft: &mut Draft<'_>,
     policy: &Policy,
     request: &Request,
     wanted: &SpawnRequest,
+) {
+    decide(draft, policy, request, wanted, None);
+}
+
+/// Decides on a spawn request, or on who waits of one that is queued, and answers it. What goes on waiting as it did
+/// is not answered again.
+fn decide(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    request: &Request,
+    wanted: &SpawnRequest,
+    own: Option<&QueuedSpawn>,
 ) {
     let checked = check(draft, request, wanted).and_then(|parent| match &policy.halted {
         // As when no host is there: whoever asked asks again by itself.
@@ -43,14 +65,14 @@ pub(super) fn spawn(
             return;
         }
         Err((reason, detail)) => {
-            deny_all(draft, request, wanted, reason, &detail);
+            deny_all(draft, request, wanted, (reason, &detail), own);
             return;
         }
     };
     let mut targets = Vec::new();
     let mut denied = Vec::new();
     let mut planned = Planned::new(draft, wanted.epic);
-    for (index, wish) in wanted.subagents.iter().enumerate() {
+    for (index, wish) in asked(wanted, own) {
         let target = planned.target(draft, wanted, wish, &parent).and_then(|(node, profile)| {
             place(draft, request, &parent, (wish, index), &profile).map(|()| (node, profile))
         });
@@ -68,19 +90,25 @@ pub(super) fn spawn(
             }
         }
     }
-    let view = parent_view(draft, policy, &parent, (request, wanted));
+    let view = ParentView {
+        queued: queue::ahead(draft, &parent.id, own),
+        ..parent_view(draft, policy, &parent, (&request.sender.from, wanted))
+    };
     let standing = standing_of(draft, request, &parent);
     let left = parent.deadline.map(|deadline| deadline - draft.now);
     let limit = parent.account.limit;
     let wishes = targets.iter().map(|target| target.wish(left, policy.run, limit));
-    let wishes: Vec<Wish> = wishes.collect();
+    let wishes: Vec<Wish> = wishes.map(|wish| Wish { wait: wanted.wait, ..wish }).collect();
     let hosts = hosts::host_views(draft);
-    let Admission { granted, denied: refused } =
+    let Admission { granted, denied: refused, queued } =
         admission::admit(Some(&view), standing, &hosts, &wishes, draft.now);
-    for mut refusal in refused {
-        refusal.index = targets.get(refusal.index).map_or(refusal.index, |target| target.index);
-        denied.push(refusal);
-    }
+    let placed = |mut it: Denied| {
+        it.index = targets.get(it.index).map_or(it.index, |target| target.index);
+        it
+    };
+    denied.extend(refused.into_iter().map(placed));
+    let mut queued: Vec<Denied> = queued.into_iter().map(placed).collect();
+    queue::refuse_large(wanted, &mut queued, &mut denied);
     denied.sort_by_key(|denied| denied.index);
     let mut spawned = Vec::new();
     for grant in granted {
@@ -91,8 +119,19 @@ pub(super) fn spawn(
     if !spawned.is_empty() {
         plans::settle(draft, wanted.epic);
     }
-    let corrections = corrections(draft, request, wanted);
-    answer(draft, request, wanted, &parent.id, spawned, denied, corrections);
+    queue::keep(draft, request, wanted, &parent.id, (own, &queued));
+    if own.is_none() || !spawned.is_empty() || !denied.is_empty() {
+        answer(draft, request, wanted, &parent.id, SpawnOutcome { spawned, denied, queued });
+    }
+}
+
+/// The sub-agents of a request that are decided on: all, or those that wait.
+fn asked<'r>(
+    wanted: &'r SpawnRequest,
+    own: Option<&'r QueuedSpawn>,
+) -> impl Iterator<Item = (usize, &'r SubagentWish)> {
+    let all = wanted.subagents.iter().enumerate();
+    all.filter(move |(index, _)| own.is_none_or(|own| own.has(*index)))
 }
 
 /// Refuses a request that could not even be read.
@@ -113,6 +152,7 @@ pub(super) fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal
         parent: None,
         spawned: Vec::new(),
         denied: Vec::new(),
+        queued: Vec::new(),
         reason: reason.to_owned(),
         suggestion: refusal.detail.clone(),
         retry: false,
@@ -200,13 +240,8 @@ fn parent_view(
     draft: &Draft<'_>,
     policy: &Policy,
     parent: &Agent,
-    (request, wanted): (&Request, &SpawnRequest),
+    asked: (&Principal, &SpawnRequest),
 ) -> ParentView {
-    let project = parent.project.as_ref().and_then(|name| draft.base().projects.get(name));
-    let mode = project.map_or_else(crate::agent::Mode::default, |project| project.mode);
-    // An agent that does work of the parent's plan is not one that it has beside it.
-    let works_plan = request.sender.from.agent() == Some(&parent.id) && wanted.node.is_some();
-    let slots = if works_plan { mode.slots(parent) } else { mode.cap() };
     let mut circuit_open = parent.circuit.is_open();
     let mut next = parent.parent.as_ref();
     while let Some(above) = next.and_then(|id| draft.agent(id)) {
@@ -220,12 +255,28 @@ fn parent_view(
         local_max_depth: parent.local_max_depth,
         liveness: parent.liveness,
         held: parent.slots_held(),
-        cap: slots.min(policy.max_children),
+        cap: slots(draft, policy, parent, asked),
+        queued: 0,
         account: parent.account,
         deadline: parent.deadline,
         tools: parent.tools.clone(),
         circuit_open,
     }
+}
+
+/// How many children a parent may have at once, as to what is asked for and by whom.
+fn slots(
+    draft: &Draft<'_>,
+    policy: &Policy,
+    parent: &Agent,
+    (sender, wanted): (&Principal, &SpawnRequest),
+) -> usize {
+    let project = parent.project.as_ref().and_then(|name| draft.base().projects.get(name));
+    let mode = project.map_or_else(crate::agent::Mode::default, |project| project.mode);
+    // An agent that does work of the parent's plan is not one that it has beside it.
+    let works_plan = sender.agent() == Some(&parent.id) && wanted.node.is_some();
+    let slots = if works_plan { mode.slots(parent) } else { mode.cap() };
+    slots.min(policy.max_children)
 }
 
 /// The sender's claims about itself that the record contradicts.
@@ -251,10 +302,10 @@ fn deny_all(
     draft: &mut Draft<'_>,
     request: &Request,
     wanted: &SpawnRequest,
-    reason: DenialReason,
-    detail: &str,
+    (reason, detail): (DenialReason, &str),
+    own: Option<&QueuedSpawn>,
 ) {
-    let denied = wanted.subagents.iter().enumerate().map(|(index, wish)| Denied {
+    let denied = asked(wanted, own).map(|(index, wish)| Denied {
         index,
         role: wish.role,
         reason,
@@ -265,8 +316,8 @@ fn deny_all(
     let denied = denied.collect();
     let parent = wanted.parent.clone().or_else(|| request.sender.from.agent().cloned());
     let parent = parent.unwrap_or(AgentId::Go);
-    let corrections = corrections(draft, request, wanted);
-    answer(draft, request, wanted, &parent, Vec::new(), denied, corrections);
+    queue::keep(draft, request, wanted, &parent, (own, &[]));
+    answer(draft, request, wanted, &parent, SpawnOutcome { denied, ..SpawnOutcome::default() });
 }
 
 fn answer(
@@ -274,10 +325,9 @@ fn answer(
     request: &Request,
     wanted: &SpawnRequest,
     parent: &AgentId,
-    spawned: Vec<Spawned>,
-    denied: Vec<Denied>,
-    corrections: Vec<String>,
+    outcome: SpawnOutcome,
 ) {
+    let SpawnOutcome { spawned, denied, queued } = outcome;
     for refusal in &denied {
         let reason = format!("{}: {}", refusal.reason, refusal.detail);
         let event = draft.event(EventKind::SpawnDenied, "03 Spawn protocol", reason);
@@ -289,7 +339,7 @@ fn answer(
         return;
     }
     let stale = draft.agent(parent).is_some_and(|agent| agent.liveness == Liveness::Stale);
-    let refused = spawned.is_empty();
+    let refused = spawned.is_empty() && queued.is_empty();
     let whole = match denied.first().map(|denied| denied.reason) {
         Some(DenialReason::InvalidRequest) if denied.len() == wanted.subagents.len() => {
             DenialReason::InvalidRequest.as_str()
@@ -305,7 +355,8 @@ fn answer(
         retry: refused && stale,
         spawned,
         denied,
-        corrections,
+        queued,
+        corrections: corrections(draft, request, wanted),
     };
     draft.mail(request.sender.from.clone(), Some(wanted.epic), MailBody::SpawnAnswer(answer));
 }

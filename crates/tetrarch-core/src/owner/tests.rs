@@ -28,6 +28,7 @@ mod planning;
 mod post;
 mod profiles;
 mod questions;
+mod queueing;
 mod raising;
 mod recovery;
 mod replacing;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
+use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Tools, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
 use crate::dispatch::Dispatch;
@@ -18,11 +18,12 @@ use crate::limits::{
     CONTROL_BYTES_MAX, FULL_EVENT_NODES_MAX, MAIL_BYTES_MAX, RECORD_BYTES_MAX, STEP_BYTES_MAX,
 };
 use crate::mail::receipt::About;
-use crate::mail::{Lane, Mail, MailBody, SpawnAnswer};
+use crate::mail::{Denied, Lane, Mail, MailBody, SpawnAnswer};
 use crate::permission::PermissionList;
 use crate::plan::{Node, NodeState, view};
 use crate::planner::Planning;
 use crate::records::Records;
+use crate::request::{SpawnRequest, SubagentWish, TaskWish};
 use crate::step::{PlanTouch, Step};
 
 /// Anything with a name and a few words.
@@ -196,6 +197,7 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Reservation(it) => RECORD + escaped(&it.reason) + list(&it.paths),
         Record::Change(it) => change(it),
+        Record::QueuedSpawn(it) => RECORD + spawn_request(&it.wanted) + refusals(&it.waiting),
         Record::Decision(it) => decision(it),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
@@ -350,9 +352,7 @@ fn mail(mail: &Mail) -> usize {
         MailBody::ResultReady(ready) => {
             result(&ready.result) + ready.verdict.as_ref().map_or(0, verdict)
         }
-        MailBody::Violation { denied, .. } => {
-            denied.iter().map(|denied| ITEM + escaped(&denied.detail)).sum()
-        }
+        MailBody::Violation { denied, .. } => refusals(denied),
         MailBody::Question { question, options, origin, .. } => {
             escaped(question) + list(options) + pairs(origin)
         }
@@ -400,8 +400,32 @@ fn change(change: &Change) -> usize {
     2 * RECORD + texts + action(&change.made.action)
 }
 
+fn refusals(all: &[Denied]) -> usize {
+    all.iter().map(|denied| ITEM + escaped(&denied.detail)).sum()
+}
+
+/// A spawn request.
+pub(super) fn spawn_request(it: &SpawnRequest) -> usize {
+    let wish = |wish: &SubagentWish| {
+        let tools = wish.tools.iter().flat_map(Tools::names);
+        let task = match &wish.task {
+            TaskWish::Task(task) => escaped(task),
+            TaskWish::Brief(brief) => {
+                let lists = [&brief.key_facts, &brief.success_criteria, &brief.scope_paths];
+                let schema = brief.output_schema.as_deref().map_or(0, escaped);
+                let texts = escaped(&brief.goal) + escaped(&brief.definition_of_done);
+                let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
+                texts + lists + schema + escaped(&brief.workspace) + brief.notes.len() * ITEM
+            }
+        };
+        let placed = pairs(&wish.placement.labels);
+        ITEM + task + tools.map(|name| ENTRY + escaped(name)).sum::<usize>() + placed
+    };
+    RECORD + escaped(&it.reason) + it.subagents.iter().map(wish).sum::<usize>()
+}
+
 fn spawn_answer(answer: &SpawnAnswer) -> usize {
-    let denied: usize = answer.denied.iter().map(|denied| ITEM + escaped(&denied.detail)).sum();
+    let denied = refusals(&answer.denied) + refusals(&answer.queued);
     let words = escaped(&answer.reason) + escaped(&answer.suggestion) + list(&answer.corrections);
     answer.spawned.len() * ITEM + denied + words
 }

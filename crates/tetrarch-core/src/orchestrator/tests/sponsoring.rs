@@ -24,6 +24,7 @@ fn wanted() -> MailBody {
         caller_local_max_depth: Some(3),
         subagents: Vec::new(),
         ack_required: false,
+        wait: false,
     };
     MailBody::Sponsor(SponsorRequest { request: RequestId(Ulid(5)), wanted })
 }

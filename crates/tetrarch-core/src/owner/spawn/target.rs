@@ -49,6 +49,7 @@ impl Target<'_> {
             } else {
                 self.wish.placement.clone()
             },
+            wait: false,
         }
     }
 }

@@ -311,7 +311,7 @@ fn heavy_agents_are_recovered_in_portions() {
     let mut portions = 1;
     loop {
         assert!(size(&entry) < COMMIT_BYTES_MAX, "{}", size(&entry));
-        if !is_due(&fleet.records) {
+        if !is_due(&fleet.records, &fleet.policy) {
             break;
         }
         entry = fleet.one(Input::Tick);

@@ -50,7 +50,7 @@ fn too_many_deaths_open_the_parents_circuit_with_one_alert() {
     let later = dies(&mut fleet, &other, 1);
     assert_eq!(alerts(&later), 0, "it is open already");
     assert_eq!(launches(&later), 0);
-    assert!(!is_due(&fleet.records), "nobody is taken while it is open");
+    assert!(!is_due(&fleet.records, &fleet.policy), "nobody is taken while it is open");
     let held = of_fleet(&fleet.records, &Telemetry { owner: true, halted: None });
     let circuits: Vec<_> = held.iter().filter(|it| it.kind == ObstacleKind::CircuitOpen).collect();
     assert_eq!(circuits[0].nodes.len(), 3, "it says what it holds: {held:?}");
@@ -61,7 +61,7 @@ fn too_many_deaths_open_the_parents_circuit_with_one_alert() {
     let closed = fleet.one(closing);
     assert_eq!(reply(&closed).error, None);
     assert!(topics(&closed, &po()).contains(&"info".to_owned()), "it is told, and asks again");
-    assert!(is_due(&fleet.records));
+    assert!(is_due(&fleet.records, &fleet.policy));
     let again = fleet.one(Input::Tick);
     assert_eq!(launches(&again), 2, "what was held goes on");
     let attempts = ["T1.1", "T1.2"].map(|on| fleet.node(epic, on).attempts);

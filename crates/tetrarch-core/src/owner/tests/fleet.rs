@@ -104,6 +104,7 @@ pub(crate) fn request(epic: EpicId, on: &str, subagents: Vec<SubagentWish>) -> S
         caller_local_max_depth: None,
         subagents,
         ack_required: true,
+        wait: false,
     }
 }
 

@@ -138,10 +138,10 @@ fn many_agents_are_recovered_in_portions() {
     }
     let entry = fleet.join("h1", "life2", 100);
     assert_eq!(launches(&entry).len(), RECOVERED_MAX);
-    assert!(is_due(&fleet.records));
+    assert!(is_due(&fleet.records, &fleet.policy));
     let entry = fleet.one(Input::Tick);
     assert_eq!(launches(&entry).len(), 3);
-    assert!(!is_due(&fleet.records));
+    assert!(!is_due(&fleet.records, &fleet.policy));
     assert_eq!(fleet.one(Input::Tick).records, [], "a second tick finds nothing to do");
 }
 
@@ -162,7 +162,7 @@ fn crowded_host_is_lost_in_portions() {
         told += topics(&entry, &id("GO")).iter().filter(|topic| **topic == "agent.offline").count();
         assert_eq!(told, people.min(portion * LOST_MAX));
         assert_eq!(fleet.records.offline().count(), told);
-        if !is_due(&fleet.records) {
+        if !is_due(&fleet.records, &fleet.policy) {
             break;
         }
         entry = fleet.one(Input::Tick);

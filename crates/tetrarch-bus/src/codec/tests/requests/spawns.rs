@@ -52,5 +52,6 @@ pub(in crate::codec::tests) fn spawn_request(full: bool) -> SpawnRequest {
             wish(full, TaskWish::Task("t".to_owned()), Some(Tools::default())),
         ],
         ack_required: full,
+        wait: full,
     }
 }
