@@ -55,6 +55,7 @@ mod planning;
 mod profiles;
 mod proposed;
 mod questions;
+mod queueing;
 mod racing;
 mod raising;
 mod renewal;

@@ -51,5 +51,10 @@ pub(crate) fn observe(entry: &Entry, tally: &mut Tally) {
         {
             tally.note("denied: no slot");
         }
+        if let MailBody::SpawnAnswer(answer) = &mail.body
+            && !answer.queued.is_empty()
+        {
+            tally.note("queued: no slot");
+        }
     }
 }

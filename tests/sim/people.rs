@@ -11,7 +11,7 @@ use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, EpicId, HumanName, Principal, RequestId, SessionId, Ulid};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody, SessionOrder};
-use tetrarch_core::request::{BudgetOp, Op, RequestBody, Sender};
+use tetrarch_core::request::{BudgetOp, Op, RequestBody, Sender, SpawnRequest};
 
 use crate::bus::Stored;
 use crate::wire::{Reach, Wire};
@@ -173,11 +173,12 @@ impl People {
         self.ask(RequestBody::Op(Op::Budget(BudgetOp::Raise { agent, more, reason })), reach);
     }
 
-    /// Asks for many workers at once.
+    /// Asks for many workers at once; every second request waits for a slot.
     pub(crate) fn burst(&mut self, epic: EpicId, count: usize, reach: &mut Reach<'_>) {
         let parent = AgentId::Po(work::project());
-        for _ in 0..count {
+        for at in 0..count {
             let wanted = work::one_worker(epic, Some(parent.clone()));
+            let wanted = SpawnRequest { wait: at % 2 == 1, ..wanted };
             self.ask(RequestBody::Spawn(wanted), reach);
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 106] = [
+pub(crate) const EXPECTED: [&str; 107] = [
     "acknowledgement lost",
     "actor died",
     "answered with an update",
@@ -28,6 +28,7 @@ pub(crate) const EXPECTED: [&str; 106] = [
     "commit refused, reloaded",
     "deadline passed",
     "denied: no slot",
+    "queued: no slot",
     "draft approved",
     "draft kept",
     "draft rejected",

@@ -344,6 +344,15 @@ impl Records {
         }
     }
 
+    /// The spawn requests of a parent that wait, in their order.
+    pub fn spawns_queued_for(
+        &self,
+        parent: &AgentId,
+    ) -> impl DoubleEndedIterator<Item = &QueuedSpawn> {
+        let all = (parent.clone(), 0)..=(parent.clone(), u64::MAX);
+        self.queued_spawns.range(all).map(|(_, queued)| queued)
+    }
+
     /// Schedules, with when they are due next, the earliest first.
     pub fn scheduled(&self) -> impl Iterator<Item = (BusTime, ScheduleId)> {
         self.indexes.due.iter().copied()

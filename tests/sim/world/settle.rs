@@ -53,6 +53,7 @@ impl World {
             && self.hosts.iter().all(|host| self.is_present(host))
             && self.truth.agents.values().all(|agent| self.is_seated(agent))
             && self.truth.goals.keys().all(|epic| self.is_closed(*epic))
+            && self.truth.queued_spawns.is_empty()
             && self.possible().is_empty()
     }
 
@@ -204,10 +205,11 @@ impl World {
         let live = live.map(|a| format!("{} {} {}", a.id, a.epoch, a.liveness));
         let seats = self.hosts.iter().flat_map(|host| host.seats.values().map(Seat::stands));
         format!(
-            "goals {:#?}, agents {:#?}, seats {:#?}, wires {}, owners {}",
+            "goals {:#?}, agents {:#?}, seats {:#?}, queued {:#?}, wires {}, owners {}",
             goals.collect::<Vec<_>>(),
             live.collect::<Vec<_>>(),
             seats.collect::<Vec<_>>(),
+            self.truth.queued_spawns.values().collect::<Vec<_>>(),
             self.wires.len(),
             self.owners.len(),
         )

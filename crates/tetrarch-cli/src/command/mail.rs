@@ -327,6 +327,8 @@ fn says(message: &MailMessage) -> String {
         },
         MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) => {
             let who: Vec<String> = answer.spawned.iter().map(|s| s.agent.to_string()).collect();
+            let waits = answer.queued.iter().map(|it| format!("{} {} waits", it.role, it.index));
+            let who: Vec<String> = who.into_iter().chain(waits).collect();
             if who.is_empty() { answer.reason.clone() } else { who.join(" ") }
         }
         MailBody::StatusRequest(asked) => asked.text.clone(),

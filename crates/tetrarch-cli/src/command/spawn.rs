@@ -8,7 +8,7 @@ use tetrarch_core::budget::Limits;
 use tetrarch_core::duration;
 use tetrarch_core::id::{AgentId, Domain, EpicId, HostName, NodeId, ProfileName};
 use tetrarch_core::limits::SUBAGENTS_PER_REQUEST_MAX;
-use tetrarch_core::mail::{MailBody, SpawnAnswer};
+use tetrarch_core::mail::{Denied, MailBody, SpawnAnswer};
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{SpawnRequest, SubagentWish, TaskWish};
 use tetrarch_core::role::Role;
@@ -25,7 +25,8 @@ Examples:
   tetrarch spawn PO-demo worker --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --task 'count the files'
   tetrarch spawn PO-demo specialist --domain api --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC \\
       --node T1.2 --task 'describe the interface'
-  tetrarch spawn PO-demo worker --count 3 --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --task 'search'
+  tetrarch spawn PO-demo worker --count 5 --wait --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC \\
+      --task 'search'
 
 Exit codes: 4 the request was denied.")]
 pub(crate) struct SpawnArgs {
@@ -67,6 +68,9 @@ pub(crate) struct SpawnArgs {
     /// The budget.
     #[command(flatten)]
     budget: BudgetLimitArgs,
+    /// Queue the request if only a free slot or a place on a host is missing.
+    #[arg(long)]
+    wait: bool,
     /// The reason, for the ledger.
     #[arg(long, default_value = "a human asked")]
     reason: String,
@@ -93,7 +97,7 @@ pub(crate) async fn run(context: &Context, args: SpawnArgs) -> CliResult {
     let MailBody::SpawnAnswer(answer) = mail else {
         return Err(CliError::new(Code::Failed, "the answer is not an answer to a spawn request"));
     };
-    if !answer.spawned.is_empty() {
+    if !answer.spawned.is_empty() || !answer.queued.is_empty() {
         output::record(context.output, &value(&answer), || sheet(&answer))?;
     }
     verdict(&answer)
@@ -123,13 +127,13 @@ fn request(args: SpawnArgs) -> SpawnRequest {
         caller_local_max_depth: None,
         subagents: vec![wish; usize::from(args.count)],
         ack_required: true,
-        wait: false,
+        wait: args.wait,
     }
 }
 
 /// Fails when at least one was refused, with the reasons and what to do instead.
 fn verdict(answer: &SpawnAnswer) -> CliResult {
-    if answer.denied.is_empty() && answer.accepted() {
+    if answer.denied.is_empty() && (answer.accepted() || !answer.queued.is_empty()) {
         return Ok(());
     }
     let each: Vec<String> = answer
@@ -177,7 +181,15 @@ fn sheet(answer: &SpawnAnswer) -> String {
             ]
         })
         .collect();
-    align(&lines, is_coloured())
+    let queued = answer.queued.iter().map(|queued| {
+        vec![
+            format!("{} {}", queued.role, queued.index).into(),
+            Cell::state("queued"),
+            queued.reason.as_str().into(),
+            queued.detail.as_str().into(),
+        ]
+    });
+    align(&lines.into_iter().chain(queued).collect::<Vec<_>>(), is_coloured())
 }
 
 fn value(answer: &SpawnAnswer) -> Value {
@@ -195,10 +207,8 @@ fn value(answer: &SpawnAnswer) -> Value {
             })
         })
         .collect();
-    let denied: Vec<Value> = answer
-        .denied
-        .iter()
-        .map(|denied| {
+    let refused = |all: &[Denied]| -> Vec<Value> {
+        let each = all.iter().map(|denied| {
             json!({
                 "index": denied.index,
                 "role": denied.role.as_str(),
@@ -207,12 +217,14 @@ fn value(answer: &SpawnAnswer) -> Value {
                 "current": denied.current,
                 "detail": denied.detail,
             })
-        })
-        .collect();
+        });
+        each.collect()
+    };
     json!({
         "requestId": answer.request.map(|request| request.to_string()),
         "spawnedAgents": spawned,
-        "deniedAgents": denied,
+        "deniedAgents": refused(&answer.denied),
+        "queuedAgents": refused(&answer.queued),
     })
 }
 
@@ -221,7 +233,6 @@ mod tests {
     use super::*;
     use tetrarch_core::error::DenialReason;
     use tetrarch_core::id::{RequestId, Ulid};
-    use tetrarch_core::mail::Denied;
 
     #[test]
     fn denial_shows_cause_and_next_step() {

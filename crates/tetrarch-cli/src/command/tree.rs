@@ -6,6 +6,7 @@ mod person;
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::admission::queued::QueuedSpawn;
 use tetrarch_core::brief::Outcome;
 use tetrarch_core::id::{EpicId, HumanName, ProjectName};
 use tetrarch_core::ledger::Record;
@@ -16,7 +17,7 @@ use tetrarch_view::lineage::Lineage;
 use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 
 use self::person::PersonTree;
-use crate::output::{self, Cell, Tone, align, is_coloured, is_terminal, now};
+use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
 use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `tree`.
@@ -88,7 +89,7 @@ impl TreeOptions {
 pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let bus = context.client().await?.bus;
     let TreeArgs { project, person, epic, all } = args;
-    let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
+    let wanted = [KeyKind::Agent, KeyKind::RunStatus, KeyKind::QueuedSpawn].map(Select::Kind);
     let turns = person.iter().cloned().map(Select::TurnsOf);
     let wanted: Vec<Select> = wanted.into_iter().chain(turns).collect();
     let snapshot = StateSnapshot::read(&bus, &wanted).await?;
@@ -111,7 +112,8 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let whole = if output::is_for_programs(context.output) { lineage.roots() } else { Vec::new() };
     let roots: CliResult<Vec<Value>> =
         whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
-    output::record(context.output, &Value::Array(roots?), || draw(&lineage, &options))
+    let queued = &snapshot.records;
+    output::record(context.output, &Value::Array(roots?), || draw(&lineage, queued, &options))
 }
 
 fn of_person(
@@ -130,17 +132,23 @@ fn of_person(
 }
 
 /// Draws agents as a tree: GO at the top, then hosts, projects and people's orchestrators, each
-/// with its sub-agents in the order of their work. What is shown of each: name, role, state (the
-/// run's when there is one), node, outcome, time, host and label.
+/// with its sub-agents in the order of their work, before them the requests that wait for a slot or a place. What is
+/// shown of each: name, role, state (the run's when there is one), node, outcome, time, host and label.
 pub(crate) fn render(records: &Records, options: &TreeOptions) -> String {
     let rows = rows(records, &ReportedVitals::new(), options.now);
-    draw(&options.lineage(&rows), options)
+    draw(&options.lineage(&rows), records, options)
 }
 
-fn draw(lineage: &Lineage<'_>, options: &TreeOptions) -> String {
+fn draw(lineage: &Lineage<'_>, records: &Records, options: &TreeOptions) -> String {
     let mut lines = Vec::new();
     lineage.walk(|row, more| {
         lines.push(line(row, &prefix(more, options.drawn)));
+        let followed = !lineage.below(&row.id).is_empty();
+        let mut queued = records.spawns_queued_for(&row.id).peekable();
+        while let Some(next) = queued.next() {
+            let more = [more, &[followed || queued.peek().is_some()]].concat();
+            lines.push(waiting(next, &prefix(&more, options.drawn), options.now));
+        }
         true
     });
     align(&lines, options.coloured)
@@ -172,6 +180,24 @@ fn line(row: &AgentRow, prefix: &str) -> Vec<Cell> {
     ]
 }
 
+/// A request that waits: its id, who is wanted, and for how long it waits.
+fn waiting(queued: &QueuedSpawn, prefix: &str, now: BusTime) -> Vec<Cell> {
+    let mut roles: Vec<&str> = queued.waiting.iter().map(|it| it.role.as_str()).collect();
+    let count = roles.len();
+    roles.dedup();
+    let roles = roles.join(", ");
+    vec![
+        format!("{prefix}request {}", queued.request).into(),
+        Cell::from(if count > 1 { format!("{count} {roles}") } else { roles }).toned(Tone::Faint),
+        Cell::state("queued"),
+        Cell::some(queued.wanted.node),
+        Cell::default(),
+        age(now, queued.since).into(),
+        Cell::default(),
+        Cell::from(queued.waiting.first().map_or("", |it| it.reason.as_str())),
+    ]
+}
+
 fn nested(snapshot: &StateSnapshot, lineage: &Lineage<'_>, row: &AgentRow) -> CliResult<Value> {
     let children: CliResult<Vec<Value>> =
         lineage.below(&row.id).iter().map(|child| nested(snapshot, lineage, child)).collect();
@@ -179,9 +205,12 @@ fn nested(snapshot: &StateSnapshot, lineage: &Lineage<'_>, row: &AgentRow) -> Cl
     let agent = agent.map(|agent| snapshot.json(&Record::Agent(Box::new(agent))));
     let run = row.run.and_then(|run| snapshot.records.run_status.get(&run)).cloned();
     let run = run.map(|status| snapshot.json(&Record::RunStatus(Box::new(status))));
+    let queued = snapshot.records.spawns_queued_for(&row.id).cloned();
+    let queued = queued.map(|it| snapshot.json(&Record::QueuedSpawn(Box::new(it))));
     Ok(json!({
         "agent": agent.transpose()?,
         "run": run.transpose()?,
+        "queued": queued.collect::<CliResult<Vec<Value>>>()?,
         "children": children?,
     }))
 }

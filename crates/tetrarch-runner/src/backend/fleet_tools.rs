@@ -219,6 +219,8 @@ fn agent_spawn(profiles: &[(String, String)]) -> Described {
             "agents": {"type": "array", "minItems": 1, "maxItems": SUBAGENTS_PER_REQUEST_MAX,
                 "items": {"type": "object", "properties": agent, "required": ["role", "task"]}},
             "reason": described("Why they are needed."),
+            "wait": {"type": "boolean",
+                "description": "Queue the request if only a free slot or a place on a host is missing."},
         }),
         json!(["agents", "reason"]),
     )
@@ -267,6 +269,7 @@ fn spawn(
         "requestId": id.to_string(),
         "spawnReason": text(arguments, "reason")?,
         "requestedSubagents": wishes.collect::<Result<Vec<Value>, String>>()?,
+        "wait": arguments.get("wait").and_then(Value::as_bool).unwrap_or_default(),
     });
     Ok((id, body.to_string()))
 }
@@ -387,8 +390,9 @@ mod tests {
         });
         let bare =
             json!({"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"]});
-        let body = asked(json!({"reason": "r", "agents": [brief, bare]})).unwrap();
+        let body = asked(json!({"reason": "r", "wait": true, "agents": [brief, bare]})).unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["wait"], true);
         let brief = json!({
             "goal": "mend it", "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
             "expectedOutput": "{\"type\":\"object\"}",

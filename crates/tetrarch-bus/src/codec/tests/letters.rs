@@ -22,7 +22,7 @@ use crate::envelope::{EPOCH, SESSION, TRACEPARENT};
 use crate::schema::MessageDescriptor;
 use crate::subject::Subject;
 
-fn denied(reason: DenialReason) -> Denied {
+pub(in crate::codec::tests) fn denied(reason: DenialReason) -> Denied {
     Denied {
         index: 2,
         role: Role::Worker,
@@ -55,6 +55,7 @@ fn answer(full: bool) -> SpawnAnswer {
         reason: "all_requests_denied".to_owned(),
         suggestion: "do it yourself".to_owned(),
         retry: full,
+        queued: if full { vec![denied(DenialReason::ChildrenLimitExceeded)] } else { Vec::new() },
         corrections: words("callerDepth"),
     }
 }

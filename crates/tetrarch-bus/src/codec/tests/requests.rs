@@ -3,7 +3,7 @@
 mod gates;
 mod goals;
 mod repeats;
-mod spawns;
+pub(in crate::codec::tests) mod spawns;
 mod together;
 
 use async_nats::HeaderMap;

@@ -55,6 +55,18 @@ pub(super) fn agent(snapshot: &StateSnapshot, id: &AgentId, journal: &[Journaled
         ]
     });
     sheet.table("slots", slots.collect());
+    let queued = snapshot.records.spawns_queued_for(id).flat_map(|queued| {
+        queued.waiting.iter().map(|waiting| {
+            vec![
+                queued.request.to_string().into(),
+                waiting.role.as_str().into(),
+                Cell::from(waiting.reason.as_str()),
+                waiting.detail.as_str().into(),
+                moment(queued.since).into(),
+            ]
+        })
+    });
+    sheet.table("queued", queued.collect());
     verbs(&mut sheet, &agent.verbs);
     if let AgentId::Ho(host) = id {
         placed(&mut sheet, snapshot, host);

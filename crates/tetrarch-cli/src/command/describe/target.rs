@@ -71,7 +71,7 @@ impl DescribeTarget {
                 wanted.push(Select::One(RecordKey::Host(host.clone())));
                 wanted.push(Select::Kind(KeyKind::Agent));
             }
-            Self::Agent(_) => {}
+            Self::Agent(_) => wanted.push(Select::Kind(KeyKind::QueuedSpawn)),
             Self::Run(run) => wanted.push(Select::One(RecordKey::RunStatus(*run))),
             Self::Goal(epic) => {
                 wanted.push(Select::One(RecordKey::GoalState(*epic)));

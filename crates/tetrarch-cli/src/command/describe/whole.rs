@@ -74,6 +74,8 @@ impl DescribedRecord<'_> {
     fn agent(&mut self, id: &AgentId) -> CliResult {
         let agent = self.snapshot.records.agents.get(id);
         self.one("agent", agent, Record::Agent)?;
+        let queued = self.snapshot.records.spawns_queued_for(id);
+        self.many("queued", queued, Record::QueuedSpawn)?;
         if let AgentId::Ho(host) = id {
             self.host(host)?;
         }

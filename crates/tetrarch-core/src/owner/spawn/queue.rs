@@ -2,7 +2,6 @@
 //! there may be one (spec 03, Spawn protocol).
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use crate::admission::HostView;
 use crate::admission::queued::QueuedSpawn;
@@ -21,19 +20,10 @@ use super::{SpawnOutcome, decide};
 use crate::owner::hosts::host_views;
 use crate::owner::{Policy, plans, weight};
 
-fn places(parent: &AgentId) -> RangeInclusive<(AgentId, u64)> {
-    (parent.clone(), 0)..=(parent.clone(), u64::MAX)
-}
-
 /// How many requests of a parent stand before one; before a new one, all of them.
 pub(super) fn ahead(draft: &Draft<'_>, parent: &AgentId, own: Option<&QueuedSpawn>) -> usize {
-    let before = |place: u64| own.is_none_or(|own| place < own.place);
-    draft
-        .base()
-        .queued_spawns
-        .range(places(parent))
-        .filter(|((_, place), _)| before(*place))
-        .count()
+    let queued = draft.base().spawns_queued_for(parent);
+    queued.filter(|queued| own.is_none_or(|own| queued.place < own.place)).count()
 }
 
 /// Takes out of a request who waits, when it is larger than what may wait.
@@ -77,10 +67,10 @@ pub(super) fn keep(
             draft.put(Record::QueuedSpawn(Box::new(own)));
         }
         None if !waiting.is_empty() => {
-            let last = draft.base().queued_spawns.range(places(parent)).next_back();
+            let last = draft.base().spawns_queued_for(parent).next_back();
             let queued = QueuedSpawn {
                 parent: parent.clone(),
-                place: last.map_or(1, |((_, place), _)| place + 1),
+                place: last.map_or(1, |last| last.place + 1),
                 request: request.id,
                 sender: request.sender.from.clone(),
                 trace: request.trace.clone(),
