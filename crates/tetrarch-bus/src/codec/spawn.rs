@@ -225,7 +225,8 @@ impl Wire<Option<pb::SpawnRequest>> for SpawnRequest {
 message!(SponsorRequest, SponsorRequest { request: request_id, wanted: request });
 
 message! { QueuedSpawn, QueuedSpawn {
-    parent, place, request: request_id, sender, trace, wanted: request, waiting,
+    parent, place, request: request_id, sender: requested_by, trace,
+    wanted: request, waiting,
     since: since_unix_ms,
 } }
 

@@ -368,7 +368,7 @@ pub(super) fn goal_spec() -> GoalSpec {
     }
 }
 
-fn epic_records(full: bool) -> [Record; 15] {
+fn epic_records(full: bool) -> [Record; 16] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),

@@ -141,7 +141,9 @@ fn violation_is_denied_at_once_although_the_request_waits() {
     fleet.op(&human(), Op::ProjectCreate(poor));
     fleet.report(&po(), Report::Ready);
     let epic = fleet.goal(tasks(4));
-    ["T1.1", "T1.2", "T1.3"].map(|on| fleet.worker(epic, on));
+    for on in ["T1.1", "T1.2", "T1.3"] {
+        fleet.worker(epic, on);
+    }
     let mut armed = waiting(epic, "T1.4", 1);
     armed.subagents[0].tools = Some(["net"].into_iter().collect());
     assert_eq!(reasons(&fleet.spawn(&po(), armed)), [DenialReason::ToolNotAllowed]);
