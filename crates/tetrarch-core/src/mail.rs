@@ -5,18 +5,17 @@ mod claim;
 mod passing;
 mod raised;
 pub mod receipt;
+mod spawning;
 
 use crate::brief::{RunResult, Verdict};
 use crate::change::ApplyOrder;
 use crate::conversation::TurnDue;
 use crate::cursor::FIRST_EPOCH;
-use crate::error::{DenialReason, ErrorCode};
+use crate::error::ErrorCode;
 use crate::id::{
-    AgentId, AssignmentId, DispatchId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName,
+    AgentId, AssignmentId, DispatchId, EpicId, HumanName, NodeId, Principal, ProjectName,
     QuestionId, RequestId, RunId, SessionId,
 };
-use crate::request::SpawnRequest;
-use crate::role::Role;
 use crate::run::Run;
 use crate::verb::Command;
 use crate::words::words;
@@ -26,6 +25,7 @@ pub use alert::Alert;
 pub use claim::{EpochClaim, claim};
 pub use passing::passed_on;
 pub use raised::BudgetRaised;
+pub use spawning::{Denied, SpawnAnswer, Spawned, SponsorRequest};
 
 /// The two lanes; `ctl` is drained before every mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -325,82 +325,6 @@ impl MailBody {
             | MailKind::Question => Lane::Mail,
         }
     }
-}
-
-/// One admitted child.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spawned {
-    /// Who.
-    pub agent: AgentId,
-    /// Its session.
-    pub session: SessionId,
-    /// Its epoch.
-    pub epoch: u64,
-    /// Its depth.
-    pub depth: u8,
-    /// Its node.
-    pub node: NodeId,
-    /// Its host.
-    pub host: HostName,
-}
-
-/// One refused child.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
-    /// Its place in the request, from 0.
-    pub index: usize,
-    /// The role that was asked for.
-    pub role: Role,
-    /// Why.
-    pub reason: DenialReason,
-    /// The limit it met.
-    pub limit: Option<u64>,
-    /// What stands against the limit.
-    pub current: Option<u64>,
-    /// In words.
-    pub detail: String,
-}
-
-/// The answer to a spawn request (spec 03).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpawnAnswer {
-    /// The epic.
-    pub epic: Option<EpicId>,
-    /// The request; none when its id could not be read.
-    pub request: Option<RequestId>,
-    /// For whom; a sponsor passes the answer on to it.
-    pub parent: Option<AgentId>,
-    /// Who was admitted.
-    pub spawned: Vec<Spawned>,
-    /// Who was not.
-    pub denied: Vec<Denied>,
-    /// Who waits, each with what is missing.
-    pub queued: Vec<Denied>,
-    /// The overall reason, when nobody was.
-    pub reason: String,
-    /// What to do instead.
-    pub suggestion: String,
-    /// Asking again later may help.
-    pub retry: bool,
-    /// Claims of the request that the record contradicts, with the true values.
-    pub corrections: Vec<String>,
-}
-
-impl SpawnAnswer {
-    /// Whether at least one was admitted.
-    #[must_use]
-    pub fn accepted(&self) -> bool {
-        !self.spawned.is_empty()
-    }
-}
-
-/// A specialist's own request, on its way to its sponsor.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SponsorRequest {
-    /// Its id, kept when the sponsor forwards it.
-    pub request: RequestId,
-    /// The whole of it.
-    pub wanted: SpawnRequest,
 }
 
 /// The order to start a session.

@@ -362,13 +362,9 @@ impl Orchestrator {
                 epic: Some(id),
                 request: Some(request.request),
                 parent: Some(specialist.clone()),
-                spawned: Vec::new(),
-                denied: Vec::new(),
-                queued: Vec::new(),
                 reason: DenialReason::Unauthorized.as_str().to_owned(),
                 suggestion: "you have no work in an open epic of this project".to_owned(),
-                retry: false,
-                corrections: Vec::new(),
+                ..SpawnAnswer::default()
             };
             effects.push(self.relay(specialist, trace, answer));
             return;

@@ -317,14 +317,20 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
         }
         Input::Proposed(proposal) => proposals::proposed(records, policy, now, proposal),
         Input::AskAgain(id) => proposals::again(records, policy, now, *id),
-        Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
+        Input::Snapshot(taken, due) => restoring::snapshot(records, now, taken, *due),
         Input::TrimmedEarly { through, bytes, limit } => {
             let mut draft = Draft::new(records, now, go());
             let text = format!(
                 "{bytes} bytes of {limit} were used; entries up to {through} are gone before their \
                  time; give it more room or a shorter retention.ledger"
             );
-            sessions::alert(&mut draft, &AgentId::Go, Alert::LedgerFull, SNAPSHOTS, &text);
+            sessions::alert(
+                &mut draft,
+                &AgentId::Go,
+                Alert::LedgerFull,
+                restoring::SNAPSHOTS,
+                &text,
+            );
             draft.finish()
         }
         Input::Settled(settlements) => {
@@ -340,24 +346,6 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             draft.finish()
         }
     }
-}
-
-const SNAPSHOTS: &str = "02 Snapshots";
-
-/// Notes the latest snapshot. An older one, which another owner may have finished later, changes
-/// nothing.
-fn snapshot(records: &Records, now: BusTime, taken: &Snapshot, due: Due) -> Step {
-    let mut draft = Draft::new(records, now, go());
-    let known = records.snapshot.as_ref();
-    if known.is_some_and(|known| known.through >= taken.through) {
-        return draft.finish();
-    }
-    let before = known.map(|known| known.parts.clone()).unwrap_or_default();
-    let Snapshot { through, records: count, bytes, .. } = taken;
-    let reason = format!("{count} records in {bytes} bytes, up to entry {through}: {due}");
-    draft.event(EventKind::LedgerSnapshot, SNAPSHOTS, reason);
-    draft.put(Record::Snapshot(Box::new(Snapshot { before, ..taken.clone() })));
-    draft.finish()
 }
 
 fn go() -> Principal {

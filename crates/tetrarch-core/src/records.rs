@@ -10,6 +10,7 @@ mod overseen;
 mod placed;
 mod reserved;
 mod talked;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -268,9 +269,7 @@ impl Records {
             Record::Turn(turn) => self.put_turn(*turn),
             Record::Reservation(it) => self.put_reservation(*it),
             Record::Change(change) => self.put_change(*change),
-            Record::QueuedSpawn(queued) => {
-                self.queued_spawns.insert((queued.parent.clone(), queued.place), *queued);
-            }
+            Record::QueuedSpawn(queued) => self.put_queued_spawn(*queued),
             Record::Decision(decision) => self.put_decision(*decision),
             Record::Snapshot(snapshot) => self.snapshot = Some(*snapshot),
         }
@@ -324,38 +323,10 @@ impl Records {
             RecordKey::Turn(id) => self.remove_turn(id),
             RecordKey::Reservation(id) => self.remove_reservation(*id),
             RecordKey::Change(id) => self.remove_change(*id),
-            RecordKey::QueuedSpawn(parent, place) => {
-                self.queued_spawns.remove(&(parent.clone(), *place));
-            }
+            RecordKey::QueuedSpawn(parent, place) => self.remove_queued_spawn(parent, *place),
             RecordKey::Decision(request) => self.remove_decision(*request),
             RecordKey::Snapshot => self.snapshot = None,
         }
-    }
-
-    fn put_schedule(&mut self, schedule: Schedule) {
-        self.remove_schedule(schedule.id);
-        self.indexes.due.extend(schedule.next.map(|at| (at, schedule.id)));
-        self.schedules.insert(schedule.id, schedule);
-    }
-
-    fn remove_schedule(&mut self, id: ScheduleId) {
-        if let Some(at) = self.schedules.remove(&id).and_then(|schedule| schedule.next) {
-            self.indexes.due.remove(&(at, id));
-        }
-    }
-
-    /// The spawn requests of a parent that wait, in their order.
-    pub fn spawns_queued_for(
-        &self,
-        parent: &AgentId,
-    ) -> impl DoubleEndedIterator<Item = &QueuedSpawn> {
-        let all = (parent.clone(), 0)..=(parent.clone(), u64::MAX);
-        self.queued_spawns.range(all).map(|(_, queued)| queued)
-    }
-
-    /// Schedules, with when they are due next, the earliest first.
-    pub fn scheduled(&self) -> impl Iterator<Item = (BusTime, ScheduleId)> {
-        self.indexes.due.iter().copied()
     }
 
     fn put_agent(&mut self, agent: Agent) {

@@ -245,16 +245,11 @@ mod tests {
             detail: "3 of 3 slots are held".to_owned(),
         };
         let answer = SpawnAnswer {
-            epic: None,
             request: Some(RequestId(Ulid::from_parts(1, 1))),
-            parent: None,
-            spawned: Vec::new(),
             denied: vec![denied],
             reason: "all_requests_denied".to_owned(),
             suggestion: "complete it yourself".to_owned(),
-            retry: false,
-            corrections: Vec::new(),
-            queued: Vec::new(),
+            ..SpawnAnswer::default()
         };
         let error = verdict(&answer).unwrap_err();
         assert_eq!(error.code, Code::Denied);

@@ -387,18 +387,7 @@ fn sponsor_answer_ends_the_wait() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
     let request = RequestId(Ulid(77));
     hosted.step(NOW, SessionInput::SpawnRead(Ok((Some(request), wanted()))));
-    let answer = SpawnAnswer {
-        epic: None,
-        request: Some(request),
-        parent: None,
-        spawned: Vec::new(),
-        denied: Vec::new(),
-        reason: String::new(),
-        suggestion: String::new(),
-        retry: false,
-        corrections: Vec::new(),
-        queued: Vec::new(),
-    };
+    let answer = SpawnAnswer { request: Some(request), ..SpawnAnswer::default() };
     let effects = hosted.step(NOW, letter(MailBody::SponsorAnswer(answer)));
     assert!(kinds(&effects).contains(&"deliver"), "{effects:?}");
     assert_eq!(hosted.next_deadline(), None);

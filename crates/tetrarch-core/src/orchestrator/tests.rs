@@ -105,13 +105,7 @@ fn answer(request: RequestId, parent: &str) -> SpawnAnswer {
         epic: Some(epic()),
         request: Some(request),
         parent: Some(parent.parse().unwrap()),
-        spawned: Vec::new(),
-        denied: Vec::new(),
-        reason: String::new(),
-        suggestion: String::new(),
-        retry: false,
-        corrections: Vec::new(),
-        queued: Vec::new(),
+        ..SpawnAnswer::default()
     }
 }
 

@@ -1,15 +1,37 @@
 //! What a ledger that lost its end is given back once a human accepted it (spec 02, Amnesia guard):
 //! STATE still has the images that the lost entries wrote, and they are written again, so that
-//! no epoch, slot or decision that anybody acts on goes back.
+//! no epoch, slot or decision that anybody acts on goes back. And the snapshot that a later owner starts from.
 
 use std::collections::BTreeMap;
 
 use crate::id::CommitId;
-use crate::ledger::{Entry, Event, Record, RecordKey};
+use crate::ledger::{Entry, Event, EventKind, Record, RecordKey};
 use crate::limits::STEP_BYTES_MAX;
+use crate::records::Records;
+use crate::snapshot::{Due, Snapshot};
+use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
 use super::weight;
+
+/// The rule on them.
+pub(super) const SNAPSHOTS: &str = "02 Snapshots";
+
+/// Notes the latest snapshot. An older one, which another owner may have finished later, changes
+/// nothing.
+pub(super) fn snapshot(records: &Records, now: BusTime, taken: &Snapshot, due: Due) -> Step {
+    let mut draft = Draft::new(records, now, super::go());
+    let known = records.snapshot.as_ref();
+    if known.is_some_and(|known| known.through >= taken.through) {
+        return draft.finish();
+    }
+    let before = known.map(|known| known.parts.clone()).unwrap_or_default();
+    let Snapshot { through, records: count, bytes, .. } = taken;
+    let reason = format!("{count} records in {bytes} bytes, up to entry {through}: {due}");
+    draft.event(EventKind::LedgerSnapshot, SNAPSHOTS, reason);
+    draft.put(Record::Snapshot(Box::new(Snapshot { before, ..taken.clone() })));
+    draft.finish()
+}
 
 /// Entries that make what the ledger says equal to what STATE has, at least one, each with the
 /// event that says so. `commit` gives each its id by its place.

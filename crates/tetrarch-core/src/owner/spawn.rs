@@ -147,16 +147,10 @@ pub(super) fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal
         | ErrorCode::LaneFull => refusal.code.as_str(),
     };
     let answer = SpawnAnswer {
-        epic: None,
         request: request.given_id(),
-        parent: None,
-        spawned: Vec::new(),
-        denied: Vec::new(),
-        queued: Vec::new(),
         reason: reason.to_owned(),
         suggestion: refusal.detail.clone(),
-        retry: false,
-        corrections: Vec::new(),
+        ..SpawnAnswer::default()
     };
     draft.mail(request.sender.from.clone(), None, MailBody::SpawnAnswer(answer));
 }

@@ -14,7 +14,6 @@ pub(super) mod schedule;
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use tetrarch_core::admission::queued::QueuedSpawn;
 use tetrarch_core::agent::{
     Agent, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
     Unsettled, Work,
@@ -26,7 +25,6 @@ use tetrarch_core::brief::{
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
 use tetrarch_core::denials::Denials;
-use tetrarch_core::error::DenialReason;
 use tetrarch_core::goal::{Goal, GoalSpec, GoalState, GoalStatus, Risk};
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
@@ -38,8 +36,6 @@ use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Receipt, Stage, Verb, Verbs};
 
-use super::letters::denied;
-use super::requests::spawns::spawn_request;
 pub(super) use plan::plan_event;
 use plan::{goal_result, node, node_state, priorities};
 
@@ -414,22 +410,9 @@ fn epic_records(full: bool) -> [Record; 16] {
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),
-        Record::QueuedSpawn(Box::new(queued_spawn(full))),
+        Record::QueuedSpawn(Box::new(super::requests::spawns::queued_spawn(full))),
         Record::Assignment(Box::new(dispatch::assignment(full))),
     ]
-}
-
-fn queued_spawn(full: bool) -> QueuedSpawn {
-    QueuedSpawn {
-        parent: id("PO-demo"),
-        place: 3,
-        request: id("~"),
-        sender: id("human:ada"),
-        trace: full.then(|| TRACE.to_owned()),
-        wanted: spawn_request(full),
-        waiting: vec![denied(DenialReason::ChildrenLimitExceeded)],
-        since: BusTime(4),
-    }
 }
 
 fn served() -> Served {

@@ -1,13 +1,16 @@
 //! Requests for agents, full and as small as they may be.
 
+use tetrarch_core::admission::queued::QueuedSpawn;
 use tetrarch_core::brief::{Tools, Worktree};
 use tetrarch_core::budget::Limits;
+use tetrarch_core::error::DenialReason;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{BriefWish, SpawnRequest, SubagentWish, TaskWish};
 use tetrarch_core::role::Role;
-use tetrarch_core::time::Millis;
+use tetrarch_core::time::{BusTime, Millis};
 
-use crate::codec::tests::samples::{id, limits, placement, words};
+use crate::codec::tests::letters::denied;
+use crate::codec::tests::samples::{TRACE, id, limits, placement, words};
 
 fn wish(full: bool, task: TaskWish, tools: Option<Tools>) -> SubagentWish {
     SubagentWish {
@@ -53,5 +56,18 @@ pub(in crate::codec::tests) fn spawn_request(full: bool) -> SpawnRequest {
         ],
         ack_required: full,
         wait: full,
+    }
+}
+
+pub(in crate::codec::tests) fn queued_spawn(full: bool) -> QueuedSpawn {
+    QueuedSpawn {
+        parent: id("PO-demo"),
+        place: 3,
+        request: id("~"),
+        sender: id("human:ada"),
+        trace: full.then(|| TRACE.to_owned()),
+        wanted: spawn_request(full),
+        waiting: vec![denied(DenialReason::ChildrenLimitExceeded)],
+        since: BusTime(4),
     }
 }
