@@ -95,3 +95,21 @@ fn agent_that_says_it_is_blocked_is_not_kept_waiting() {
     says(&mut fleet, &worker, r#"{"status": "blocked", "blockers": ["a key for the shop"]}"#);
     assert_eq!(questions(&fleet.records).len(), 1);
 }
+
+#[test]
+fn turn_whose_agent_asks_holds_nothing() {
+    let mut fleet = crate::owner::tests::conversing::fleet();
+    let epic = fleet.goal(plan_of(&[task("T1.1", json!({"maxAttempts": 1}))]));
+    let worker = fleet.worker(epic, "T1.1");
+    let at = wear_out(&mut fleet, &worker);
+    say(&mut fleet, said("main", "count the files"));
+    moves(&mut fleet, |doing| doing);
+    let epic = fleet.records.turns.values().find_map(|turn| turn.epic).unwrap();
+    let asking = fleet.worker(epic, "T1.1");
+    oversee(&mut fleet, at);
+    assert_eq!(questions(&fleet.records), []);
+    let (run, question, options) = (fleet.run_of(&asking), "which?".to_owned(), Vec::new());
+    fleet.report(&asking, Report::Ask { run, id: None, question, options });
+    oversee(&mut fleet, at);
+    assert_eq!(questions(&fleet.records).len(), 2);
+}
