@@ -10,6 +10,7 @@ mod bomb;
 mod browser;
 mod canaries;
 mod chaos;
+mod chat;
 mod claude;
 mod codex;
 mod coding;

@@ -11,7 +11,7 @@ use crate::gate::{Repository, change, id, work};
 use crate::{acting, script};
 
 /// Begins a command on a terminal of so many columns and lines, which takes each step when its texts are shown.
-fn on_screen(fleet: &Fleet, size: &str, steps: &Value, args: &[&str]) -> Program {
+pub(crate) fn on_screen(fleet: &Fleet, size: &str, steps: &Value, args: &[&str]) -> Program {
     let inner = fleet.command(args);
     let mut command = Command::new(python());
     command.arg(script("screen.py")).args([size.to_owned(), steps.to_string()]);
@@ -22,7 +22,7 @@ fn on_screen(fleet: &Fleet, size: &str, steps: &Value, args: &[&str]) -> Program
 }
 
 /// What came of it: every step did.
-fn told(program: Program) -> Value {
+pub(crate) fn told(program: Program) -> Value {
     let ended = program.ended();
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
     let told: Value = serde_json::from_str(&ended.out).unwrap();

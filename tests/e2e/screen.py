@@ -4,8 +4,8 @@
 
 <steps> is JSON: each has texts that the screen is to show (`see`), one that it is not to (`gone`), and then what to
 `type`, which file to `make`, or to which [columns, lines] to `resize`. Prints as JSON: the exit `code`, the screen at
-each step (`screens`), whether the terminal is as it was before (`restored`) and what is on it then (`left`), and
-which step never came (`missing`).
+each step (`screens`), whether the terminal's settings are as they were before (`kept`), also after a screen of its own
+(`restored`), what is on it then (`left`), and which step never came (`missing`).
 """
 
 import fcntl
@@ -40,7 +40,7 @@ def main(size, steps, command):
     env = {**os.environ, "TERM": "xterm-256color"}
     child = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True, preexec_fn=own)
-    raw, screens, deadline = b"", [], time.monotonic() + PATIENCE
+    raw, typed, screens, deadline = b"", b"", [], time.monotonic() + PATIENCE
 
     def show():
         return "\n".join(line.rstrip() for line in screen.display)
@@ -54,7 +54,10 @@ def main(size, steps, command):
         if time.monotonic() > deadline:
             child.kill()
             break
-        readable, _, _ = select.select([ours], [], [], 0.05)
+        readable, writable, _ = select.select([ours], [ours] if typed else [], [], 0.05)
+        if writable:
+            # No more than there is room for: whoever reads it may have to write first.
+            typed = typed[os.write(ours, typed[:1000]):]
         if readable:
             part = os.read(ours, 65536)
             raw += part
@@ -65,7 +68,7 @@ def main(size, steps, command):
             step = steps.pop(0)
             screens.append(show())
             if "type" in step:
-                os.write(ours, step["type"].encode())
+                typed += step["type"].encode()
             if "make" in step:
                 open(step["make"], "w").close()
             if "resize" in step:
@@ -76,7 +79,8 @@ def main(size, steps, command):
     after = termios.tcgetattr(theirs)
     # What a full-screen program draws on is another screen, which it leaves.
     left = raw.rsplit(b"\x1b[?1049l", 1)[-1].decode("utf-8", "replace")
-    told = {"code": code, "screens": screens, "restored": after == before and b"\x1b[?1049l" in raw, "left": left}
+    kept = after == before
+    told = {"code": code, "screens": screens, "kept": kept, "restored": kept and b"\x1b[?1049l" in raw, "left": left}
     if steps:
         told["missing"] = {"step": steps[0], "screen": show()}
     print(json.dumps(told))

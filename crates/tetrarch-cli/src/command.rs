@@ -201,6 +201,21 @@ fn args(line: &[OsString], names: Resolved) -> Result<Args, Box<UsageError>> {
     args.map_err(|error| Box::new(UsageError { error: error.format(&mut command), command }))
 }
 
+/// Runs a command that was typed inside another one, with its words after the program's name.
+///
+/// # Errors
+/// The line is wrong; the command's.
+async fn run_inside(context: &Context, words: Vec<String>) -> CliResult {
+    let words = words.into_iter().map(OsString::from);
+    let line: Vec<OsString> = std::iter::once("tetrarch".into()).chain(words).collect();
+    let wrong = |error: clap::Error| suggestion::wrong(&error);
+    let matches = name::loose(command_line()).try_get_matches_from(&line).map_err(wrong)?;
+    let asked = name::asked(&command_line(), &matches);
+    let names = name::resolve(&context.client().await?, &asked).await?;
+    let command = args(&line, names).map_err(|wrong| suggestion::wrong(&wrong.error))?.command;
+    Box::pin(dispatch(context, command)).await
+}
+
 fn start(context: &Context, runtime: Runtime, command: CliCommand) -> CliResult {
     let mut telemetry =
         TelemetryHandle::start(&context.config, default_log(&command), counting(&command))?;

@@ -43,7 +43,12 @@ pub(crate) fn text(text: &str) -> CliResult<StdoutReader> {
 /// Says a line to people, beside the result. What would move the cursor is made visible.
 pub(crate) fn say(line: &str) {
     // Whoever does not listen any more still gets the exit code.
-    let _unheard = writeln!(io::stderr().lock(), "{}", shown(&redaction::text(line), false));
+    let _unheard = writeln!(io::stderr().lock(), "{}", sayable(line));
+}
+
+/// A line as it is said to people.
+pub(crate) fn sayable(line: &str) -> String {
+    shown(&redaction::text(line), false)
 }
 
 /// Prints a deliverable: as it is for programs, with what would move the cursor made visible for people.

@@ -94,8 +94,13 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
     if help_alone || !error.use_stderr() {
         error.exit();
     }
-    report(&CliError::new(Code::Usage, said(&error.render().to_string())).hint(help()));
+    report(&wrong(error).hint(help()));
     std::process::exit(Code::Usage as i32);
+}
+
+/// The error of a line that is wrong.
+pub(crate) fn wrong(error: &clap::Error) -> CliError {
+    CliError::usage(said(&error.render().to_string()))
 }
 
 /// What clap says of a line, without what is said anyway and in words of our own.

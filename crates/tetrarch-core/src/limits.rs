@@ -311,6 +311,8 @@ pub const PAGERANK_DAMPING: f64 = 0.85;
 pub const PAGERANK_TOLERANCE: f64 = 1e-6;
 /// Rounds after which ranks are taken as they are; with the damping a hundred settle any graph.
 pub const PAGERANK_ROUNDS_MAX: usize = 200;
+/// How long a question of the overseer waits for a turn of its person's conversation (spec 05, The tick).
+pub const ESCALATION_HELD_MAX: Millis = Millis::from_secs(10 * 60);
 /// Assignments that one tick of the overseer looks at, oldest due first.
 pub const ASSIGNMENTS_PER_TICK: usize = 500;
 /// Stalled runs whose journals are read before one tick; the others are judged without.

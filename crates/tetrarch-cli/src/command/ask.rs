@@ -188,14 +188,25 @@ impl Talk {
         Ok(Self { human, args, from, snapshot })
     }
 
-    /// Says something; gives the turn that it is, or that it answers, to be followed. A conversation that is new works
-    /// in the project `main` unless one is named.
+    /// Says something; gives the turn that it is, or that it answers, to be followed.
     pub(super) async fn say(
         &mut self,
         client: &HumanClient,
         text: &str,
         lane: TurnLane,
     ) -> CliResult<TurnFollower> {
+        let (number, answered) = self.send(client, text, lane).await?;
+        self.follow(client, number, answered).await
+    }
+
+    /// Says something; gives the number of the turn that it is, or that it answers, and how often that was moved. A
+    /// conversation that is new works in the project `main` unless one is named.
+    pub(super) async fn send(
+        &mut self,
+        client: &HumanClient,
+        text: &str,
+        lane: TurnLane,
+    ) -> CliResult<(u64, u64)> {
         let text = text.trim_end_matches(['\n', '\r']);
         if text.len() > TURN_TEXT_BYTES_MAX {
             let what =
@@ -226,7 +237,7 @@ impl Talk {
         if let Some(ahead) = told["ahead"].as_u64().filter(|_| told["status"] == "queued") {
             output::say(&format!("queued: {ahead} before it"));
         }
-        self.follow(client, number, moved).await
+        Ok((number, moved))
     }
 
     /// Follows a turn from here on; what it asked before it was moved so often is answered.

@@ -1,9 +1,10 @@
 //! What the overseer knows of assignments (spec 05, The tick): what was sent for each and whether it
 //! arrived. The rules are in `crate::overseer`; what a tick looks at is in `ticking`, the rungs in
-//! `rungs`, the last of them in `escalating`, what agents answer in `updates`, what it
+//! `rungs`, the last of them in `escalating` and how long that waits in `holding`, what agents answer in `updates`, what it
 //! proposes by itself in `proposing`.
 
 mod escalating;
+mod holding;
 mod proposing;
 mod rungs;
 mod ticking;

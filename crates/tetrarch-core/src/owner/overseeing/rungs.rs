@@ -8,7 +8,7 @@ use crate::mail::{MailBody, StatusRequest};
 use crate::overseer::Rung;
 use crate::step::Draft;
 
-use super::{conclude, escalating, note, put, tell};
+use super::{conclude, escalating, holding, note, put, tell};
 use crate::owner::{Policy, consulting, replacing};
 
 /// What a status request says.
@@ -56,7 +56,8 @@ fn replan(
     }
 }
 
-/// The rung after the planner's, at once: asking it did not help.
+/// The rung after the planner's, at once: asking it did not help. A person whose conversation has a turn at work is asked by
+/// a tick, which does not ask the planner again.
 pub(in crate::owner) fn after_replan(
     draft: &mut Draft<'_>,
     policy: &Policy,
@@ -68,6 +69,10 @@ pub(in crate::owner) fn after_replan(
     let left = draft.node(epic, node).is_some_and(|node| attempts < node.max_attempts);
     let may = assignment.policy.reassign != Some(false);
     let rung = if left && may { Rung::Reassign } else { Rung::Escalate };
+    let again = consulting::may_split(draft, policy, &assignment);
+    if rung == Rung::Escalate && !again && holding::is_busy(draft, &assignment) {
+        return;
+    }
     tell(draft, &assignment, format!("{rung}: {why}"));
     climb(draft, policy, assignment, rung, (why, &[]));
 }

@@ -9,13 +9,13 @@ use crate::id::{AgentId, AssignmentId, Principal, RunId};
 use crate::limits::{
     ASSIGNMENTS_PER_TICK, DIAGNOSED_PER_TICK, OVERSEEN_BYTES_MAX, SUMMARY_BYTES_MAX,
 };
-use crate::overseer::{Means, SILENT, Telemetry, Verdict, View, judge};
+use crate::overseer::{Means, Rung, SILENT, Telemetry, Verdict, View, judge};
 use crate::records::Records;
 use crate::run::RunState;
 use crate::step::Draft;
 use crate::time::BusTime;
 
-use super::{put, rungs, tell};
+use super::{holding, put, rungs, tell};
 use crate::owner::{Policy, consulting, fit, plans, sessions, weight};
 
 /// Looks at what is due and acts; says what it did and why, a line for each assignment.
@@ -246,6 +246,9 @@ fn act(
         put(draft, assignment, verdict.status, &why);
         return Some(format!("stalled: {why}"));
     };
+    if rung == Rung::Escalate && holding::is_held(draft, &assignment, view, &patience) {
+        return holding::hold(draft, assignment);
+    }
     tell(draft, &assignment, format!("{rung}: {why}"));
     rungs::climb(draft, policy, assignment, rung, (&why, words));
     Some(format!("{rung}: {why}"))

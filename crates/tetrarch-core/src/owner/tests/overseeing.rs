@@ -1,5 +1,6 @@
 //! What the overseer does about assignments that stand still, rung by rung, at both ends of every bound.
 
+mod holding;
 mod policies;
 mod proposing;
 mod updates;
