@@ -20,6 +20,9 @@ pub const EVERY_TOOL: &str = "*";
 
 /// The tool by which a model asks for agents of its own.
 pub const SPAWN_TOOL: &str = "agent_spawn";
+/// Names of the artifacts that hold a result's long texts whole: its deliverable, and what there is of it. Others would
+/// be taken for them, unchecked.
+pub const LONG_TEXTS: [&str; 2] = ["deliverable", "partial"];
 
 impl Tools {
     /// Every tool there is.

@@ -20,7 +20,7 @@ mod worktree;
 
 use std::collections::BTreeMap;
 
-use crate::brief::{Artifact, Outcome, RunResult};
+use crate::brief::{Artifact, LONG_TEXTS, Outcome, RunResult};
 use crate::budget::Spend;
 use crate::change::Made;
 use crate::converse::Recorded;
@@ -426,7 +426,7 @@ impl HostedSession {
         self.spending.metering.take(&JournalEvent::Usage(result.usage));
         let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
         for (name, text) in
-            [("deliverable", &mut result.deliverable), ("partial", &mut result.partial)]
+            LONG_TEXTS.into_iter().zip([&mut result.deliverable, &mut result.partial])
         {
             if text.len() > DELIVERABLE_BYTES_MAX {
                 let whole = std::mem::replace(text, beginning(text));

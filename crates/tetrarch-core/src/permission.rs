@@ -67,9 +67,26 @@ impl PermissionRule {
     /// Why a word is no glob, if it is none.
     #[must_use]
     pub fn fault(word: &str) -> Option<String> {
-        GlobBuilder::new(word).build().err().map(|cause| cause.to_string())
+        matcher(word, false).err()
     }
 }
+
+/// What matches a word. A glob may be well-formed and nest deeper than what matches it can.
+fn matcher(word: &str, is_path: bool) -> Result<GlobMatcher, String> {
+    let nesting = word.bytes().scan(0_usize, |depth, byte| {
+        *depth =
+            if byte == b'{' { *depth + 1 } else { depth.saturating_sub(usize::from(byte == b'}')) };
+        Some(*depth)
+    });
+    if nesting.max().unwrap_or_default() > ALTERNATIVES_DEPTH_MAX {
+        return Err(format!("alternatives nest deeper than {ALTERNATIVES_DEPTH_MAX}"));
+    }
+    let built = GlobBuilder::new(word).literal_separator(is_path).build();
+    built.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
+}
+
+/// Braces in braces of a word.
+const ALTERNATIVES_DEPTH_MAX: usize = 16;
 
 /// The rules on the tools of one agent, ready to decide.
 #[derive(Debug, Default)]
@@ -113,8 +130,7 @@ impl ReadyRule {
         let is_path = rule.tool != RUN;
         let glob = |word: &String| {
             let word = if is_path { word.trim_end_matches('/') } else { word };
-            let built = GlobBuilder::new(word).literal_separator(is_path).build();
-            built.ok().map(|glob| glob.compile_matcher())
+            matcher(word, is_path).ok()
         };
         Self { globs: rule.words.iter().map(glob).collect(), rule: rule.clone() }
     }

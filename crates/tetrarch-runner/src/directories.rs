@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::containment::{exposed, real};
 use crate::links::{NotStraight, straight};
+use crate::removal::remove_tree;
 
 /// Where homes lie, below the directory of runs.
 pub(crate) const HOMES: &str = ".homes";
@@ -126,7 +127,7 @@ impl Drop for RunDirectories {
     fn drop(&mut self) {
         let Some(home) = self.home.take() else { return };
         let remove = move || {
-            if let Err(cause) = fs::remove_dir_all(&home) {
+            if let Err(cause) = remove_tree(&home) {
                 tracing::warn!(home = %home.display(), %cause, "a run's home stays until the host starts again");
             }
         };
@@ -140,7 +141,7 @@ impl Drop for RunDirectories {
 /// Removes the homes that earlier lives of the host left. Blocks.
 pub(crate) fn clear(workspace_dir: &Path) {
     let homes = workspace_dir.join(HOMES);
-    if let Err(cause) = fs::remove_dir_all(&homes)
+    if let Err(cause) = remove_tree(&homes)
         && cause.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(homes = %homes.display(), %cause, "homes of earlier runs stay");

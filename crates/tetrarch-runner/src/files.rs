@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tetrarch_core::brief::LONG_TEXTS;
 use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::order::LocalFile;
 
@@ -31,6 +32,9 @@ pub(crate) enum FileRefused {
     /// There are too many.
     #[error("{path} exceeds the limit of {LIST_MAX} files of one run; pack them into one file")]
     TooMany { path: String },
+    /// Its name is one that its session gives.
+    #[error("an artifact of a program cannot be called {name:?}; choose another name")]
+    Reserved { name: String },
     /// Its path is not text.
     #[error("the path {path} is not UTF-8; rename the file")]
     NotText { path: String },
@@ -59,6 +63,9 @@ impl Gate {
         media_type: Option<String>,
     ) -> Result<LocalFile, FileRefused> {
         let given = || path.to_owned();
+        if LONG_TEXTS.contains(&name.as_str()) {
+            return Err(FileRefused::Reserved { name });
+        }
         if self.admitted >= LIST_MAX {
             return Err(FileRefused::TooMany { path: given() });
         }
@@ -117,6 +124,10 @@ mod tests {
         }
         assert!(matches!(admit("sub").unwrap_err(), FileRefused::NotAFile { .. }));
         assert!(matches!(admit("none").unwrap_err(), FileRefused::Unreadable { .. }));
+        for name in LONG_TEXTS {
+            let refused = gate.admit(name.to_owned(), "sub/a.txt", None).unwrap_err();
+            assert!(matches!(refused, FileRefused::Reserved { .. }), "{refused}");
+        }
     }
 
     #[test]

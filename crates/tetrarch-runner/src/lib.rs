@@ -27,6 +27,7 @@ mod pace;
 mod procfs;
 mod protocol;
 mod proxy;
+mod removal;
 mod serve;
 mod sweep;
 mod syscalls;

@@ -56,11 +56,13 @@ pub(crate) fn keep_to_itself() -> Result<(), String> {
     let rules = itself_alone().map_err(|cause| cause.to_string())?;
     apply(rules, libc::EACCES)?;
     apply(beyond_files().map_err(|cause| cause.to_string())?, libc::EOPNOTSUPP)?;
-    // What it begins and in which cgroup a filter cannot see: without this call programs use an older one.
-    apply(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+    // A filter cannot see what these begin, in which cgroup, or which calls are made by a ring: without them programs
+    // use older ones.
+    let unseen = [libc::SYS_clone3, libc::SYS_io_uring_setup];
+    apply(Rules::from(unseen.map(|call| (call, Vec::new()))), libc::ENOSYS)
 }
 
-/// Refuses what makes a socket of another family; also what would make one without that call.
+/// Refuses what makes a socket of another family.
 ///
 /// # Errors
 /// The kernel takes no filter.
@@ -68,8 +70,7 @@ pub(crate) fn keep_to_families(families: &[libc::c_int]) -> Result<(), String> {
     let others = families.iter().map(|family| not(0, u64::from(family.unsigned_abs())));
     let other = others.collect::<Result<Vec<_>, _>>().and_then(SeccompRule::new);
     let other = other.map_err(|cause| cause.to_string())?;
-    let rules = Rules::from([(libc::SYS_socket, vec![other]), (libc::SYS_io_uring_setup, vec![])]);
-    apply(rules, libc::EACCES)
+    apply(Rules::from([(libc::SYS_socket, vec![other])]), libc::EACCES)
 }
 
 fn itself_alone() -> Result<Rules, BackendError> {

@@ -27,6 +27,7 @@ use tokio::task::spawn_blocking;
 use crate::cgroup::Cgroups;
 use crate::containment::Containment;
 use crate::mark::HostLife;
+use crate::removal::remove_tree;
 use bounds::{GitBounds, real_ancestors};
 use git::Git;
 
@@ -193,9 +194,12 @@ async fn on_disk<T: Send + 'static>(
     done.flatten().map_err(|cause| GitError::File { path: path.to_owned(), cause })
 }
 
+/// The trailer by which a merge names the last commit of the branch whose files it brings.
+const MERGED_HEAD: &str = "Tetrarch-Head";
+
 /// Removes a directory with all that is in it, if it is there.
 async fn removed(dir: &Path) -> Result<(), GitError> {
-    let remove = |dir: &Path| if dir.exists() { std::fs::remove_dir_all(dir) } else { Ok(()) };
+    let remove = |dir: &Path| if dir.exists() { remove_tree(dir) } else { Ok(()) };
     on_disk(dir, remove).await
 }
 

@@ -2,11 +2,11 @@
 //! beginning of a long one, and the artifact that has all of it. Changes nothing else of a brief.
 
 use tetrarch_bus::artifact::{ArtifactError, Artifacts};
-use tetrarch_core::brief::NodeInput;
+use tetrarch_core::brief::{LONG_TEXTS, NodeInput};
 use tetrarch_core::id::NodeId;
 
 /// The name under which a session keeps a deliverable that is too long for a record.
-const WHOLE: &str = "deliverable";
+const WHOLE: &str = LONG_TEXTS[0];
 /// Longest deliverable that is given whole, in bytes.
 const ONE_BYTES_MAX: u64 = 1024 * 1024;
 /// All that are given whole to one program, in bytes.

@@ -19,6 +19,7 @@ use super::session::AgentSession;
 use super::starting::{AgentStart, McpCommand, session_brief};
 use super::{Adapter, acp, claude, codex};
 use crate::containment::Containment;
+use crate::removal::remove_tree;
 
 /// Where agents keep their conversations, below the directory of runs.
 pub(crate) const CONVERSATIONS: &str = ".conversations";
@@ -185,7 +186,7 @@ fn keep_only(directory: &Path, transcripts: &str) -> io::Result<()> {
             continue;
         }
         if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
+            remove_tree(&entry.path())?;
         } else {
             fs::remove_file(entry.path())?;
         }
@@ -202,7 +203,7 @@ const MESSAGE: &[u8] = br#""type":"user""#;
 
 /// Removes what a run kept. Blocks.
 pub(crate) fn forget(conversation: &Path) {
-    if let Err(cause) = fs::remove_dir_all(conversation) {
+    if let Err(cause) = remove_tree(conversation) {
         tracing::warn!(dir = %conversation.display(), %cause, "removing an agent's conversation failed; it is removed when it is old");
     }
 }

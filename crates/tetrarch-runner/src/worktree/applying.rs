@@ -5,14 +5,16 @@
 //! What is merged is the difference that was approved, on the commit that it was compared with: a program commits with
 //! any parents, and git would take from them what nobody was shown.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tetrarch_core::change::{Action, ApplyOrder, ApplyOutcome};
+use tetrarch_core::change::{ApplyOrder, ApplyOutcome};
 
 use super::git::{Git, GitError, refused};
 use super::keeping::{Difference, diff, difference};
-use super::{Worktrees, places, unlock};
+use super::{MERGED_HEAD, Worktrees, places, unlock};
 
 /// How often the branch may move on under a merge before it is given up.
 const ROUNDS: usize = 5;
@@ -155,6 +157,14 @@ impl Worktrees {
             );
             return Ok(Err(conflicted(files.collect(), reason)));
         }
+        let covered = covered(&there, &top, old, new).await?;
+        if !covered.is_empty() {
+            let reason = format!(
+                "{} has files of these names that git does not keep track of; move them away",
+                top.display()
+            );
+            return Ok(Err(conflicted(covered, reason)));
+        }
         let failed = |cause| GitError::File { path: landing.to_owned(), cause };
         let noted = serde_json::to_vec(&here).unwrap_or_default();
         std::fs::create_dir_all(&self.dir).map_err(failed)?;
@@ -189,6 +199,27 @@ impl Worktrees {
         Ok(())
     }
 }
+
+/// Files that a commit adds where the checkout has something that git does not keep track of, be it ignored: its
+/// own files are clean.
+async fn covered(there: &Git, top: &Path, old: &str, new: &str) -> Result<Vec<String>, GitError> {
+    let added =
+        ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", old, new];
+    let added = there.bytes(&added).await?;
+    let added = added.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let stands = |name: &&[u8]| {
+        let path = Path::new(OsStr::from_bytes(name));
+        let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        let blocks =
+            |above: &Path| top.join(above).symlink_metadata().is_ok_and(|found| !found.is_dir());
+        top.join(path).symlink_metadata().is_ok() || { above }.any(blocks)
+    };
+    let covered = added.filter(stands).map(|name| String::from_utf8_lossy(name).into_owned());
+    Ok(covered.take(COVERED_MAX).collect())
+}
+
+/// Files that one answer names.
+const COVERED_MAX: usize = 100;
 
 fn conflicted(files: Vec<String>, reason: String) -> ApplyOutcome {
     ApplyOutcome::Conflicted { files, reason }
@@ -244,25 +275,10 @@ async fn merge_commit(
         let reason = "merging it would change files that were not shown".to_owned();
         return Ok(Err(conflicted(others, reason)));
     }
-    let head = &action.head;
-    let (side, message) = if says_no_more(git, order, old).await? {
-        (head.as_str(), order.message.clone())
-    } else {
-        (shown, format!("{}\nTetrarch-Head: {head}\n", order.message.trim_end()))
-    };
-    let commit = ["commit-tree", &tree, "-p", old, "-p", side, "-m", &message];
+    // Its own commits stay on its branch: what they say and keep besides the diff nobody was shown.
+    let message = format!("{}\n{MERGED_HEAD}: {}\n", order.message.trim_end(), action.head);
+    let commit = ["commit-tree", &tree, "-p", old, "-p", shown, "-m", &message];
     dated(git, order).line(&commit).await.map(Ok)
-}
-
-/// Whether a change's own commits may become part of a branch: they begin where it was compared, and none is the last
-/// one of another branch, whose work would count as merged.
-async fn says_no_more(git: &Git, order: &ApplyOrder, old: &str) -> Result<bool, GitError> {
-    let Action { base, head, .. } = &order.action;
-    let bases = git.maybe(&["merge-base", "--all", old, head]).await?;
-    let (merged, begun) = (format!("--merged={head}"), format!("--no-merged={base}"));
-    let tips = ["for-each-ref", "--format=%(objectname)", &merged, &begun, "refs/heads/"];
-    let tips = git.line(&tips).await?;
-    Ok(bases.as_ref() == Some(base) && tips.lines().all(|tip| tip == head))
 }
 
 /// The commit by which one of these came into a branch, the branch's last one when that was no merge; none while none

@@ -59,8 +59,8 @@ impl GitBounds {
         let call = format!("git-{}-{}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed));
         let mut running =
             self.start(&call, dir, environment, args, out).await.map_err(GitError::Start)?;
-        let printed = gathered(running.child.stdout.take());
-        let complained = gathered(running.child.stderr.take());
+        let printed = gathered(running.child.stdout.take(), PRINTED_MAX);
+        let complained = gathered(running.child.stderr.take(), COMPLAINED_MAX);
         let told = fed(running.child.stdin.take(), from);
         let ended = match timeout(CALL_MAX, running.child.wait()).await {
             Ok(status) => status.map_err(GitError::Start),
@@ -74,8 +74,12 @@ impl GitBounds {
         running.traces.until_gone().await;
         told.abort();
         let status = ended?;
-        let printed = last_words(printed).await?;
-        let complained = last_words(complained).await?;
+        let (printed, is_whole) = last_words(printed).await?;
+        if !is_whole {
+            let more = format!("git printed more than {PRINTED_MAX} bytes");
+            return Err(GitError::Start(io::Error::other(more)));
+        }
+        let (complained, _) = last_words(complained).await?;
         Ok(GitOutput::new(status, printed, &complained))
     }
 
@@ -139,20 +143,28 @@ fn fed(input: Option<ChildStdin>, from: Option<std::fs::File>) -> JoinHandle<()>
     })
 }
 
-type GatheredOutput = JoinHandle<io::Result<Vec<u8>>>;
+/// Bytes that git may print, such as names of files, which are whatever a program has made.
+const PRINTED_MAX: u64 = 32 * 1024 * 1024;
+/// Bytes that are kept of what git complains about.
+const COMPLAINED_MAX: u64 = 64 * 1024;
 
-fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>) -> GatheredOutput {
+/// What was read, and whether it is all.
+type GatheredOutput = JoinHandle<io::Result<(Vec<u8>, bool)>>;
+
+/// Reads all, and keeps so much of it.
+fn gathered<R: AsyncRead + Unpin + Send + 'static>(from: Option<R>, most: u64) -> GatheredOutput {
     tokio::spawn(async move {
-        let mut all = Vec::new();
+        let (mut kept, mut more) = (Vec::new(), 0);
         if let Some(mut from) = from {
-            from.read_to_end(&mut all).await?;
+            (&mut from).take(most).read_to_end(&mut kept).await?;
+            more = tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
         }
-        Ok(all)
+        Ok((kept, more == 0))
     })
 }
 
 /// What was read when everything that could write is gone.
-async fn last_words(reading: GatheredOutput) -> Result<Vec<u8>, GitError> {
+async fn last_words(reading: GatheredOutput) -> Result<(Vec<u8>, bool), GitError> {
     let read = timeout(LAST_WORDS, reading).await.map_err(io::Error::from);
     let read = read.and_then(|read| read.map_err(io::Error::from)).flatten();
     read.map_err(GitError::Start)

@@ -5,8 +5,9 @@ use tetrarch_core::words;
 
 use super::git::{Git, GitError};
 use super::keeping::discard;
-use super::{WorktreeLocation, kept as within, places};
+use super::{MERGED_HEAD, WorktreeLocation, kept as within, places};
 use crate::containment::Containment;
+use crate::removal::remove_tree;
 
 words! {
     /// What a worktree holds.
@@ -94,7 +95,7 @@ pub async fn remove_worktree(
         let git = within(containment, None, Git::of(place.common(), ""), &[place.common()], &[]);
         discard(&git, &place).await.map_err(refused)?;
     } else {
-        let gone = std::fs::remove_dir_all(&place.dir);
+        let gone = remove_tree(&place.dir);
         gone.map_err(|cause| InventoryError::Refused(cause.to_string()))?;
     }
     Ok(kept)
@@ -135,9 +136,21 @@ async fn looked_into(
     let uncommitted = dirty.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
     let head = there.commit("HEAD").await.ok()??;
     let git = within(containment, None, Git::of(place.common(), ""), &[], &[place.common()]);
-    let merged = git.is_before(&head, &place.about.target).await.ok()?;
+    let merged = is_merged(&git, place, &head).await.ok()?;
     let whole = merged && uncommitted == 0;
     Some((if whole { WorktreeState::Applied } else { WorktreeState::Unapplied }, uncommitted))
+}
+
+/// Whether a branch has a commit, or a merge of what it comes to.
+async fn is_merged(git: &Git, place: &WorktreeLocation, head: &str) -> Result<bool, GitError> {
+    let target = &place.about.target;
+    if git.is_before(head, target).await? {
+        return Ok(true);
+    }
+    let since = format!("{}..{target}", place.about.base);
+    let named = format!("{MERGED_HEAD}: {head}");
+    let merged = git.line(&["log", "--merges", "--format=%B", &since]).await?;
+    Ok(merged.lines().any(|line| line == named))
 }
 
 /// What a directory takes on the disk, in bytes; links are not followed.

@@ -74,6 +74,7 @@ pub(super) async fn diff(
     let read = on_disk(to, |to| {
         let size = std::fs::metadata(to)?.len();
         if size > ARTIFACT_BYTES_MAX as u64 {
+            unlock(to);
             return Ok(Err(format!(
                 "{size} bytes, and nobody looks at more than {ARTIFACT_BYTES_MAX}"
             )));

@@ -102,6 +102,19 @@ impl Worktrees {
         on_disk(&own, write).await
     }
 
+    /// Makes the program's repository anew, with nothing that the program wrote in it, at this commit.
+    pub(super) async fn furnish_anew(
+        &self,
+        place: &WorktreeLocation,
+        head: &str,
+    ) -> Result<(), GitError> {
+        let Some(gitdir) = place.about.gitdir.as_deref().filter(|_| place.own().is_dir()) else {
+            return Ok(());
+        };
+        self.furnish(place, Path::new(gitdir)).await?;
+        self.as_program(place).line(&["read-tree", head]).await.map(drop)
+    }
+
     /// Brings what the program committed into the repository, and gives its last commit; none where it has no
     /// repository of its own, or has spoilt it.
     pub(super) async fn take_in(

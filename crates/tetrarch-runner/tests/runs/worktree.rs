@@ -243,8 +243,14 @@ async fn approved_change_is_merged_once_however_often_ordered() {
     let outcome = apply(&mut stage, order.clone()).await;
     let ApplyOutcome::Applied { commit } = &outcome else { panic!("{outcome:?}") };
     assert_eq!(repository.git(&["rev-parse", "main"]), *commit);
-    let parents = repository.git(&["log", "-1", "--format=%P", "main"]);
-    assert_eq!(parents, format!("{old} {}", made.action.head));
+    // What its own commits say besides the diff comes into nobody's branch.
+    assert_eq!(repository.git(&["rev-parse", "main^1"]), old);
+    assert_eq!(repository.git(&["rev-parse", "main^2^"]), made.action.base);
+    let trees = ["main^2^{tree}".to_owned(), format!("{}^{{tree}}", made.action.head)];
+    let [shown, head] = trees.map(|tree| repository.git(&["rev-parse", &tree]));
+    assert_eq!(shown, head);
+    let said = repository.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(said.contains(&format!("\nTetrarch-Head: {}", made.action.head)), "{said}");
     assert_eq!(repository.read("a").unwrap(), "one\ntwo\nthree\nfour\n", "its files follow");
     assert_eq!(repository.git(&["status", "--porcelain"]), "");
     assert_eq!(apply(&mut stage, order).await, outcome);
@@ -323,6 +329,45 @@ async fn unapproved_content_is_refused() {
 }
 
 #[tokio::test]
+async fn change_that_adds_what_the_checkout_ignores_is_conflicted() {
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    repository.write(".gitignore", "kept\nlinked\n");
+    repository.commit("ignore");
+    let act = "echo new > kept; mkdir linked; echo new > linked/in; git add -f kept linked; git commit -qm x";
+    let (start, made) = work(&mut stage, &repository, act).await;
+    assert_eq!(made.action.files, ["kept", "linked/in"]);
+    repository.write("kept", "the user's own");
+    let away = stage.dir.path().join("away");
+    std::fs::create_dir(&away).unwrap();
+    std::os::unix::fs::symlink(&away, repository.0.join("linked")).unwrap();
+    let outcome = apply(&mut stage, order(&made, &start, 1)).await;
+    let ApplyOutcome::Conflicted { files, reason } = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(files, &["kept", "linked/in"], "{reason}");
+    assert_eq!(repository.read("kept").unwrap(), "the user's own");
+    assert!(std::fs::read_dir(&away).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn settings_that_a_program_left_are_gone_from_a_kept_worktree() {
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    let act = "echo n > n; git config core.fsmonitor ./evil";
+    let (_, made) = work(&mut stage, &repository, act).await;
+    assert_eq!(made.action.files, ["n"]);
+    let kept = worktrees(&kept_in(&stage), &Containment::default()).await;
+    let tree = kept[0].dir.join("tree");
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        let said = git.args(args).current_dir(&tree).env("HOME", "/nonexistent").output().unwrap();
+        String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(git(&["config", "core.fsmonitor"]), "");
+    assert_eq!(git(&["status", "--porcelain"]), "", "it stands at its last commit");
+    assert_eq!(git(&["rev-parse", "HEAD"]), made.action.head);
+}
+
+#[tokio::test]
 async fn interrupted_merge_is_finished() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
@@ -330,15 +375,20 @@ async fn interrupted_merge_is_finished() {
     let order = order(&made, &start, 1);
     let old = repository.git(&["rev-parse", "main"]);
     let tree = repository.git(&["merge-tree", "--write-tree", &old, &made.action.head]);
-    let dated = |name| (name, "1700000000 +0000");
-    let mut commit = Command::new("git");
-    commit.args(["commit-tree", &tree, "-p", &old, "-p", &made.action.head, "-m", &order.message]);
-    commit
-        .current_dir(&repository.0)
-        .envs(["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|it| (it, "Tetrarch")));
-    commit.envs(["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|it| (it, "tetrarch@localhost")));
-    commit.envs(["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(dated));
-    let new = String::from_utf8(commit.output().unwrap().stdout).unwrap().trim().to_owned();
+    let commit = |args: &[&str]| {
+        let dated = |name| (name, "1700000000 +0000");
+        let mut commit = Command::new("git");
+        commit.arg("commit-tree").args(args).current_dir(&repository.0);
+        commit.envs(["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|it| (it, "Tetrarch")));
+        let addresses = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
+        commit.envs(addresses.map(|it| (it, "tetrarch@localhost")));
+        commit.envs(["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(dated));
+        String::from_utf8(commit.output().unwrap().stdout).unwrap().trim().to_owned()
+    };
+    let head = format!("{}^{{tree}}", made.action.head);
+    let shown = commit(&[&head, "-p", &made.action.base, "-m", &order.message]);
+    let message = format!("{}\nTetrarch-Head: {}\n", order.message.trim_end(), made.action.head);
+    let new = commit(&[&tree, "-p", &old, "-p", &shown, "-m", &message]);
     let landing = kept_in(&stage).join(format!("{}.landing", order.change));
     std::fs::write(landing, serde_json::json!({"old": old, "new": new}).to_string()).unwrap();
     // Some files are there already, one half; the index is locked by a git that is gone.

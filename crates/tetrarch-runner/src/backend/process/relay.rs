@@ -164,11 +164,13 @@ impl ProgramRun {
             VerbEvent::Due => self.relay.takes.due(now),
             VerbEvent::Taken(id) => {
                 match self.relay.holding.remove(&id) {
-                    Some(Verb::Pause) => self.ladder.stand_still(now),
-                    Some(Verb::Resume) => self.ladder.go_on(now),
+                    // Its clock stands only while it cannot go on, whatever it says.
+                    Some(Verb::Pause) if self.ladder.is_free() && self.relay.freeze().await => {
+                        self.ladder.stand_still(now);
+                    }
                     // It waits for people, who have a deadline of their own.
                     Some(Verb::Interrupt) => self.ladder.in_turn(None),
-                    Some(Verb::Steer) | None => {}
+                    Some(Verb::Pause | Verb::Resume | Verb::Steer) | None => {}
                 }
                 Vec::new()
             }
@@ -193,7 +195,12 @@ impl ProgramRun {
 
     async fn perform(&mut self, deed: VerbAction) {
         match deed {
-            VerbAction::Tell(command) => self.tell_verb(&command),
+            VerbAction::Tell(command) => {
+                if command.wanted.verb() == Verb::Resume {
+                    self.let_go().await;
+                }
+                self.tell_verb(&command);
+            }
             VerbAction::Freeze(id) => {
                 if self.ladder.is_free() && self.relay.freeze().await {
                     self.ladder.stand_still(Instant::now());
