@@ -241,6 +241,17 @@ mod tests {
     }
 
     #[test]
+    fn glob_that_nests_too_deep_is_a_fault() {
+        let nested = |depth: usize| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
+        assert_eq!(PermissionRule::fault(&nested(ALTERNATIVES_DEPTH_MAX)), None);
+        let fault = PermissionRule::fault(&nested(ALTERNATIVES_DEPTH_MAX + 1)).unwrap();
+        assert_eq!(fault, "alternatives nest deeper than 16");
+        // What an older version took is none that is known not to fit.
+        let lists = [list(&[("run", &[&nested(2_040)], Deny)])];
+        assert_eq!(action(&lists, "run", Some("x")), Deny);
+    }
+
+    #[test]
     fn unreadable_words_fit_every_rule_that_restricts() {
         let lists = [list(&[("run", &["ls"], Allow), ("run", &["git", "push"], Ask)])];
         assert_eq!(action(&lists, "run", None), Ask);

@@ -247,22 +247,55 @@ async fn frozen_time_does_not_count_as_wall_clock() {
 }
 
 #[tokio::test]
-async fn program_with_pause_support_is_told_and_not_frozen() {
+async fn program_with_pause_support_is_told_and_then_frozen() {
     let mut runner = Runner::new();
     let script = "say('takes', verbs=['pause'])\nsay('progress', text=str(os.getpid()))\n\
         for _ in range(2):\n\
         \x20   line = hear()\n\
-        \x20   say('taken', id=line['id'])\n\
         \x20   say('progress', text=line['type'])\n\
+        \x20   say('taken', id=line['id'])\n\
         say('result', outcome='success')\n";
     let run = runner.start(python(script)).await;
-    let events = runner.until(|event| matches!(event, RunnerEvent::Progress { .. })).await;
-    let Some(RunnerEvent::Progress { text: pid, .. }) = events.last() else { panic!() };
+    let (pid, isolation) = up(&mut runner).await;
+    let id = runner.verb(run, Wanted::Pause).await;
+    runner.progress("pause").await;
+    runner.receipt(id, Stage::Effective).await;
+    until_still(&pid, &isolation, true).await;
+    let id = runner.verb(run, Wanted::Resume).await;
+    runner.progress("resume").await;
+    runner.receipt(id, Stage::Effective).await;
+    let seen = runner.see_the_end().await;
+    assert_eq!(seen.results()[0].0.outcome, Outcome::Success);
+}
+
+#[tokio::test]
+async fn program_that_never_confirms_its_resume_ends_with_its_wall_clock() {
+    let mut runner = Runner::new();
+    let script = "say('takes', verbs=['pause'])\nsay('progress', text=str(os.getpid()))\n\
+        say('taken', id=hear()['id'])\n\
+        while True: time.sleep(0.05)\n";
+    let mut start = python(&format!("import time\n{script}"));
+    start.brief.wall = Some(Millis(1_500));
+    let run = runner.start(start).await;
+    let (pid, isolation) = up(&mut runner).await;
     let id = runner.verb(run, Wanted::Pause).await;
     runner.receipt(id, Stage::Effective).await;
-    assert!(!stands_still(pid, ""));
-    runner.progress("pause").await;
+    until_still(&pid, &isolation, true).await;
     let id = runner.verb(run, Wanted::Resume).await;
-    runner.receipt(id, Stage::Effective).await;
+    runner.receipt(id, Stage::Delivered).await;
     runner.see_the_end().await;
+}
+
+/// The process of a program that says it, and how it is isolated.
+async fn up(runner: &mut Runner) -> (String, String) {
+    let events = runner.until(|event| matches!(event, RunnerEvent::Progress { .. })).await;
+    let isolation = events.iter().find_map(|event| {
+        if let RunnerEvent::Started { isolation, .. } = event {
+            Some(isolation.clone())
+        } else {
+            None
+        }
+    });
+    let Some(RunnerEvent::Progress { text, .. }) = events.last() else { panic!("{events:?}") };
+    (text.clone(), isolation.unwrap_or_default())
 }
