@@ -104,6 +104,8 @@ pub struct HostedSession {
     trace: Option<String>,
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
+    /// How often its program asked people to look at the plan.
+    reviews: usize,
     asking: BTreeMap<QuestionId, Option<RequestId>>,
     asked: usize,
     /// Messages of the inbox that were given to the program.
@@ -171,6 +173,7 @@ impl HostedSession {
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
+            reviews: 0,
             asking: BTreeMap::new(),
             asked: 0,
             letters: RecentMail::default(),

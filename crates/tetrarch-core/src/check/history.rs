@@ -81,18 +81,13 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(old < through && through < seq, 20, &"snapshot", what);
             }
             Record::Crystallization(it) => handed_over(before, it, found),
-            Record::Schedule(new) => {
-                let old = before.schedules.get(&new.id);
-                let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
-                found.must(grows, 10, &new.id, "its firings were uncounted");
-            }
+            Record::Schedule(_) | Record::QueuedSpawn(_) => waiting(before, record, found),
             Record::Turn(_) | Record::Graph(_) | Record::Note(_) => talked(before, record, found),
             Record::Plan(plan) => folding::check(before, entry, plan, found),
             Record::Host(_)
             | Record::Project(_)
             | Record::Profile(..)
             | Record::Goal(_)
-            | Record::QueuedSpawn(_)
             | Record::Decision(_) => {}
         }
     }
@@ -119,6 +114,23 @@ fn talked(before: &Records, record: &Record, found: &mut Findings) {
         let latest = |it: &GraphRecord| it.versions.last().map_or(0, |it| it.version);
         let rises = old.map_or(0, latest) < latest(new);
         found.must(rises, 13, &new.name, "its version did not rise");
+    }
+}
+
+/// Firings are counted, and a place in a queue is one request's, of which fewer and fewer wait.
+fn waiting(before: &Records, record: &Record, found: &mut Findings) {
+    if let Record::Schedule(new) = record {
+        let old = before.schedules.get(&new.id);
+        let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
+        found.must(grows, 10, &new.id, "its firings were uncounted");
+    }
+    if let Record::QueuedSpawn(new) = record {
+        let old = before.queued_spawns.get(&(new.parent.clone(), new.place));
+        let shrinks = old.is_none_or(|old| {
+            let all = new.waiting.iter().all(|waiting| old.has(waiting.index));
+            old.request == new.request && all
+        });
+        found.must(shrinks, 10, &new.request, "somebody waits anew in its place");
     }
 }
 

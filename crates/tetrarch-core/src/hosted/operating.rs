@@ -38,6 +38,8 @@ pub const OPERATIONS: [&str; 19] = [
 
 /// What a program asks for as an operation though it is mail to GO: that people look at the plan.
 const REVIEW: &str = "plan.review_needed";
+/// How often one session may ask people to look at its plan.
+const REVIEWS_MAX: usize = 8;
 
 /// The topic of an answer to an operation.
 pub const REPLY: &str = "reply";
@@ -111,6 +113,11 @@ impl HostedSession {
                     effects,
                 );
             }
+            if self.reviews >= REVIEWS_MAX {
+                let detail = format!("people were told {REVIEWS_MAX} times by this session");
+                return self.answer(REPLY, id, &refused(ErrorCode::Unavailable, detail), effects);
+            }
+            self.reviews += 1;
             let body = MailBody::ReviewNeeded { reason: reason.to_owned() };
             self.post(AgentId::Go, id, body, effects);
             let told = json!({"op": op, "detail": "people are told"});

@@ -69,6 +69,22 @@ fn review_of_the_plan_is_mail_to_go_and_answered_at_once() {
 }
 
 #[test]
+fn ninth_review_that_one_session_asks_for_is_refused() {
+    let mut session = running(worker());
+    let mut ask = || {
+        let (op, body) = ("plan.review_needed".to_owned(), r#"{"reason":"look"}"#.to_owned());
+        session.step(NOW, SessionInput::Runner(RunnerEvent::Operate { id: None, op, body }))
+    };
+    for _ in 0..8 {
+        let effects = ask();
+        assert!(matches!(effects.as_slice(), [SessionEffect::Mail(_), _]), "{effects:?}");
+    }
+    let effects = ask();
+    let [only] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(told(only).1["error"], ErrorCode::Unavailable.to_string());
+}
+
+#[test]
 fn forbidden_operation_is_refused_at_once() {
     for (op, body, error) in [
         ("agent.register", "{}", ErrorCode::Unauthorized),
