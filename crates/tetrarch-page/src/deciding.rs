@@ -7,8 +7,9 @@ use tetrarch_core::id::{ChangeId, DraftId, QuestionId};
 use tetrarch_core::plan::proposal::{DraftStatus, Proposal};
 use tetrarch_core::plan::schema::node_in_words;
 use tetrarch_core::question::{Question, QuestionStatus};
+use tetrarch_view::diff::whole_diff;
 use tetrarch_view::inbox::{change_in_words, output_in_words};
-use tetrarch_view::text::{diff_for_people, unmixed};
+use tetrarch_view::text::unmixed;
 use tetrarch_view::tone::Tone;
 
 use crate::address::PageView;
@@ -92,11 +93,13 @@ pub(crate) fn change(
             p class="bad" { "It is not the same any more. " (link(&PageView::Change(id), "Look at it again.")) }
         }
     };
+    let whole = shown
+        .map(|shown| shown.as_ref().map_err(Clone::clone).and_then(|diff| whole_diff(id, diff)));
     let after = html! {
         dl class="sheet" { (files(it)) }
-        @match shown {
-            Some(Ok(diff)) => { (decide(visit, it, &digest)) (lines(diff)) }
-            Some(Err(why)) => { p class="bad" { "The diff cannot be read: " (why) } }
+        @match whole {
+            Some(Ok(diff)) => { (decide(visit, it, &digest)) (lines(&diff)) }
+            Some(Err(why)) => { p class="bad" { "Nothing is decided here without the diff: " (why) } }
             None => {}
         }
     };
@@ -141,11 +144,10 @@ fn decide(visit: &PageVisit<'_>, it: &Change, digest: &str) -> Markup {
 }
 
 fn lines(diff: &str) -> Markup {
-    let text = diff_for_people(diff);
     html! {
         h2 { "Diff" }
         pre class="diff" tabindex="0" aria-label="Diff" {
-            @for line in text.lines() {
+            @for line in diff.lines() {
                 @let tone = match line.chars().next() {
                     Some('+') => Tone::Good,
                     Some('-') => Tone::Bad,

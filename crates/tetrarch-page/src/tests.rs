@@ -1,5 +1,6 @@
 //! The page as a browser gets it: texts that agents wrote, what can be decided on, and how long a large fleet takes.
 
+mod diffs;
 #[path = "../../tetrarch-view/src/tests/samples.rs"]
 #[expect(dead_code, reason = "other crates use the rest")]
 mod samples;
@@ -285,7 +286,7 @@ fn change_is_approved_only_with_its_diff_shown() {
         PageExtra::Diff(change(Proposed).made.action.digest(), Err("it is gone".to_owned()));
     let other = PageExtra::Diff("4".repeat(64), Ok("+x".to_owned()));
     for (extra, word) in [
-        (unread, "cannot be read"),
+        (unread, "without the diff: it is gone"),
         (other, "not the same any more"),
         (PageExtra::Nothing, "not the same"),
     ] {

@@ -5,9 +5,9 @@ mod agents;
 mod focus;
 mod foot;
 mod help;
-mod inbox;
+pub(crate) mod inbox;
 mod plan;
-mod texts;
+pub(crate) mod texts;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;

@@ -2,6 +2,7 @@
 //! input and gives what is shown then, with what is to be done; [`draw::draw`] draws it. Neither reads a clock, the
 //! bus or a terminal, which are the shell's: the command line's for the bus, [`terminal`]'s for the terminal.
 
+pub mod diff;
 pub mod draw;
 pub mod input;
 pub mod keys;

@@ -16,6 +16,7 @@ use tetrarch_view::order::{ListLine, ListWish, find, lines};
 use tetrarch_view::outline::{OutlineLine, outline};
 use tetrarch_view::row::{AgentRow, rows};
 
+use crate::diff::{DiffRow, ShownDiff};
 use crate::input::WatchedRun;
 
 /// Entries of a journal that are kept.
@@ -113,17 +114,8 @@ pub struct InboxPane {
     pub selected: Option<InboxKey>,
     /// Lines of it above the first that is shown.
     pub scroll: usize,
-}
-
-/// A diff that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownDiff {
-    /// Whose.
-    pub change: ChangeId,
-    /// The digest of the action that it belongs to: an approval is for exactly that.
-    pub digest: String,
-    /// The diff as people may see it, or why it cannot be read; none while it is read.
-    pub text: Option<Result<String, String>>,
+    /// Whose end was on the screen last, and the digest of it where it is a change.
+    pub read: Option<(InboxKey, String)>,
 }
 
 /// A plan.
@@ -390,6 +382,14 @@ impl RosterModel {
     pub fn change_of(&self, agent: &AgentId) -> Option<&Change> {
         let made = self.fleet.fold.records.changes.values().filter(|change| change.agent == *agent);
         made.max_by_key(|change| (change.proposed, change.id))
+    }
+
+    /// The lines of a change's diff as the change is now; none while it is not shown whole.
+    pub(crate) fn diff_rows(&self, change: &Change) -> Option<&[DiffRow]> {
+        let digest = change.made.action.digest();
+        let shown = self.diff.as_ref()?;
+        let whole = matches!(shown.text, Some(Ok(_)));
+        (whole && shown.change == change.id && shown.digest == digest).then_some(&*shown.rows)
     }
 
     /// Keeps something that was asked for.

@@ -1,5 +1,6 @@
 //! The roster as people meet it: what keys do, what the screen shows then, and how fast it is drawn.
 
+mod deciding;
 mod fleet;
 mod keys;
 mod news;
@@ -30,7 +31,14 @@ impl Session {
         self.model.as_ref().unwrap()
     }
 
+    /// What comes of an input, drawn.
     fn give(&mut self, input: RosterInput) -> &mut Self {
+        self.give_undrawn(input);
+        self.model.as_mut().unwrap().changed = false;
+        self
+    }
+
+    fn give_undrawn(&mut self, input: RosterInput) -> &mut Self {
         let (model, effects) = update(self.model.take().unwrap(), input);
         self.model = Some(model);
         self.effects.extend(effects);

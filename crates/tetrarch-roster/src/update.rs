@@ -18,7 +18,6 @@ use tetrarch_core::id::RunId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::news::{LinkState, NewsEffect, RunNews};
-use tetrarch_view::text::diff_for_people;
 
 use crate::input::{RosterEffect, RosterInput};
 use crate::model::{AskedAct, ENTRIES_MAX, Pane, RosterModel, STREAMED_MAX};
@@ -35,6 +34,10 @@ type RosterEffects = Vec<RosterEffect>;
 #[must_use]
 pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, RosterEffects) {
     let mut effects = RosterEffects::new();
+    // What is drawn is what a key is about; what changed since was not seen.
+    if !model.changed && matches!(input, RosterInput::Key(_)) {
+        deciding::note_read(&mut model);
+    }
     match input {
         RosterInput::Key(key) if key.kind == KeyEventKind::Release => {}
         RosterInput::Key(key) => {
@@ -45,6 +48,9 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
         RosterInput::Paste(text) => typing::paste(&mut model, &text),
         RosterInput::Resized(columns, lines) => {
             model.size = (columns, lines);
+            if let Some(shown) = &mut model.diff {
+                shown.wrap(usize::from(columns));
+            }
             model.changed = true;
             model.select(model.place().unwrap_or(0));
         }
@@ -60,7 +66,7 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             let shown = model.diff.as_mut();
             let wanted = shown.filter(|shown| shown.change == change && shown.digest == digest);
             if let Some(shown) = wanted {
-                shown.text = Some(diff.map(|diff| diff_for_people(&diff)));
+                shown.take(diff, usize::from(model.size.0));
                 model.changed = true;
             }
         }

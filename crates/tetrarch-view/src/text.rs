@@ -3,9 +3,6 @@
 
 use unicode_general_category::{GeneralCategory, get_general_category};
 
-/// Characters of one line of a diff that are shown.
-const DIFF_LINE_CHARS: usize = 2_000;
-
 /// Text with its control characters made visible: what others wrote must not move the cursor.
 #[must_use]
 pub fn visible(text: &str) -> String {
@@ -23,7 +20,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Control and format characters, those that Unicode lets a program leave out (`Default_Ignorable_Code_Point`),
-/// and blanks that are no space: variation selectors too, in which a text can be hidden.
+/// and blanks that are not the space: variation selectors too, in which a text can be hidden.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     // Most of any text; the tables of Unicode take many times as long.
@@ -31,7 +28,10 @@ pub fn is_hidden(c: char) -> bool {
         return c.is_ascii_control();
     }
     c.is_control()
-        || get_general_category(c) == GeneralCategory::Format
+        || matches!(
+            get_general_category(c),
+            GeneralCategory::Format | GeneralCategory::SpaceSeparator
+        )
         || matches!(
             c,
             '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -41,7 +41,8 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
-/// A text in which, within words that have Latin letters, those of scripts that look like them are escaped.
+/// A text in which, within words that have Latin letters, those of scripts that look like them are escaped; and what
+/// looks like a sign of a program, or strikes out what stands before it, wherever it is.
 #[must_use]
 pub fn unmixed(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -52,52 +53,55 @@ pub fn unmixed(text: &str) -> String {
         let end = rest.find(|c| part(c) != inside).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         rest = after;
-        if inside && word.contains(|c: char| c.is_ascii_alphabetic()) {
-            for c in word.chars() {
-                if is_alike(c) {
-                    shown.extend(c.escape_unicode());
-                } else {
-                    shown.push(c);
-                }
+        let latin = inside && word.contains(|c: char| c.is_ascii_alphabetic());
+        for c in word.chars() {
+            if latin && is_alike(c) || is_like_a_sign(c) {
+                shown.extend(c.escape_unicode());
+            } else {
+                shown.push(c);
             }
-        } else {
-            shown.push_str(word);
         }
     }
     shown
 }
 
 /// Of a block whose letters look like Latin ones: Greek, Cyrillic, Armenian, Cherokee, Coptic, Lisu, signs that are
-/// letters, Roman numerals, Latin of full width and of mathematics; and single letters of phonetics.
+/// letters, Roman numerals, Deseret, Latin of full width, of mathematics, of phonetics and of manuscripts.
 fn is_alike(c: char) -> bool {
     matches!(
         c,
         '\u{251}' | '\u{261}' | '\u{269}' | '\u{26a}' | '\u{370}'..='\u{58f}'
             | '\u{13a0}'..='\u{13ff}'
             | '\u{1c80}'..='\u{1c8f}'
+            | '\u{1d00}'..='\u{1d7f}'
             | '\u{1f00}'..='\u{1fff}'
             | '\u{2100}'..='\u{218b}'
             | '\u{2c80}'..='\u{2cff}'
             | '\u{a4d0}'..='\u{a4ff}'
             | '\u{a640}'..='\u{a69f}'
+            | '\u{a720}'..='\u{a7ff}'
             | '\u{ab30}'..='\u{abbf}'
             | '\u{ff10}'..='\u{ff5a}'
+            | '\u{10400}'..='\u{1044f}'
             | '\u{1d400}'..='\u{1d7ff}'
     )
 }
 
-/// A diff for people: what others wrote must not move the cursor, end a line unseen or pass for something else.
+/// Letters of clicks (`|`, `||`, `!`), the Greek question mark (`;`), the slash of divisions, and overlays.
+fn is_like_a_sign(c: char) -> bool {
+    matches!(
+        c,
+        '\u{1c0}'..='\u{1c3}' | '\u{334}'..='\u{338}' | '\u{37e}' | '\u{20d0}'..='\u{20f0}' | '\u{2215}'
+    )
+}
+
+/// A diff for people, all of it: what others wrote must not move the cursor, end a line unseen or pass for something
+/// else.
 #[must_use]
 pub fn diff_for_people(diff: &str) -> String {
     let mut text = String::with_capacity(diff.len());
     for line in diff.split_terminator('\n') {
-        let line = line.replace('\t', "    ");
-        let kept: String = line.chars().take(DIFF_LINE_CHARS).collect();
-        text.push_str(&visible(&unmixed(&kept)));
-        let more = line.chars().count() - kept.chars().count();
-        if more > 0 {
-            text.push_str(&format!(" [{more} more characters]"));
-        }
+        text.push_str(&visible(&unmixed(&line.replace('\t', "    "))));
         text.push('\n');
     }
     text
@@ -142,12 +146,14 @@ mod tests {
             let category = get_general_category(c);
             let blank = ignorable.iter().any(|range| range.contains(&c)) || c == '\u{2800}';
             let unseen = [
+                GeneralCategory::SpaceSeparator,
                 GeneralCategory::Control,
                 GeneralCategory::Format,
                 GeneralCategory::LineSeparator,
                 GeneralCategory::ParagraphSeparator,
             ];
-            assert_eq!(is_hidden(c), blank || unseen.contains(&category), "{c:?} {category:?}");
+            let hidden = c != ' ' && (blank || unseen.contains(&category));
+            assert_eq!(is_hidden(c), hidden, "{c:?} {category:?}");
         }
     }
 
@@ -173,12 +179,51 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_of_ranges_of_lookalikes_are_escaped() {
+        let within_words = [
+            ('\u{1cff}', '\u{1d00}'..='\u{1d7f}', '\u{1d80}', '\u{1d04}'),
+            ('\u{a71f}', '\u{a720}'..='\u{a7ff}', '\u{a800}', '\u{a731}'),
+            ('\u{103ff}', '\u{10400}'..='\u{1044f}', '\u{10450}', '\u{10404}'),
+        ];
+        let anywhere = [
+            ('\u{1bf}', '\u{1c0}'..='\u{1c3}', '\u{1c4}'),
+            ('\u{333}', '\u{334}'..='\u{338}', '\u{339}'),
+            ('\u{37d}', '\u{37e}'..='\u{37e}', '\u{37f}'),
+            ('\u{20cf}', '\u{20d0}'..='\u{20f0}', '\u{20f1}'),
+            ('\u{2214}', '\u{2215}'..='\u{2215}', '\u{2216}'),
+        ];
+        let alone = |c: char| unmixed(&format!("1 {c} 2")) != format!("1 {c} 2");
+        for (before, range, after, letter) in within_words {
+            assert!(is_alike(*range.start()) && is_alike(*range.end()), "{range:?}");
+            assert!(!is_alike(before) && !is_alike(after) && !alone(letter), "{range:?}");
+            assert_eq!(unmixed(&format!("a{letter}b")), format!("a{}b", letter.escape_unicode()));
+        }
+        for (before, range, after) in anywhere {
+            assert!(alone(*range.start()) && alone(*range.end()), "{range:?}");
+            assert!(!alone(before) && !alone(after), "{range:?}");
+        }
+        assert_eq!(unmixed("if x \u{1c3}= y"), "if x \\u{1c3}= y");
+    }
+
+    #[test]
+    fn every_space_but_the_space_is_escaped() {
+        let first_and_last = ['\u{2000}', '\u{200a}'];
+        for c in ['\u{a0}', '\u{1680}', '\u{202f}', '\u{205f}', '\u{3000}']
+            .into_iter()
+            .chain(first_and_last)
+        {
+            assert_eq!(visible(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
+        }
+        assert_eq!(visible("a b"), "a b");
+    }
+
+    #[test]
     fn printed_diff_escapes_cursor_moves_and_hides_no_line() {
         let diff = "+a\x1b[2Jb\r\n+\tc\n+\u{202e}d\n";
         assert_eq!(diff_for_people(diff), "+a\\u{1b}[2Jb\\r\n+    c\n+\\u{202e}d\n");
         assert_eq!(diff_for_people("+pass\u{200b}w\u{43e}rd\n"), "+pass\\u{200b}w\\u{43e}rd\n");
-        let long = format!("+{}\n", "x".repeat(DIFF_LINE_CHARS));
-        assert!(diff_for_people(&long).ends_with("x [1 more characters]\n"));
+        let long = format!("+{}eval()\n", " ".repeat(100_000));
+        assert_eq!(diff_for_people(&long), long);
         assert_eq!(diff_for_people(""), "");
     }
 }

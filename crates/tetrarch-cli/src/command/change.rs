@@ -14,6 +14,7 @@ use tetrarch_core::id::ChangeId;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::request::{GateOp, GateVerdict, Op};
+use tetrarch_view::diff::too_many_bytes;
 use tetrarch_view::text::diff_for_people;
 
 use super::artifact::explained;
@@ -180,6 +181,21 @@ async fn show(context: &Context, client: &HumanClient, id: ChangeId) -> CliResul
     output::record(context.output, &value, || {
         format!("{}\n{}", sheet(&change), diff_for_people(&diff))
     })
+}
+
+/// The diff of a change for a screen on which it is decided on; one that is too large is not even read.
+pub(super) async fn diff_to_decide(
+    client: &HumanClient,
+    id: ChangeId,
+    sha256: &str,
+) -> Result<String, String> {
+    let artifacts = Artifacts::new(&client.bus);
+    let size = artifacts.stat(sha256).await.map_err(|error| error.to_string())?.map(|it| it.size);
+    if let Some(why) = size.and_then(|bytes| too_many_bytes(id, bytes)) {
+        return Err(why);
+    }
+    let bytes = artifacts.get_bytes(sha256).await.map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What is to be done, to what, asked by whom, until when.

@@ -22,6 +22,7 @@ use tetrarch_view::transcript::words;
 
 use super::texts::{fitted, wrapped};
 use super::{Painter, put, put_all, title};
+use crate::diff::DiffRow;
 use crate::model::{FocusTab, RosterModel};
 
 /// Columns from which on the brief stands beside the transcript.
@@ -75,8 +76,8 @@ pub(super) fn draw(
             );
         }
         FocusTab::Change => {
-            let lines = change(model, painter, &row.id);
-            top(lines, model.focus.scroll, area, buffer);
+            let (lines, rows) = change(model, painter, &row.id, usize::from(area.width));
+            super::inbox::scrolled(painter, lines, rows, model.focus.scroll, area, buffer);
         }
     }
 }
@@ -297,9 +298,17 @@ impl BriefSheet {
 }
 
 /// What it changed, as it is put to people.
-fn change(model: &RosterModel, painter: Painter, agent: &AgentId) -> Vec<Line<'static>> {
+fn change<'m>(
+    model: &'m RosterModel,
+    painter: Painter,
+    agent: &AgentId,
+    width: usize,
+) -> (Vec<Line<'static>>, &'m [DiffRow]) {
     match model.change_of(agent) {
-        Some(change) => super::inbox::change(model, painter, change),
-        None => vec![Line::styled(" It made no change.", painter.tone(Tone::Faint))],
+        Some(change) => (
+            super::inbox::change(model, painter, change, width),
+            model.diff_rows(change).unwrap_or_default(),
+        ),
+        None => (vec![Line::styled(" It made no change.", painter.tone(Tone::Faint))], &[]),
     }
 }

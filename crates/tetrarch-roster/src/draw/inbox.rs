@@ -16,8 +16,9 @@ use tetrarch_view::row::short;
 use tetrarch_view::text::{unmixed, visible};
 use tetrarch_view::tone::{Tone, tone_of};
 
-use super::texts::{fitted, wrapped};
+use super::texts::{GOES_ON, fitted, pieces, wrapped};
 use super::{Painter, put, put_all, title};
+use crate::diff::DiffRow;
 use crate::model::{InboxKey, RosterModel};
 
 /// Draws the inbox.
@@ -40,7 +41,7 @@ pub(super) fn draw(
     }
     let selected = model.inbox.selected.as_ref();
     let at = items.iter().position(|item| Some(&InboxKey::of(item)) == selected).unwrap_or(0);
-    let listed = items.len().min(usize::from(body.height / 3).max(1));
+    let listed = listed(items.len(), body.height);
     let from = (at + 1).saturating_sub(listed);
     let width = usize::from(body.width);
     let lines = items.iter().enumerate().skip(from).take(listed).map(|(place, item)| {
@@ -52,9 +53,51 @@ pub(super) fn draw(
     let rest = Rect { y: body.y + height, height: body.height - height, ..body };
     put(buffer, rest, &Line::styled("─".repeat(width), painter.tone(Tone::Faint)));
     let area = Rect { y: rest.y + 1, height: rest.height.saturating_sub(1), ..rest };
-    let whole = items.get(at).map(|item| whole(model, painter, item, width)).unwrap_or_default();
-    let most = whole.len().saturating_sub(usize::from(area.height));
-    put_all(buffer, area, whole.into_iter().skip(model.inbox.scroll.min(most)));
+    let whole = items.get(at).map(|item| (whole(model, painter, item, width), rows(model, item)));
+    let (lines, rows) = whole.unwrap_or_default();
+    scrolled(painter, lines, rows, model.inbox.scroll, area, buffer);
+}
+
+/// Lines of the list.
+fn listed(items: usize, height: u16) -> usize {
+    items.min(usize::from(height / 3).max(1))
+}
+
+/// How many lines the item that is shown in full takes, and how many of them are on the screen.
+pub(crate) fn extent(model: &RosterModel) -> Option<(usize, usize)> {
+    let item = model.chosen()?;
+    let height = model.body_height();
+    let shown = usize::from(height).saturating_sub(listed(model.waiting().len(), height) + 1);
+    let painter = Painter { coloured: false };
+    let lines = whole(model, painter, &item, usize::from(model.size.0)).len();
+    Some((lines + rows(model, &item).len(), shown))
+}
+
+/// The diff of an item.
+fn rows<'m>(model: &'m RosterModel, item: &InboxItem<'_>) -> &'m [DiffRow] {
+    match item {
+        InboxItem::Change(change) => model.diff_rows(change).unwrap_or_default(),
+        InboxItem::Question(_)
+        | InboxItem::Turn(_)
+        | InboxItem::Draft(..)
+        | InboxItem::Obstacle(_) => &[],
+    }
+}
+
+/// Draws lines and the diff below them, from the first that is not scrolled away.
+pub(super) fn scrolled(
+    painter: Painter,
+    lines: Vec<Line<'static>>,
+    rows: &[DiffRow],
+    scroll: usize,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let most = (lines.len() + rows.len()).saturating_sub(usize::from(area.height));
+    let scroll = scroll.min(most);
+    let rows = rows.iter().skip(scroll.saturating_sub(lines.len()));
+    let rows = rows.map(|row| of_diff(painter, row));
+    put_all(buffer, area, lines.into_iter().skip(scroll).chain(rows));
 }
 
 /// One line of the list.
@@ -89,53 +132,78 @@ fn whole(
         InboxItem::Question(question) => asked(painter, question, width),
         InboxItem::Turn(turn) => {
             let mut lines = paragraph(&turn.answer, width);
-            lines.push(next(painter, &turn_answer(turn)));
+            lines.extend(next(painter, &turn_answer(turn), width));
             lines
         }
-        InboxItem::Change(change) => self::change(model, painter, change),
+        InboxItem::Change(change) => self::change(model, painter, change, width),
         InboxItem::Draft(draft, _) => proposed(painter, draft, width),
         InboxItem::Obstacle(it) => {
             let mut lines = paragraph(&it.what, width);
             lines.push(Line::raw(format!(" holds up {}", it.holds_up)));
-            lines.extend(it.remedies.iter().map(|it| next(painter, &it.words().join(" "))));
+            lines.extend(
+                it.remedies.iter().flat_map(|it| next(painter, &it.words().join(" "), width)),
+            );
             lines
         }
     }
 }
 
-fn next(painter: Painter, words: &str) -> Line<'static> {
-    Line::from(painter.span(&format!(" next: tetrarch {words}"), Tone::Head))
+fn next(painter: Painter, words: &str, width: usize) -> Vec<Line<'static>> {
+    cut(Span::raw(" "), &painter.span(&format!("next: tetrarch {words}"), Tone::Head), width)
 }
 
 /// A text of others as a paragraph.
 fn paragraph(text: &str, width: usize) -> Vec<Line<'static>> {
-    let shown = text.lines().map(|line| visible(&unmixed(line))).collect::<Vec<_>>().join("\n");
-    let lines = wrapped(&shown, width.saturating_sub(2));
-    lines.into_iter().map(|line| Line::raw(format!(" {line}"))).collect()
+    let whole = text.lines().map(|line| wrapped(&visible(&unmixed(line)), width.saturating_sub(2)));
+    let marks = || std::iter::once(" ").chain(std::iter::repeat(GOES_ON));
+    whole
+        .map(|lines| if lines.is_empty() { vec![String::new()] } else { lines })
+        .flat_map(|lines| lines.into_iter().zip(marks()))
+        .map(|(line, mark)| Line::raw(format!("{mark}{line}")))
+        .collect()
 }
 
-fn field(painter: Painter, name: &str, text: &str, tone: Tone) -> Line<'static> {
-    Line::from(vec![
-        painter.span(&format!(" {} ", fitted(name, 10)), Tone::Faint),
-        painter.span(text, tone),
-    ])
+/// A text in as many lines as it takes, the first behind its head and the others marked.
+fn cut(head: Span<'static>, text: &Span<'static>, width: usize) -> Vec<Line<'static>> {
+    let [first, mut indent] = [head.width(); 2];
+    if indent * 2 > width {
+        // A narrow screen has no room for an indent.
+        indent = 1;
+    }
+    let columns = [first, indent].map(|used| width.saturating_sub(used));
+    let mark = Span::raw(format!("{GOES_ON:<indent$}"));
+    let heads = std::iter::once(head).chain(std::iter::repeat(mark));
+    let lines = pieces(&text.content, columns).into_iter().zip(heads);
+    lines.map(|(piece, head)| Line::from(vec![head, Span::styled(piece, text.style)])).collect()
+}
+
+/// Fields below each other.
+struct FieldSheet {
+    painter: Painter,
+    width: usize,
+    lines: Vec<Line<'static>>,
+}
+
+impl FieldSheet {
+    fn add(&mut self, name: &str, text: &str, tone: Tone) {
+        let head = self.painter.span(&format!(" {} ", fitted(name, 10)), Tone::Faint);
+        self.lines.extend(cut(head, &self.painter.span(text, tone), self.width));
+    }
 }
 
 fn asked(painter: Painter, question: &Question, width: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![
-        field(painter, "question", &question.id.to_string(), Tone::Head),
-        field(painter, "from", &format!("{} in {}", question.agent, question.run), Tone::Plain),
-        field(painter, "for", &format!("{} {}", question.epic, question.node), Tone::Plain),
-        Line::default(),
-    ];
+    let mut sheet = FieldSheet { painter, width, lines: Vec::new() };
+    sheet.add("question", &question.id.to_string(), Tone::Head);
+    sheet.add("from", &format!("{} in {}", question.agent, question.run), Tone::Plain);
+    sheet.add("for", &format!("{} {}", question.epic, question.node), Tone::Plain);
+    let mut lines = sheet.lines;
+    lines.push(Line::default());
     lines.extend(paragraph(&question.text, width));
     lines.push(Line::default());
     let options = (1..).zip(&question.options);
-    lines.extend(options.map(|(place, option)| {
-        Line::from(vec![
-            painter.span(&format!(" {place} "), Tone::Head),
-            painter.span(option, Tone::Plain),
-        ])
+    lines.extend(options.flat_map(|(place, option)| {
+        let head = painter.span(&format!(" {place} "), Tone::Head);
+        cut(head, &painter.span(&unmixed(option), Tone::Plain), width)
     }));
     let hint = if question.options.is_empty() {
         " ⏎ types the answer."
@@ -147,77 +215,67 @@ fn asked(painter: Painter, question: &Question, width: usize) -> Vec<Line<'stati
 }
 
 fn proposed(painter: Painter, draft: &Proposal, width: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![
-        field(painter, "draft", &draft.id.to_string(), Tone::Head),
-        field(painter, "from", &draft.author.to_string(), Tone::Plain),
-        field(
-            painter,
-            "plan",
-            &format!("{} version {}", draft.epic, draft.base_version),
-            Tone::Plain,
-        ),
-    ];
-    lines.extend(paragraph(&draft.reason, width));
+    let mut sheet = FieldSheet { painter, width, lines: Vec::new() };
+    sheet.add("draft", &draft.id.to_string(), Tone::Head);
+    sheet.add("from", &draft.author.to_string(), Tone::Plain);
+    sheet.add("plan", &format!("{} version {}", draft.epic, draft.base_version), Tone::Plain);
+    sheet.lines.extend(paragraph(&draft.reason, width));
     for node in &draft.edit.puts {
-        lines.push(Line::default());
-        lines.push(field(painter, "defines", &format!("{} {}", node.id, node.name), Tone::Plain));
+        sheet.lines.push(Line::default());
+        sheet.add("defines", &unmixed(&format!("{} {}", node.id, node.name)), Tone::Plain);
         for (key, text) in node_in_words(node) {
-            lines.push(field(painter, &key, "", Tone::Plain));
-            lines.extend(paragraph(&text, width));
+            sheet.add(&key, "", Tone::Plain);
+            sheet.lines.extend(paragraph(&text, width));
         }
     }
     let output = output_in_words(&draft.edit.output);
     if !output.is_empty() {
-        lines.push(field(painter, "output", &output, Tone::Warn));
+        sheet.add("output", &output, Tone::Warn);
     }
     let removed: Vec<String> = draft.edit.removes.iter().map(ToString::to_string).collect();
     if !removed.is_empty() {
-        lines.push(field(painter, "gives up", &removed.join(" "), Tone::Warn));
+        sheet.add("gives up", &removed.join(" "), Tone::Warn);
     }
-    lines
+    sheet.lines
 }
 
-/// What a change will do, to what, asked by whom, until when, and its diff.
-pub(super) fn change(model: &RosterModel, painter: Painter, change: &Change) -> Vec<Line<'static>> {
+/// What a change will do, to what, asked by whom, until when, and how it stands with its diff.
+pub(super) fn change(
+    model: &RosterModel,
+    painter: Painter,
+    change: &Change,
+    width: usize,
+) -> Vec<Line<'static>> {
     let action = &change.made.action;
     let digest = action.digest();
     let status = change.status.as_str();
-    let mut lines = vec![
-        field(painter, "change", &change.id.to_string(), Tone::Head),
-        field(painter, "state", status, tone_of(status)),
-        field(painter, "will", &unmixed(&change_in_words(change, model.now)), Tone::Plain),
-        field(
-            painter,
-            "in",
-            &unmixed(&format!("{} on {}", action.repository, change.host)),
-            Tone::Plain,
-        ),
-        field(painter, "head", &format!("{} from {}", action.head, action.base), Tone::Plain),
-        field(painter, "from", &format!("{} in {}", change.agent, change.run), Tone::Plain),
-        field(painter, "for", &format!("{} {}", change.epic, change.node), Tone::Plain),
-        field(painter, "digest", &digest, Tone::Plain),
-    ];
-    let files = action.files.iter().map(|file| field(painter, "file", &unmixed(file), Tone::Plain));
-    lines.extend(files);
+    let mut sheet = FieldSheet { painter, width, lines: Vec::new() };
+    sheet.add("change", &change.id.to_string(), Tone::Head);
+    sheet.add("state", status, tone_of(status));
+    sheet.add("will", &unmixed(&change_in_words(change, model.now)), Tone::Plain);
+    let place = format!("{} on {}", action.repository, change.host);
+    sheet.add("in", &unmixed(&place), Tone::Plain);
+    sheet.add("head", &format!("{} from {}", action.head, action.base), Tone::Plain);
+    sheet.add("from", &format!("{} in {}", change.agent, change.run), Tone::Plain);
+    sheet.add("for", &format!("{} {}", change.epic, change.node), Tone::Plain);
+    sheet.add("digest", &digest, Tone::Plain);
+    action.files.iter().for_each(|file| sheet.add("file", &unmixed(file), Tone::Plain));
+    let mut lines = sheet.lines;
     lines.push(Line::default());
     let shown = model.diff.as_ref();
     let shown = shown.filter(|shown| shown.change == change.id && shown.digest == digest);
     match shown.and_then(|shown| shown.text.as_ref()) {
         None => lines.push(Line::styled(" reading the diff", painter.tone(Tone::Faint))),
-        Some(Err(why)) => lines.push(Line::from(painter.span(&format!(" {why}"), Tone::Bad))),
-        Some(Ok(diff)) => lines.extend(diff.lines().map(|line| of_diff(painter, line))),
+        Some(Err(why)) => lines.extend(
+            paragraph(why, width).into_iter().map(|line| line.style(painter.tone(Tone::Bad))),
+        ),
+        Some(Ok(_)) => {}
     }
     lines
 }
 
-fn of_diff(painter: Painter, line: &str) -> Line<'static> {
-    let tone = match line.chars().next() {
-        Some('+') => Tone::Good,
-        Some('-') => Tone::Bad,
-        Some('@') => Tone::Head,
-        Some(_) | None => Tone::Plain,
-    };
+fn of_diff(painter: Painter, row: &DiffRow) -> Line<'static> {
     // A weight would be louder than the text deserves.
-    let style = painter.tone(tone).remove_modifier(Modifier::BOLD);
-    Line::from(Span::styled(line.to_owned(), style))
+    let style = painter.tone(row.tone).remove_modifier(Modifier::BOLD);
+    Line::from(Span::styled(row.text.clone(), style))
 }

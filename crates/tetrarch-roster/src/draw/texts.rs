@@ -2,6 +2,28 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// What stands before a line of the screen that goes on with the one above.
+pub(crate) const GOES_ON: &str = "↳";
+/// Characters of a column: more that take none would stand upon each other.
+const STACKED_MAX: usize = 4;
+
+/// A text in pieces of at most so many columns, the first and the others. Nothing of it is left out.
+pub(crate) fn pieces(text: &str, [first, others]: [usize; 2]) -> Vec<String> {
+    let (mut done, mut piece) = (Vec::new(), String::new());
+    let (mut used, mut count, mut room) = (0, 0, first.max(1));
+    for c in text.chars() {
+        let full = used + width(c) > room || count >= room * STACKED_MAX;
+        if full && !piece.is_empty() {
+            done.push(std::mem::take(&mut piece));
+            (used, count, room) = (0, 0, others.max(1));
+        }
+        piece.push(c);
+        (used, count) = (used + width(c), count + 1);
+    }
+    done.push(piece);
+    done
+}
+
 /// The columns that a character takes.
 fn width(c: char) -> usize {
     c.width().unwrap_or(0)
@@ -84,6 +106,25 @@ mod tests {
             assert_eq!(fitted(text, columns).width(), columns);
         }
         assert_eq!((right("7", 3).as_str(), right("1234", 3).as_str()), ("  7", "12…"));
+    }
+
+    #[test]
+    fn pieces_have_their_columns_and_leave_nothing_out() {
+        for (text, columns, shown) in [
+            ("", [3, 2], &[""][..]),
+            ("abc", [3, 2], &["abc"]),
+            ("abcdef", [3, 2], &["abc", "de", "f"]),
+            ("a    b", [3, 2], &["a  ", "  ", "b"]),
+            ("世界世", [5, 3], &["世界", "世"]),
+            ("a世界", [2, 2], &["a", "世", "界"]),
+            ("世", [1, 1], &["世"]),
+        ] {
+            let cut = pieces(text, columns);
+            assert_eq!(cut, shown, "{text} in {columns:?}");
+            assert_eq!(cut.concat(), text);
+        }
+        let stacked = format!("a{}", "\u{301}".repeat(10));
+        assert_eq!(pieces(&stacked, [2, 2]).iter().map(|it| it.chars().count()).max(), Some(8));
     }
 
     #[test]

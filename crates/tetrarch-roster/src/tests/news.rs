@@ -37,9 +37,9 @@ fn seen() -> Session {
 #[test]
 fn entries_are_shown_with_the_next_tick() {
     let mut it = seen();
-    it.give(RosterInput::Fleet(FleetNews::Entries(vec![(5, ended(0))])));
+    it.give_undrawn(RosterInput::Fleet(FleetNews::Entries(vec![(5, ended(0))])));
     assert!(!it.model().changed && it.model().heard);
-    it.give(RosterInput::Tick(NOW));
+    it.give_undrawn(RosterInput::Tick(NOW));
     assert!(it.model().changed && !it.model().heard);
     assert!(!screen(&it).contains("awaiting-input"), "{}", screen(&it));
     let mut it = seen();
@@ -51,9 +51,9 @@ fn entries_are_shown_with_the_next_tick() {
 #[test]
 fn idle_roster_is_not_drawn_again() {
     let mut it = seen();
-    it.give(RosterInput::Tick(BusTime(NOW.0 + 999)));
+    it.give_undrawn(RosterInput::Tick(BusTime(NOW.0 + 999)));
     assert!(!it.model().changed);
-    it.give(RosterInput::Tick(BusTime(NOW.0 + 1_000)));
+    it.give_undrawn(RosterInput::Tick(BusTime(NOW.0 + 1_000)));
     assert!(it.model().changed, "somebody works for a second longer");
 
     let mut model = model(120, 40);
@@ -68,7 +68,7 @@ fn idle_roster_is_not_drawn_again() {
         RosterInput::Fleet(FleetNews::Told(told)),
         RosterInput::Tick(BusTime(NOW.0 + 61_000)),
     ] {
-        it.give(input);
+        it.give_undrawn(input);
         assert!(!it.model().changed, "nobody works");
     }
 }

@@ -3,14 +3,21 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "keys that do nothing are not listed")]
 
 use crossterm::event::KeyCode;
-use tetrarch_core::change::{Change, ChangeStatus};
+use tetrarch_core::change::ChangeStatus;
 use tetrarch_core::request::Op;
 use tetrarch_view::inbox::InboxItem;
 
 use super::acting::{ask_for, send};
 use super::{RosterEffects, moved};
+use crate::diff::ShownDiff;
+use crate::draw::inbox::extent;
 use crate::input::RosterEffect;
-use crate::model::{FocusTab, InboxKey, Pane, PromptKind, RosterModel, ShownDiff};
+use crate::model::{FocusTab, InboxKey, Pane, PromptKind, RosterModel};
+
+/// Columns below which a line may be too narrow for its characters.
+const COLUMNS_MIN: u16 = 20;
+/// Why a yes is not taken.
+const UNREAD: &str = "nothing was sent: its end was not on the screen yet; PgDn reads on";
 
 /// Shows what waits.
 pub(super) fn open(model: &mut RosterModel, effects: &mut RosterEffects) {
@@ -45,7 +52,7 @@ pub(super) fn read(model: &mut RosterModel, effects: &mut RosterEffects) {
         return;
     }
     let sha256 = change.made.action.diff.clone();
-    model.diff = Some(ShownDiff { change: id, digest: digest.clone(), text: None });
+    model.diff = Some(ShownDiff::reading(id, digest.clone()));
     effects.push(RosterEffect::ReadDiff { change: id, digest, sha256 });
 }
 
@@ -55,7 +62,8 @@ pub(super) fn press(model: &mut RosterModel, code: KeyCode, effects: &mut Roster
         KeyCode::Esc | KeyCode::Char('a') => model.pane = Pane::Agents,
         KeyCode::PageDown | KeyCode::PageUp | KeyCode::Char(' ') => {
             let code = if code == KeyCode::Char(' ') { KeyCode::PageDown } else { code };
-            model.inbox.scroll = moved(model.inbox.scroll, code, model.list_height() / 2, None);
+            let last = extent(model).map(|(lines, height)| lines.saturating_sub(height));
+            model.inbox.scroll = moved(model.inbox.scroll, code, model.list_height() / 2, last);
         }
         KeyCode::Enter => answer(model),
         KeyCode::Char(digit @ '1'..='9') => choose(model, usize::from(digit as u8 - b'1'), effects),
@@ -88,26 +96,70 @@ fn choose(model: &mut RosterModel, option: usize, effects: &mut RosterEffects) {
     let Some(InboxItem::Question(question)) = model.chosen() else { return };
     let Some(text) = question.options.get(option).cloned() else { return };
     let question = question.id;
+    if !was_read(model, &InboxKey::Question(question), "") {
+        return model.say(UNREAD);
+    }
     let what = format!("answer {question}");
     send(model, what, None, Op::QuestionAnswer { question, text }, effects);
 }
 
-/// Whether the diff of a change as it is now was shown.
-fn was_shown(model: &RosterModel, change: &Change) -> bool {
-    model.diff.as_ref().is_some_and(|shown| {
-        let whole = matches!(shown.text, Some(Ok(_)));
-        whole && shown.change == change.id && shown.digest == change.made.action.digest()
-    })
+/// Notes whether the end of what is shown is on the screen.
+pub(super) fn note_read(model: &mut RosterModel) {
+    let is_shown = model.pane == Pane::Inbox && model.help.is_none() && model.prompt.is_none();
+    let read = if is_shown { end_on_screen(model) } else { None };
+    if read.is_some() {
+        model.inbox.read = read;
+    }
+}
+
+fn end_on_screen(model: &RosterModel) -> Option<(InboxKey, String)> {
+    let item = model.chosen()?;
+    let digest = match item {
+        InboxItem::Change(change) => {
+            model.diff_rows(change)?;
+            change.made.action.digest()
+        }
+        InboxItem::Question(_)
+        | InboxItem::Turn(_)
+        | InboxItem::Draft(..)
+        | InboxItem::Obstacle(_) => String::new(),
+    };
+    let (lines, height) = extent(model)?;
+    let at_end = height > 0 && model.inbox.scroll.saturating_add(height) >= lines;
+    (at_end && model.size.0 >= COLUMNS_MIN).then(|| (InboxKey::of(&item), digest))
+}
+
+fn was_read(model: &RosterModel, key: &InboxKey, digest: &str) -> bool {
+    model.inbox.read.as_ref().is_some_and(|(read, of)| read == key && of == digest)
+}
+
+/// Why a yes is not sent, since what it is for was not on the screen to its end.
+pub(super) fn unread(model: &RosterModel, kind: &PromptKind) -> Option<&'static str> {
+    let read = match kind {
+        PromptKind::Approve(id, digest) => was_read(model, &InboxKey::Change(*id), digest),
+        PromptKind::ApproveDraft(epic, id) => was_read(model, &InboxKey::Draft(*epic, *id), ""),
+        PromptKind::Filter
+        | PromptKind::Steer(_)
+        | PromptKind::Interrupt(_)
+        | PromptKind::Stop(_)
+        | PromptKind::Answer(_)
+        | PromptKind::Merge(_)
+        | PromptKind::Deny(_)
+        | PromptKind::Reject(..) => true,
+    };
+    (!read).then_some(UNREAD)
 }
 
 fn approve(model: &mut RosterModel) {
     let kind = match model.chosen() {
         Some(InboxItem::Change(change)) => match change.status {
-            ChangeStatus::Proposed | ChangeStatus::Conflicted if was_shown(model, change) => {
+            ChangeStatus::Proposed | ChangeStatus::Conflicted
+                if model.diff_rows(change).is_some() =>
+            {
                 Ok(PromptKind::Approve(change.id, change.made.action.digest()))
             }
             ChangeStatus::Proposed | ChangeStatus::Conflicted => {
-                Err("the diff was not read yet: nothing is approved unseen")
+                Err("the diff is not shown: nothing is approved unseen")
             }
             ChangeStatus::Approved => Err("it is approved; m merges it"),
             ChangeStatus::Applying
@@ -122,7 +174,7 @@ fn approve(model: &mut RosterModel) {
             return;
         }
     };
-    match kind {
+    match kind.and_then(|kind| unread(model, &kind).map_or(Ok(kind), Err)) {
         Ok(kind) => ask_for(model, kind),
         Err(why) => model.say(why),
     }

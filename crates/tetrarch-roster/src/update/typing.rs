@@ -37,7 +37,10 @@ pub(super) fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut Roster
     if let Some(wanted) = confirmed_by(&prompt.kind) {
         // Any other key is a no.
         if key.code == KeyCode::Char(wanted) {
-            perform(model, prompt, effects);
+            match super::deciding::unread(model, &prompt.kind) {
+                Some(why) => model.say(why),
+                None => perform(model, prompt, effects),
+            }
         }
         return;
     }

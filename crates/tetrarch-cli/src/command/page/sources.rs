@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::{Lease, LeaseKey};
@@ -22,6 +21,7 @@ use tetrarch_view::order::find;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 
+use crate::command::change::diff_to_decide;
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
 use crate::command::replay;
@@ -90,11 +90,9 @@ async fn reading(client: &HumanClient, view: &PageView, key: SourceKey) -> PageE
                 Err(error) => PageExtra::Transcript(JournalTail::new(), error.what),
             }
         }
-        PageView::Change(_) => {
+        PageView::Change(id) => {
             let Some((digest, diff)) = key.change else { return PageExtra::Nothing };
-            let read = Artifacts::new(bus).get_bytes(&diff).await;
-            let text = read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            PageExtra::Diff(digest, text.map_err(|error| error.to_string()))
+            PageExtra::Diff(digest, diff_to_decide(client, *id, &diff).await)
         }
         PageView::History(epic) => {
             PageExtra::Versions(versions(bus, *epic).await.map_err(|error| error.what))

@@ -1,11 +1,11 @@
 //! What the roster asks the owner for, and the diffs that it reads: each answered by one input.
 
-use tetrarch_bus::artifact::Artifacts;
 use tetrarch_core::id::ChangeId;
 use tetrarch_core::request::Op;
 use tetrarch_roster::input::RosterInput;
 use tokio::sync::mpsc::Sender;
 
+use crate::command::change::diff_to_decide;
 use crate::{HumanClient, new_id};
 
 /// Asks the owner, and tells the request's id and the answer.
@@ -25,8 +25,6 @@ pub(super) async fn read_diff(
     digest: String,
     sha256: String,
 ) {
-    let read = Artifacts::new(&client.bus).get_bytes(&sha256).await;
-    let diff = read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let diff = diff.map_err(|error| error.to_string());
+    let diff = diff_to_decide(&client, change, &sha256).await;
     let _gone = tell.send(RosterInput::Diff { change, digest, diff }).await;
 }
