@@ -428,21 +428,19 @@ impl HostedSession {
         }
         self.spending.metering.take(&JournalEvent::Usage(result.usage));
         let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
-        for (name, text) in
-            LONG_TEXTS.into_iter().zip([&mut result.deliverable, &mut result.partial])
-        {
+        let texts = [&mut result.deliverable, &mut result.partial];
+        for (name, text) in LONG_TEXTS.into_iter().zip(texts) {
             if text.len() > DELIVERABLE_BYTES_MAX {
                 let whole = std::mem::replace(text, beginning(text));
                 keep.push(Keep::Text { name: name.to_owned(), text: whole });
             }
         }
         self.result = Some(result);
-        if keep.is_empty() {
-            self.finish(effects);
-        } else {
-            self.storing = true;
+        self.storing = !keep.is_empty();
+        if self.storing {
             effects.push(SessionEffect::Store(keep));
         }
+        self.finish(effects);
     }
 
     fn stored(&mut self, artifacts: Vec<Artifact>, effects: &mut Vec<SessionEffect>) {

@@ -93,13 +93,11 @@ fn some_entries(dir: &OwnedFd) -> io::Result<Option<Vec<(CString, bool)>>> {
         if name == c"." || name == c".." {
             continue;
         }
-        let kind = match entry.file_type() {
-            FileType::Unknown => {
-                let about = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(about.st_mode)
-            }
-            kind => kind,
-        };
+        let mut kind = entry.file_type();
+        if kind == FileType::Unknown {
+            let about = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            kind = FileType::from_raw_mode(about.st_mode);
+        }
         found.push((name.to_owned(), kind == FileType::Directory));
         if found.len() == ENTRIES_AT_ONCE {
             break;

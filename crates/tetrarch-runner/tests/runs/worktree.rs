@@ -52,7 +52,7 @@ pub(crate) async fn work(
     (start, made.clone())
 }
 
-fn kept_in(stage: &Stage) -> PathBuf {
+pub(crate) fn kept_in(stage: &Stage) -> PathBuf {
     stage.dir.path().join("worktrees")
 }
 
@@ -326,45 +326,6 @@ async fn unapproved_content_is_refused() {
         "{outcome:?}"
     );
     assert_eq!(repository.git(&["rev-parse", "main"]), tip);
-}
-
-#[tokio::test]
-async fn change_that_adds_what_the_checkout_ignores_is_conflicted() {
-    let mut stage = Stage::new();
-    let repository = Repository::new(&stage);
-    repository.write(".gitignore", "kept\nlinked\n");
-    repository.commit("ignore");
-    let act = "echo new > kept; mkdir linked; echo new > linked/in; git add -f kept linked; git commit -qm x";
-    let (start, made) = work(&mut stage, &repository, act).await;
-    assert_eq!(made.action.files, ["kept", "linked/in"]);
-    repository.write("kept", "the user's own");
-    let away = stage.dir.path().join("away");
-    std::fs::create_dir(&away).unwrap();
-    std::os::unix::fs::symlink(&away, repository.0.join("linked")).unwrap();
-    let outcome = apply(&mut stage, order(&made, &start, 1)).await;
-    let ApplyOutcome::Conflicted { files, reason } = &outcome else { panic!("{outcome:?}") };
-    assert_eq!(files, &["kept", "linked/in"], "{reason}");
-    assert_eq!(repository.read("kept").unwrap(), "the user's own");
-    assert!(std::fs::read_dir(&away).unwrap().next().is_none());
-}
-
-#[tokio::test]
-async fn settings_that_a_program_left_are_gone_from_a_kept_worktree() {
-    let mut stage = Stage::new();
-    let repository = Repository::new(&stage);
-    let act = "echo n > n; git config core.fsmonitor ./evil";
-    let (_, made) = work(&mut stage, &repository, act).await;
-    assert_eq!(made.action.files, ["n"]);
-    let kept = worktrees(&kept_in(&stage), &Containment::default()).await;
-    let tree = kept[0].dir.join("tree");
-    let git = |args: &[&str]| {
-        let mut git = Command::new("git");
-        let said = git.args(args).current_dir(&tree).env("HOME", "/nonexistent").output().unwrap();
-        String::from_utf8(said.stdout).unwrap().trim().to_owned()
-    };
-    assert_eq!(git(&["config", "core.fsmonitor"]), "");
-    assert_eq!(git(&["status", "--porcelain"]), "", "it stands at its last commit");
-    assert_eq!(git(&["rev-parse", "HEAD"]), made.action.head);
 }
 
 #[tokio::test]
