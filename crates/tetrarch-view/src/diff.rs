@@ -19,7 +19,7 @@ pub fn too_many_bytes(change: ChangeId, bytes: u64) -> Option<String> {
 fn elsewhere(change: ChangeId, has: u64, what: &str, most: u64) -> String {
     format!(
         "the diff has {has} {what} and at most {most} are shown here; read it with `tetrarch change show {change}`, \
-         then decide with `tetrarch approve {change}` or `tetrarch deny {change}`"
+         then decide with `tetrarch approve {change}` or `tetrarch deny {change} --reason WHY`"
     )
 }
 
@@ -62,7 +62,7 @@ mod tests {
                 (Err(why), Some(words)) => {
                     assert!(why.contains(words), "{why}");
                     for command in ["change show", "approve", "deny"] {
-                        assert!(why.contains(&format!("`tetrarch {command} {id}`")), "{why}");
+                        assert!(why.contains(&format!("{command} {id}")), "{why}");
                     }
                 }
                 (shown, refused) => panic!("{:?} {refused:?}", shown.map(|it| it.len())),

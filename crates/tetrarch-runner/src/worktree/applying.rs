@@ -275,7 +275,7 @@ async fn merge_commit(
         let reason = "merging it would change files that were not shown".to_owned();
         return Ok(Err(conflicted(others, reason)));
     }
-    // Its own commits stay on its branch: what they say and keep besides the diff nobody was shown.
+    // Its own commits are left out: what they say and keep besides the diff nobody was shown.
     let message = format!("{}\n{MERGED_HEAD}: {}\n", order.message.trim_end(), action.head);
     let commit = ["commit-tree", &tree, "-p", old, "-p", shown, "-m", &message];
     dated(git, order).line(&commit).await.map(Ok)
