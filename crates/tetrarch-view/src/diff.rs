@@ -16,10 +16,10 @@ pub fn too_many_bytes(change: ChangeId, bytes: u64) -> Option<String> {
     (bytes > DIFF_BYTES_MAX).then(|| elsewhere(change, bytes, "bytes", DIFF_BYTES_MAX))
 }
 
-fn elsewhere(change: ChangeId, has: u64, what: &str, most: u64) -> String {
+fn elsewhere(id: ChangeId, has: u64, what: &str, most: u64) -> String {
     format!(
-        "the diff has {has} {what} and at most {most} are shown here; read it with `tetrarch change show {change}`, \
-         then decide with `tetrarch approve {change}` or `tetrarch deny {change} --reason WHY`"
+        "the diff has {has} {what} and at most {most} are shown here; read it with `tetrarch change show {id}`, then \
+         approve or deny {id} on the command line"
     )
 }
 
@@ -61,7 +61,7 @@ mod tests {
                 (Ok(shown), None) => assert_eq!(shown.trim_end(), diff.trim_end()),
                 (Err(why), Some(words)) => {
                     assert!(why.contains(words), "{why}");
-                    for command in ["change show", "approve", "deny"] {
+                    for command in ["change show", "approve or deny"] {
                         assert!(why.contains(&format!("{command} {id}")), "{why}");
                     }
                 }

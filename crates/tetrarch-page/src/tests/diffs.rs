@@ -14,7 +14,7 @@ fn diff_above_the_bound_is_neither_shown_nor_approved() {
         let extra = PageExtra::Diff(digest.clone(), Ok("+x\n".repeat(lines)));
         let html = shown(ChangeStatus::Proposed, &PageView::Change(it.id), &extra);
         assert_eq!(html.contains("name=\"do\" value=\"approve\""), shown_whole, "{lines}");
-        assert_eq!(html.contains(&format!("`tetrarch approve {}`", it.id)), !shown_whole);
+        assert_eq!(html.contains(&format!("approve or deny {}", it.id)), !shown_whole);
         let spans = html.matches("class=\"good\">+x</span>").count();
         assert_eq!(spans, if shown_whole { lines } else { 0 });
     }

@@ -132,7 +132,7 @@ fn diff_above_the_bound_is_not_shown_and_not_approved() {
         }
         let shown = screen(&it);
         assert_eq!(shown.contains("has 20001 lines"), !whole, "{shown}");
-        assert_eq!(shown.contains("tetrarch approve"), !whole, "{shown}");
+        assert_eq!(shown.contains("approve or deny"), !whole, "{shown}");
         it.keys("yY");
         assert_eq!(asked(&mut it), usize::from(whole));
     }
