@@ -43,7 +43,7 @@ async fn queued_spawn_is_shown_and_admitted_when_a_slot_is_free() {
     let spawn = ["spawn", "PO-queue", "worker", "--task", "more", "--epic", &epic];
     let denied = fleet.run(spawn);
     assert_eq!(denied.code, Some(4), "{}{}", denied.out, denied.err);
-    let queued = fleet.run(spawn.into_iter().chain(["--wait"]));
+    let queued = fleet.run(spawn.into_iter().chain(["--queue"]));
     assert_eq!(queued.code, Some(0), "{}{}", queued.out, queued.err);
     assert!(queued.out.contains("queued"), "{}", queued.out);
     assert!(queued.out.contains("1 of 1 slots are held"), "{}", queued.out);

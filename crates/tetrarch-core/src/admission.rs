@@ -234,9 +234,9 @@ fn admit_one(
     let deadline = check_wall(parent, wish.wall, now)?;
     slot?;
     let takes_place = wish.role.takes_slot();
-    let full = hosts.iter().any(|host| satisfies(host, &wish.placement));
+    let is_placeable = hosts.iter().any(|host| satisfies(host, &wish.placement));
     let host = freest(hosts, &wish.placement, takes_place).ok_or_else(|| Denial {
-        waits: wish.wait && full && parent.queued < QUEUED_SPAWNS_MAX,
+        waits: wish.wait && is_placeable,
         ..denial(
             DenialReason::NoHostAvailable,
             "no active host with free capacity satisfies the placement",
@@ -285,11 +285,11 @@ fn check_slot(parent: &ParentView, wish: &Wish) -> Result<(), Denial> {
     }
     let mut detail = format!("{} of {} slots are held", parent.held, parent.cap);
     if parent.queued > 0 {
-        detail += &format!(", and {} requests wait", parent.queued);
+        detail += &format!(", {} queued before it", parent.queued);
     }
     let reason = DenialReason::ChildrenLimitExceeded;
     if wish.wait && parent.queued >= QUEUED_SPAWNS_MAX {
-        detail += &format!("; at most {QUEUED_SPAWNS_MAX} may");
+        detail += &format!("; the limit of a queue is {QUEUED_SPAWNS_MAX}");
     }
     Err(Denial {
         // A mode without slots has none that becomes free.

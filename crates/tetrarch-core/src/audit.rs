@@ -216,7 +216,7 @@ pub fn acts_of(entry: &Entry) -> Vec<Audited> {
 fn of_decision(decision: &Decision) -> Option<Audited> {
     let refused = decision.answer.as_ref().and_then(|mail| {
         if let MailBody::SpawnAnswer(answer) = &mail.body {
-            return (!answer.accepted()).then(|| answer.reason.clone());
+            return answer.refused().then(|| answer.reason.clone());
         }
         let MailBody::Reply(reply) = &mail.body else { return None };
         reply.error.map(|code| format!("{code}: {}", reply.detail))

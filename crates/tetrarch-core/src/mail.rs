@@ -246,8 +246,8 @@ impl MailBody {
     pub fn topic(&self) -> &str {
         match self {
             Self::SpawnAnswer(answer) if answer.accepted() => "spawn.accepted",
-            Self::SpawnAnswer(answer) if !answer.queued.is_empty() => "spawn.queued",
-            Self::SpawnAnswer(_) => "spawn.denied",
+            Self::SpawnAnswer(answer) if answer.refused() => "spawn.denied",
+            Self::SpawnAnswer(_) => "spawn.queued",
             Self::Sponsor(_) => "spawn.sponsor",
             Self::SponsorAnswer(_) => "spawn.sponsor.answer",
             Self::Launch(_) => "launch",

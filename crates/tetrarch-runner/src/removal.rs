@@ -63,19 +63,18 @@ fn flatten(root: &OwnedFd, name: &CStr, brought: &mut u64) -> io::Result<()> {
 
 /// Moves a directory up; false when something has the name already.
 fn moves(dir: &OwnedFd, inner: &CStr, root: &OwnedFd, name: &str) -> io::Result<bool> {
-    match rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => {}
-        found => return found.map(|_| false).map_err(io::Error::from),
-    }
-    match rustix::fs::renameat(dir, inner, root, name) {
+    let moved = match rustix::fs::renameat(dir, inner, root, name) {
         // Moved, a directory has another `..`, which whoever may not write in it may not give it.
         Err(Errno::ACCESS) => {
             rustix::fs::chmodat(dir, inner, Mode::RWXU, AtFlags::empty())?;
-            rustix::fs::renameat(dir, inner, root, name)?;
+            rustix::fs::renameat(dir, inner, root, name)
         }
-        moved => moved?,
+        moved => moved,
+    };
+    match moved {
+        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
+        moved => Ok(moved.map(|()| true)?),
     }
-    Ok(true)
 }
 
 /// Opens a directory, no link to one.
@@ -134,6 +133,7 @@ mod tests {
         let (top, other) = (kept.path().join("top"), kept.path().join("other"));
         std::fs::create_dir_all(top.join("a/b/c")).unwrap();
         std::fs::create_dir_all(top.join(".removed-0/x")).unwrap();
+        std::fs::write(top.join(".removed-2"), "").unwrap();
         std::fs::create_dir_all(top.join("a/.removed-1")).unwrap();
         for number in 0..ENTRIES_AT_ONCE + 3 {
             std::fs::write(top.join(format!("a/b/{number}")), "").unwrap();

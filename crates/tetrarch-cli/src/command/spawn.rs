@@ -25,7 +25,7 @@ Examples:
   tetrarch spawn PO-demo worker --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --task 'count the files'
   tetrarch spawn PO-demo specialist --domain api --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC \\
       --node T1.2 --task 'describe the interface'
-  tetrarch spawn PO-demo worker --count 5 --wait --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC \\
+  tetrarch spawn PO-demo worker --count 5 --queue --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC \\
       --task 'search'
 
 Exit codes: 4 the request was denied.")]
@@ -70,7 +70,7 @@ pub(crate) struct SpawnArgs {
     budget: BudgetLimitArgs,
     /// Queue the request if only a free slot or a place on a host is missing.
     #[arg(long)]
-    wait: bool,
+    queue: bool,
     /// The reason, for the ledger.
     #[arg(long, default_value = "a human asked")]
     reason: String,
@@ -97,7 +97,7 @@ pub(crate) async fn run(context: &Context, args: SpawnArgs) -> CliResult {
     let MailBody::SpawnAnswer(answer) = mail else {
         return Err(CliError::new(Code::Failed, "the answer is not an answer to a spawn request"));
     };
-    if !answer.spawned.is_empty() || !answer.queued.is_empty() {
+    if !answer.refused() {
         output::record(context.output, &value(&answer), || sheet(&answer))?;
     }
     verdict(&answer)
@@ -127,13 +127,13 @@ fn request(args: SpawnArgs) -> SpawnRequest {
         caller_local_max_depth: None,
         subagents: vec![wish; usize::from(args.count)],
         ack_required: true,
-        wait: args.wait,
+        wait: args.queue,
     }
 }
 
 /// Fails when at least one was refused, with the reasons and what to do instead.
 fn verdict(answer: &SpawnAnswer) -> CliResult {
-    if answer.denied.is_empty() && (answer.accepted() || !answer.queued.is_empty()) {
+    if answer.denied.is_empty() && !answer.refused() {
         return Ok(());
     }
     let each: Vec<String> = answer
@@ -151,7 +151,7 @@ fn verdict(answer: &SpawnAnswer) -> CliResult {
             )
         })
         .collect();
-    let head = if answer.accepted() { "some requests were denied" } else { "denied" };
+    let head = if !answer.refused() { "some requests were denied" } else { "denied" };
     let overall = if answer.reason.is_empty() {
         head.to_owned()
     } else {

@@ -70,6 +70,12 @@ impl SpawnAnswer {
     pub fn accepted(&self) -> bool {
         !self.spawned.is_empty()
     }
+
+    /// Whether nobody was admitted and nobody waits.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        self.spawned.is_empty() && self.queued.is_empty()
+    }
 }
 
 /// A specialist's own request, on its way to its sponsor.

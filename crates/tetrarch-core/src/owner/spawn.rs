@@ -90,15 +90,12 @@ fn decide(
             }
         }
     }
-    let view = ParentView {
-        queued: queue::ahead(draft, &parent.id, own),
-        ..parent_view(draft, policy, &parent, (&request.sender.from, wanted))
-    };
+    let view = parent_view(draft, policy, &parent, (&request.sender.from, wanted), own);
     let standing = standing_of(draft, request, &parent);
     let left = parent.deadline.map(|deadline| deadline - draft.now);
     let limit = parent.account.limit;
-    let wishes = targets.iter().map(|target| target.wish(left, policy.run, limit));
-    let wishes: Vec<Wish> = wishes.map(|wish| Wish { wait: wanted.wait, ..wish }).collect();
+    let wishes = targets.iter().map(|target| target.wish(wanted.wait, left, policy.run, limit));
+    let wishes: Vec<Wish> = wishes.collect();
     let hosts = hosts::host_views(draft);
     let Admission { granted, denied: refused, queued } =
         admission::admit(Some(&view), standing, &hosts, &wishes, draft.now);
@@ -235,6 +232,7 @@ fn parent_view(
     policy: &Policy,
     parent: &Agent,
     asked: (&Principal, &SpawnRequest),
+    own: Option<&QueuedSpawn>,
 ) -> ParentView {
     let mut circuit_open = parent.circuit.is_open();
     let mut next = parent.parent.as_ref();
@@ -250,7 +248,7 @@ fn parent_view(
         liveness: parent.liveness,
         held: parent.slots_held(),
         cap: slots(draft, policy, parent, asked),
-        queued: 0,
+        queued: queue::ahead(draft, &parent.id, own),
         account: parent.account,
         deadline: parent.deadline,
         tools: parent.tools.clone(),

@@ -36,7 +36,7 @@ pub(super) async fn make_whole(artifacts: &Artifacts, inputs: &mut [NodeInput]) 
         let Some(beginning) = shortened(&input.deliverable) else {
             continue;
         };
-        // The session's own comes after the files a program may have given the same name.
+        // The session's own comes after the files to which programs outside may have given the same name.
         let kept = input.artifacts.iter().rfind(|artifact| artifact.name == WHOLE);
         let Some(kept) = kept else {
             continue;

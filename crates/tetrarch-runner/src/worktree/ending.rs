@@ -104,11 +104,14 @@ impl FinishedWorktree {
             // Its next session goes on here.
             return Ok(Vec::new());
         }
-        // People look into what is kept, and would run whatever the program's settings and hooks name.
-        worktrees.furnish_anew(place, &head).await?;
         // What it began from may be somebody else's work, which is not its own to propose.
-        let own = head != place.about.base;
-        let made = if own { worktrees.made(place, &head, !succeeded).await? } else { None };
+        let made = if head == place.about.base {
+            None
+        } else {
+            // People look into what is kept, and would run whatever the program's settings and hooks name.
+            worktrees.furnish_anew(place, &head).await?;
+            worktrees.made(place, &head, !succeeded).await?
+        };
         let Some((made, file)) = made else {
             worktrees.discard(place).await?;
             return Ok(Vec::new());

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use tetrarch_core::change::ApplyOutcome;
-use tetrarch_runner::{Containment, worktrees};
+use tetrarch_runner::{Containment, WorktreeState, worktrees};
 
 use crate::repository::Repository;
 use crate::stage::Stage;
@@ -150,4 +150,20 @@ async fn settings_that_a_program_left_are_gone_from_a_kept_worktree() {
     assert_eq!(git(&["config", "core.fsmonitor"]), "");
     assert_eq!(git(&["status", "--porcelain"]), "", "it stands at its last commit");
     assert_eq!(git(&["rev-parse", "HEAD"]), made.action.head);
+}
+
+#[tokio::test]
+async fn worktree_whose_change_was_merged_elsewhere_is_listed_as_applied() {
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    let (_, made) = work(&mut stage, &repository, "echo n > n").await;
+    let state =
+        async |stage: &Stage| worktrees(&kept_in(stage), &Containment::default()).await[0].state;
+    assert_eq!(state(&stage).await, WorktreeState::Unapplied);
+    let tree = format!("{}^{{tree}}", made.action.head);
+    let shown = repository.git(&["commit-tree", &tree, "-p", "main", "-m", "shown"]);
+    let message = format!("Apply\n\nTetrarch-Head: {}", made.action.head);
+    let merge = repository.git(&["commit-tree", &tree, "-p", "main", "-p", &shown, "-m", &message]);
+    repository.git(&["update-ref", "refs/heads/main", &merge]);
+    assert_eq!(state(&stage).await, WorktreeState::Applied);
 }

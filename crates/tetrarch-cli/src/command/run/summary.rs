@@ -10,7 +10,7 @@ use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::agent::{Agent, is_command};
-use tetrarch_core::brief::Outcome;
+use tetrarch_core::brief::{LONG_TEXTS, Outcome};
 use tetrarch_core::goal::GoalResult;
 use tetrarch_core::id::{AgentId, EpicId, NodeId, RunId};
 use tetrarch_core::ledger::{Entry, Record};
@@ -82,7 +82,7 @@ pub(super) fn value(result: &GoalResult) -> Value {
 
 /// The deliverable; the text artifact when that holds the whole of it.
 async fn whole_text(client: &HumanClient, result: &GoalResult) -> String {
-    let text = result.artifacts.iter().find(|artifact| artifact.name == "deliverable");
+    let text = result.artifacts.iter().rfind(|artifact| artifact.name == LONG_TEXTS[0]);
     let Some(artifact) = text else { return result.deliverable.clone() };
     let bytes = Artifacts::new(&client.bus).get_bytes(&artifact.sha256).await;
     bytes

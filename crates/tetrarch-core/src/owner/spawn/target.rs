@@ -32,7 +32,13 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     /// What admission decides on. `left` is what remains of the parent's wall clock: a request
     /// for more is refused, a default of more is cut to it.
-    pub(super) fn wish(&self, left: Option<Millis>, defaults: RunDefaults, parent: Limits) -> Wish {
+    pub(super) fn wish(
+        &self,
+        wait: bool,
+        left: Option<Millis>,
+        defaults: RunDefaults,
+        parent: Limits,
+    ) -> Wish {
         let RunDefaults { budget, wall } = defaults;
         let default = self.node.wall.or(self.profile.wall).or(wall);
         let default = default.map(|wall| left.map_or(wall, |left| left.min(wall)));
@@ -49,7 +55,7 @@ impl Target<'_> {
             } else {
                 self.wish.placement.clone()
             },
-            wait: false,
+            wait,
         }
     }
 }

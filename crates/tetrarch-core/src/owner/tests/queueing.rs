@@ -4,6 +4,7 @@ use super::fleet::{
     Fleet, answer, create, human, po, project, reasons, request, success, tasks, wish,
 };
 use crate::agent::Mode;
+use crate::audit::acts_of;
 use crate::error::DenialReason;
 use crate::id::{AgentId, EpicId, HostName};
 use crate::ledger::{Entry, EventKind};
@@ -88,7 +89,7 @@ fn request_behind_a_waiting_one_does_not_overtake_it() {
     let (mut fleet, epic, held) = full();
     let first = fleet.spawn(&po(), waiting(epic, "T1.4", 1));
     let second = fleet.spawn(&po(), waiting(epic, "T1.5", 1));
-    assert!(second.queued[0].detail.contains("and 1 requests wait"), "{:?}", second.queued);
+    assert!(second.queued[0].detail.contains(", 1 queued before it"), "{:?}", second.queued);
     fleet.end(&held[0], success("done"));
     let third = fleet.spawn(&po(), request(epic, "T1.6", vec![wish(Role::Worker)]));
     assert_eq!(
@@ -111,7 +112,7 @@ fn queue_of_a_parent_holds_sixteen_requests() {
     }
     let beyond = fleet.spawn(&po(), waiting(epic, "-", 1));
     assert_eq!(reasons(&beyond), [DenialReason::ChildrenLimitExceeded]);
-    assert!(beyond.denied[0].detail.contains("at most 16 may"), "{:?}", beyond.denied);
+    assert!(beyond.denied[0].detail.contains("the limit of a queue is 16"), "{:?}", beyond.denied);
     assert_eq!(fleet.records.queued_spawns.len(), QUEUED_SPAWNS_MAX);
 }
 
@@ -231,4 +232,17 @@ fn waiting_request_asked_again_is_answered_the_same_and_waits_once() {
     let again = answer(&fleet.one(input));
     assert_eq!(first, again);
     assert_eq!(fleet.records.queued_spawns.len(), 1);
+}
+
+#[test]
+fn queued_request_of_a_person_is_no_refused_act() {
+    let (mut fleet, epic, _) = full();
+    let mut ask = |wait| {
+        let parent = Some(po());
+        let wanted = SpawnRequest { wait, parent, ..waiting(epic, "-", 1) };
+        let asked = fleet.asking(&human(), RequestBody::Spawn(wanted));
+        acts_of(&fleet.one(asked))[0].refused.clone()
+    };
+    assert_eq!(ask(true), None);
+    assert_eq!(ask(false).as_deref(), Some("all_requests_denied"));
 }

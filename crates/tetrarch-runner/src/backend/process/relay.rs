@@ -243,7 +243,7 @@ impl ProgramRun {
         match told {
             Ok(()) => {
                 self.ladder.was_given_a_line(Instant::now());
-                if matches!(verb, Verb::Pause | Verb::Resume | Verb::Interrupt) {
+                if matches!(verb, Verb::Pause | Verb::Interrupt) {
                     self.relay.holding.insert(id, verb);
                 }
             }
