@@ -92,11 +92,8 @@ pub(super) fn keep(
 
 /// The first request of each queue.
 fn heads(records: &Records) -> BTreeMap<&AgentId, &QueuedSpawn> {
-    let mut heads = BTreeMap::new();
-    for queued in records.queued_spawns.values() {
-        heads.entry(&queued.parent).or_insert(queued);
-    }
-    heads
+    // Of one key the last is kept.
+    records.queued_spawns.values().rev().map(|queued| (&queued.parent, queued)).collect()
 }
 
 /// Whether deciding a request again may come to something else than waiting.
