@@ -106,12 +106,16 @@ impl Adapter {
         }
     }
 
-    /// Where its model is served when a profile does not say; empty when only the program knows.
-    fn base_url(self) -> &'static str {
+    /// Its model's provider, and where that serves it when a profile does not say; `named` is what the profile says.
+    /// None when only the program knows.
+    fn provider(self, named: &str) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Claude => claude::starting::BASE_URL,
-            Self::Codex => codex::starting::BASE_URL,
-            Self::Acp => "",
+            Self::Claude => Some(("anthropic", claude::starting::BASE_URL)),
+            Self::Codex => Some(("openai", codex::starting::BASE_URL)),
+            Self::Acp => {
+                let known = acp::starting::PROVIDERS.iter().find(|it| it.name == named);
+                known.map(|it| (it.name, it.base_url))
+            }
         }
     }
 }

@@ -96,7 +96,9 @@ pub(crate) fn start(command: &mut Command, sandbox: &SandboxPolicy) -> Result<St
         (children::start(command), rustix::thread::gettid())
     })?;
     until_gone(starter);
-    let proxy = listener.map(|it| Proxy::serve(it, sandbox.network.clone())).transpose()?;
+    let proxy = listener
+        .map(|it| Proxy::serve(it, sandbox.network.clone(), sandbox.gateway))
+        .transpose()?;
     let (mut child, pid, awaited) = started?;
     let limits = limits(pid);
     if sandbox.required && !limits.active {
@@ -288,7 +290,8 @@ fn network(sandbox: &SandboxPolicy) -> (Layer, Option<TcpListener>) {
         }
         Network::Only(destinations) => match proxy::enter() {
             Ok(listener) => {
-                let all: Vec<String> = destinations.iter().map(ToString::to_string).collect();
+                let mut all: Vec<String> = destinations.iter().map(ToString::to_string).collect();
+                all.extend(sandbox.gateway.map(|_| "its model gateway".to_owned()));
                 let held = syscalls::keep_to_families(&INTERNET);
                 (held.map(|()| format!("{} alone, by a proxy", all.join(", "))), Some(listener))
             }

@@ -1,6 +1,7 @@
 //! What the programs of runs are kept to (spec 06, Isolation; spec 09, On the host): a pure
 //! description, from the host's configuration and the brief. Applied in `confined` and `cgroup`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tetrarch_core::destination::Network;
@@ -39,6 +40,8 @@ pub(crate) struct SandboxPolicy {
     pub(crate) required: bool,
     /// Whom it reaches.
     pub(crate) network: Network,
+    /// The model gateway of the run, which it reaches besides.
+    pub(crate) gateway: Option<SocketAddr>,
     /// The only places below which anything is written. A path that leads over a link gives nothing: somebody has put
     /// it there since the place was looked at.
     pub(crate) writable: Vec<PathBuf>,
@@ -96,7 +99,7 @@ impl Containment {
         writable.extend(self.writable.iter().cloned());
         let network = if self.network { Network::Open } else { network };
         let (required, hidden) = (self.required, self.hidden.clone());
-        SandboxPolicy { required, network, writable, readable: Vec::new(), hidden }
+        SandboxPolicy { required, network, gateway: None, writable, readable: Vec::new(), hidden }
     }
 }
 

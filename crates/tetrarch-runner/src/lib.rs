@@ -16,6 +16,7 @@ mod containment;
 mod directories;
 mod fence;
 mod files;
+mod gateway;
 mod guard;
 mod headcount;
 mod isolation;

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 /// Where it listens. The network is the programs' own, so the port is free.
-const ADDRESS: &str = "127.0.0.1:3128";
+pub(crate) const ADDRESS: &str = "127.0.0.1:3128";
 /// By what programs find it.
 const VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
@@ -36,8 +36,13 @@ const WITHIN: Duration = Duration::from_secs(30);
 pub(crate) struct Proxy(JoinHandle<()>);
 
 impl Proxy {
-    /// Serves those who connect to `listener`. To be called in a runtime.
-    pub(crate) fn serve(listener: TcpListener, network: Network) -> io::Result<Self> {
+    /// Serves those who connect to `listener`. What is asked of the proxy itself is for the model gateway of the run,
+    /// if it has one. To be called in a runtime.
+    pub(crate) fn serve(
+        listener: TcpListener,
+        network: Network,
+        gateway: Option<SocketAddr>,
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let network = Arc::new(network);
@@ -49,7 +54,7 @@ impl Proxy {
                 let Ok((program, _)) = listener.accept().await else { continue };
                 let network = Arc::clone(&network);
                 connections.spawn(async move {
-                    if let Err(cause) = pass_on(program, &network).await {
+                    if let Err(cause) = pass_on(program, &network, gateway).await {
                         tracing::debug!(%cause, "a connection of a program ended");
                     }
                     drop(permit);
@@ -139,7 +144,11 @@ struct ProxyRequest {
     length: usize,
 }
 
-async fn pass_on(mut program: TcpStream, network: &Network) -> io::Result<()> {
+async fn pass_on(
+    mut program: TcpStream,
+    network: &Network,
+    gateway: Option<SocketAddr>,
+) -> io::Result<()> {
     let mut read = Vec::new();
     let asked = match timeout(WITHIN, asked(&mut program, &mut read)).await {
         Ok(Ok(Some(asked))) => asked,
@@ -150,7 +159,12 @@ async fn pass_on(mut program: TcpStream, network: &Network) -> io::Result<()> {
         Ok(Err(cause)) => return Err(cause),
         Err(_) => return Ok(()),
     };
-    let mut host = match reach(&asked, network).await {
+    let is_own = format!("{}:{}", asked.host, asked.port) == ADDRESS;
+    let reached = match gateway.filter(|_| is_own) {
+        Some(gateway) => connect(&asked, &[gateway]).await,
+        None => reach(&asked, network).await,
+    };
+    let mut host = match reached {
         Ok(host) => host,
         Err(Unreached::NotAllowed(why)) => {
             tracing::info!(host = asked.host, port = asked.port, "a program may not reach it");
@@ -206,9 +220,11 @@ fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, String> {
         let (host, port) = permit(target, None).ok_or_else(wrong)?;
         return Ok(Some(ProxyRequest { host, port, head: None, length }));
     }
-    let rest = target.strip_prefix("http://").ok_or_else(wrong)?;
-    let at = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(at);
+    let (authority, path) = match target.strip_prefix("http://") {
+        Some(rest) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
+        None if target.starts_with('/') => (ADDRESS, target),
+        None => return Err(wrong()),
+    };
     let (host, port) = permit(authority, Some(80)).ok_or_else(wrong)?;
     let slash = if path.starts_with('/') { "" } else { "/" };
     let mut head = format!("{method} {slash}{path} HTTP/1.1\r\n").into_bytes();
@@ -252,7 +268,15 @@ async fn reach(asked: &ProxyRequest, network: &Network) -> Result<TcpStream, Unr
         );
         return Err(Unreached::NotAllowed(why));
     }
-    let connected = timeout(WITHIN, TcpStream::connect(&*allowed)).await;
+    connect(asked, &allowed).await
+}
+
+async fn connect(asked: &ProxyRequest, addresses: &[SocketAddr]) -> Result<TcpStream, Unreached> {
+    let ProxyRequest { host, port, .. } = asked;
+    let failed = |cause: &dyn std::fmt::Display| {
+        Unreached::Failed(format!("cannot connect to {host}:{port}: {cause}"))
+    };
+    let connected = timeout(WITHIN, TcpStream::connect(addresses)).await;
     connected.map_err(|late| failed(&late))?.map_err(|cause| failed(&cause))
 }
 
@@ -295,9 +319,9 @@ mod tests {
         assert_eq!(of(asked), Ok(Some(("a.org".to_owned(), 81, Some(head.to_owned())))));
         let bare = of("GET http://a.org HTTP/1.1\r\n\r\n").unwrap().unwrap();
         assert_eq!((bare.1, bare.2.unwrap().lines().next()), (80, Some("GET / HTTP/1.1")));
-        for wrong in
-            ["GET /x HTTP/1.1\r\n\r\n", "GET https://a.org/ HTTP/1.1\r\n\r\n", "\0\r\n\r\n"]
-        {
+        let own = of("POST /v1/messages HTTP/1.1\r\n\r\n").unwrap().unwrap();
+        assert_eq!(format!("{}:{}", own.0, own.1), ADDRESS, "the proxy itself is meant");
+        for wrong in ["GET https://a.org/ HTTP/1.1\r\n\r\n", "\0\r\n\r\n"] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
     }

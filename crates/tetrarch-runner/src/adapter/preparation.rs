@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use tetrarch_core::brief::Runner;
+use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::destination::{Network, NoDestination};
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::Start;
@@ -18,7 +19,9 @@ use url::Url;
 use super::session::AgentSession;
 use super::starting::{AgentStart, McpCommand, session_brief};
 use super::{Adapter, acp, claude, codex};
+use crate::backend::llm::whose;
 use crate::containment::Containment;
+use crate::gateway::{GatewayTarget, ModelGateway, NoGateway};
 use crate::removal::remove_tree;
 
 /// Where agents keep their conversations, below the directory of runs.
@@ -37,12 +40,9 @@ pub(crate) enum NotPrepared {
         "profile `{profile}`: baseUrl {url:?} is no address of a model; expected http://HOST:PORT or https://HOST"
     )]
     Address { profile: String, url: String },
-    /// Its model cannot be reached.
-    #[error(
-        "profile `{profile}`: the model is at {host}:{port}, which the tools do not allow; add \
-         `network:{host}:{port}` to `tools`"
-    )]
-    NoNetwork { profile: String, host: String, port: u16 },
+    /// Its calls of its model cannot be passed on.
+    #[error(transparent)]
+    Gateway(#[from] NoGateway),
     /// An entry of the tools is no destination.
     #[error("tools: {0}")]
     NoDestination(#[from] NoDestination),
@@ -63,10 +63,12 @@ pub(crate) struct PreparedAgent {
     pub(crate) session: AgentSession,
     /// Where it keeps its conversation: to be removed when nobody goes on with it.
     pub(crate) conversation: PathBuf,
+    /// Where it calls its model, if that is known.
+    pub(crate) gateway: Option<ModelGateway>,
 }
 
 /// Prepares `start` for its program: `start` is what is to be launched afterwards, on a host that keeps runs to
-/// `containment`.
+/// `containment` and knows these prices.
 ///
 /// # Errors
 /// The key or the way to the model is missing, or nothing can be kept.
@@ -75,12 +77,20 @@ pub(crate) fn prepare(
     start: &mut Start,
     workspace_dir: &Path,
     containment: &Containment,
+    prices: &Prices,
 ) -> Result<PreparedAgent, NotPrepared> {
     let profile = start.brief.runner.profile.to_string();
-    reaches(adapter, start, containment.network)?;
     let key = Address::of(&start.brief.runner.served, &start.brief.runner.model)
         .map_err(|cause| NotPrepared::Key { profile, cause })?
         .key;
+    let gateway = gateway(adapter, start, containment.network, key.clone(), prices)?;
+    let key = match &gateway {
+        Some(gateway) => {
+            start.brief.runner.served.base_url = gateway.base_url();
+            gateway.key()
+        }
+        None => key.map(|key| key.plain().to_owned()),
+    };
     let path = directory_of(workspace_dir, start.first);
     let failed = |cause| NotPrepared::Directory { path: path.clone(), cause };
     fs::create_dir_all(&path).map_err(failed)?;
@@ -102,7 +112,7 @@ pub(crate) fn prepare(
     let AgentStart { arguments, environment, key_variable, dialect } = prepared;
     let session = AgentSession::new(sheet, dialect, session_brief(adapter, start));
     command(&mut start.brief.runner, arguments, environment, (key_variable, key));
-    Ok(PreparedAgent { session, conversation: path })
+    Ok(PreparedAgent { session, conversation: path, gateway })
 }
 
 /// Adds to what its profile says of the command.
@@ -110,42 +120,47 @@ fn command(
     runner: &mut Runner,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    (variable, key): (String, Option<ApiKey>),
+    (variable, key): (String, Option<String>),
 ) {
     if runner.argv.is_empty() {
         runner.argv.push(runner.kind.program().to_owned());
     }
     runner.argv.extend(arguments);
     runner.env.extend(environment);
-    runner.env.extend(key.map(|key| (variable, key.plain().to_owned())));
+    runner.env.extend(key.map(|key| (variable, key)));
 }
 
-/// Whether its tools let it reach its model.
-fn reaches(adapter: Adapter, start: &Start, is_open: bool) -> Result<(), NotPrepared> {
+/// Where its program calls its model; none where its profile names no provider and only the program knows.
+fn gateway(
+    adapter: Adapter,
+    start: &Start,
+    is_open: bool,
+    key: Option<ApiKey>,
+    prices: &Prices,
+) -> Result<Option<ModelGateway>, NotPrepared> {
     let runner = &start.brief.runner;
-    let profile = runner.profile.to_string();
-    let url = if runner.served.base_url.is_empty() {
-        adapter.base_url()
-    } else {
-        &runner.served.base_url
-    };
-    if url.is_empty() {
-        return Ok(());
-    }
-    let Some((host, port)) = destination(url) else {
+    let Some((provider, usual)) = adapter.provider(&runner.served.provider) else { return Ok(None) };
+    let url = if runner.served.base_url.is_empty() { usual } else { &runner.served.base_url };
+    let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let Some(base_url) = parsed.filter(|url| url.has_host()) else {
+        let profile = runner.profile.to_string();
         return Err(NotPrepared::Address { profile, url: url.to_owned() });
     };
-    let network = Network::of(&start.brief.tools)?;
-    if is_open || network == Network::Open || network.allowing(&host, port).is_some() {
-        return Ok(());
-    }
-    Err(NotPrepared::NoNetwork { profile, host, port })
-}
-
-/// Host and port of an address.
-fn destination(url: &str) -> Option<(String, u16)> {
-    let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-    Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
+    let is_open = is_open || Network::of(&start.brief.tools)? == Network::Open;
+    let (base_url, whose) = (&base_url, whose(start));
+    let (model, output_max) = (runner.model.as_str(), runner.served.max_output_tokens);
+    let budget = start.brief.budget;
+    Ok(Some(ModelGateway::open(GatewayTarget {
+        base_url,
+        provider,
+        model,
+        output_max,
+        budget,
+        key,
+        prices,
+        is_open,
+        whose,
+    })?))
 }
 
 /// Where the agent of a run keeps its conversation; `first` is the first of the runs that go on from each other.
@@ -226,25 +241,6 @@ mod tests {
     use rustix::fs::FileType;
 
     use super::*;
-
-    #[test]
-    fn destination_of_an_address_has_its_port_or_the_usual_one() {
-        for (url, expected) in [
-            ("https://api.anthropic.com", Some(("api.anthropic.com", 443))),
-            ("http://127.0.0.1:4010/v1", Some(("127.0.0.1", 4010))),
-            ("http://a.example/x?y", Some(("a.example", 80))),
-            ("http://[::1]:8080", Some(("[::1]", 8080))),
-            ("https://[::1]/v1", Some(("[::1]", 443))),
-            ("http://a.example:99999", None),
-            ("ftp://a.example", None),
-            ("http://", None),
-            ("a.example:80", None),
-        ] {
-            let found = destination(url);
-            let found = found.as_ref().map(|(host, port)| (host.as_str(), *port));
-            assert_eq!(found, expected, "{url}");
-        }
-    }
 
     #[test]
     fn only_a_transcript_with_a_message_is_gone_on_with() {

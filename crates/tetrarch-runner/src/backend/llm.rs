@@ -156,7 +156,7 @@ impl LlmBackend {
 }
 
 /// Whose conversation it is, for those who look from outside.
-fn whose(start: &Start) -> Whose {
+pub(crate) fn whose(start: &Start) -> Whose {
     Whose {
         agent: start.agent.to_string(),
         profile: start.brief.runner.profile.to_string(),

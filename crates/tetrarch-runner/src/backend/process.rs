@@ -25,6 +25,7 @@ use crate::children::WaitedChild;
 use crate::containment::SandboxPolicy;
 use crate::directories::RunDirectories;
 use crate::files::Gate;
+use crate::gateway::GatewayServer;
 use crate::headcount::Headcount;
 use crate::proxy::Proxy;
 use crate::serve::RunnerContext;
@@ -86,7 +87,7 @@ impl AgentBackend for ProcessBackend {
                 return not_started(&channels, &error).await;
             }
         };
-        match launch(&self.context, &start).await {
+        match launch(&self.context, &start, speech.gateway()).await {
             Ok(launched) => {
                 reach(Failpoint::ProgramStarted);
                 let about = ProgramContext { start: &start, began, expected, speech, listener };
@@ -133,6 +134,7 @@ struct ProgramRun {
     relay: VerbRelay,
     speech: Speech,
     _fleet: Option<FleetServer>,
+    _gateway: Option<GatewayServer>,
     feed: Option<Feed>,
     /// What a coding agent is answered.
     inputs: mpsc::Receiver<AgentInput>,
@@ -188,6 +190,7 @@ impl ProgramRun {
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
         let feed = child.stdin.take().map(open);
         let fleet = speech.serve(listener, &traces, receipts.clone());
+        let gateway = speech.serve_model(receipts.clone());
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
         let (gate, limit) = (Gate::new(dir.clone(), context.artifact_max), context.output_limit);
@@ -209,6 +212,7 @@ impl ProgramRun {
             relay,
             speech,
             _fleet: fleet,
+            _gateway: gateway,
             feed,
             inputs,
             notes,
@@ -269,6 +273,7 @@ impl ProgramRun {
             return RunResult { usage: heard.usage, ..(**handed_back).clone() };
         }
         let mut result = verdict::without_result(exit, heard, &self.ladder);
+        verdict::charge(&mut result, self.speech.withheld());
         if result.outcome == Outcome::Failure {
             let said = [heard.stdout.text(), heard.stderr.text()].join("\n");
             if let Some(blocked) = Blocked::found(said, &self.sandbox).await {

@@ -9,6 +9,33 @@ use super::{Acp, SHEET};
 use crate::adapter::dialect::{Dialect, text};
 use crate::adapter::starting::{AgentStart, McpCommand, conversation_of};
 
+/// A provider whose clients look for another address in a variable.
+pub(in crate::adapter) struct AcpProvider {
+    pub(in crate::adapter) name: &'static str,
+    /// Where it serves its models.
+    pub(in crate::adapter) base_url: &'static str,
+    variable: &'static str,
+}
+
+/// Those that a profile may name.
+pub(in crate::adapter) const PROVIDERS: [AcpProvider; 3] = [
+    AcpProvider {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        variable: "ANTHROPIC_BASE_URL",
+    },
+    AcpProvider {
+        name: "openai",
+        base_url: "https://api.openai.com/v1",
+        variable: "OPENAI_BASE_URL",
+    },
+    AcpProvider {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com",
+        variable: "GOOGLE_GEMINI_BASE_URL",
+    },
+];
+
 /// How its session is to be.
 #[derive(Debug, Default)]
 pub(super) struct AcpSession {
@@ -34,14 +61,19 @@ pub(in crate::adapter) fn prepared(
     directory: &str,
     fleet: Option<McpCommand>,
 ) -> AgentStart {
-    let key = match start.brief.runner.served.key_source() {
+    let served = &start.brief.runner.served;
+    let provider = PROVIDERS.iter().find(|it| it.name == served.provider);
+    let address = provider.map(|it| (it.variable.to_owned(), served.base_url.clone()));
+    let mut environment = vec![("HOME".to_owned(), directory.to_owned())];
+    environment.extend(address);
+    let key = match served.key_source() {
         Some(SecretSource::Env(name) | SecretSource::Credential(name)) => name,
         Some(SecretSource::File(_) | SecretSource::Command(_)) | None => String::new(),
     };
     let session = AcpSession { resumes: conversation_of(start, SHEET.program), fleet };
     AgentStart {
         arguments: Vec::new(),
-        environment: vec![("HOME".to_owned(), directory.to_owned())],
+        environment,
         key_variable: key,
         dialect: Dialect::Acp(Box::new(Acp::new(session))),
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
@@ -129,16 +130,17 @@ impl Launched {
     }
 }
 
-/// Starts the program of a brief.
+/// Starts the program of a brief. It reaches its model gateway besides what its tools allow.
 pub(super) async fn launch(
     context: &RunnerContext,
     start: &Start,
+    gateway: Option<SocketAddr>,
 ) -> Result<Launched, LaunchError> {
     // A coding agent goes on with its conversation only where it began it.
     let goes_on = Adapter::of(start.brief.runner.kind).is_some();
     let named = if goes_on { start.first } else { start.run };
     let (dir, dir_is_own) = directory(context, start, named).await?;
-    match contain(context, start, &dir).await {
+    match contain(context, start, &dir, gateway).await {
         Ok(Contained { started, cgroup, sandbox, directories }) => {
             let Started { child, pid, awaited, layers, proxy } = started;
             let sandbox = sandbox.enforced(&layers);
@@ -190,6 +192,7 @@ async fn contain(
     context: &RunnerContext,
     start: &Start,
     dir: &Path,
+    gateway: Option<SocketAddr>,
 ) -> Result<Contained, LaunchError> {
     let directories = context.directories_for(start).await?;
     let containment = &context.containment;
@@ -204,9 +207,12 @@ async fn contain(
     let limits = cgroup.as_ref().ok().and_then(|cgroup| cgroup.limit(containment));
     let missing = limits.as_ref().filter(|limits| containment.required && !limits.active);
     let temporary = std::env::temp_dir();
-    let network = Network::of(&start.brief.tools)?;
+    let network = match (Network::of(&start.brief.tools)?, gateway) {
+        (Network::Off, Some(_)) => Network::Only(Vec::new()),
+        (network, _) => network,
+    };
     let sandbox = containment.sandbox(network, dir, temporary, directories.writable());
-    let sandbox = SandboxPolicy { readable: directories.readable(), ..sandbox };
+    let sandbox = SandboxPolicy { gateway, readable: directories.readable(), ..sandbox };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
         None => {

@@ -16,7 +16,7 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::judges_by_exit;
+use super::{judges_by_exit, verdict};
 use super::speech::Speech;
 use crate::adapter::{AgentDelivery, AgentInput};
 use crate::backend::expected::Expected;
@@ -161,6 +161,10 @@ impl OutputReader {
             let open = wires.stdout.is_some() || wires.stderr.is_some();
             tokio::select! {
                 count = take(&mut wires.stdout, &mut chunk), if wires.stdout.is_some() => {
+                    // What a call of its model took is told before what it made of the answer.
+                    while let Ok(receipt) = wires.receipts.try_recv() {
+                        self.events.push(receipt);
+                    }
                     self.stdout(chunk.get(..count).unwrap_or_default()).await;
                 }
                 count = take(&mut wires.stderr, &mut error_chunk), if wires.stderr.is_some() => {
@@ -336,6 +340,7 @@ impl OutputReader {
         }
         self.flush_log();
         result.usage = self.heard.usage;
+        verdict::charge(&mut result, self.speech.withheld());
         if result.outcome == Outcome::Success
             && !self.heard.gave_result
             && let Err(faults) = self.expected.check(deliverable).await

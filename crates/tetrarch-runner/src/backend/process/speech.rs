@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,7 @@ use crate::adapter::{
     Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
     VERBS, forget, prepare,
 };
+use crate::gateway::{GatewayServer, ModelGateway};
 use crate::backend::fleet_tools::{OF_PEOPLE, STATUS_REQUEST, mail_words, replied};
 use crate::lines::OutputLine;
 use crate::protocol::{
@@ -46,6 +48,7 @@ pub(super) struct AgentTalk {
     /// Where the agent keeps it.
     directory: PathBuf,
     fleet: Option<FleetTools>,
+    gateway: Option<ModelGateway>,
 }
 
 /// What becomes of a line for a program.
@@ -71,6 +74,16 @@ impl AgentTalk {
     /// The tools of the fleet that it is offered.
     pub(super) fn fleet(&self) -> Option<&FleetTools> {
         self.fleet.as_ref()
+    }
+
+    /// What became of setting aside for a call of its model.
+    fn set_aside(&self, call: &str, verdict: Result<(), String>) -> Telling {
+        if let Some(gateway) = &self.gateway
+            && !gateway.answered(call, verdict)
+        {
+            tracing::debug!(call, "a program does not wait for its call any more");
+        }
+        AgentDelivery::Done.into()
     }
 
     /// A letter is a message between two steps, unless it answers what the program waits for.
@@ -112,14 +125,15 @@ impl Speech {
         let Some(adapter) = Adapter::of(start.brief.runner.kind) else { return Ok(Self::Lines) };
         let (context, mut own) = (Arc::clone(context), start.clone());
         let prepared = spawn_blocking(move || {
-            let prepared = prepare(adapter, &mut own, &context.workspace_dir, &context.containment);
+            let RunnerContext { workspace_dir, containment, prices, .. } = &*context;
+            let prepared = prepare(adapter, &mut own, workspace_dir, containment, prices);
             prepared.map(|prepared| (own, prepared))
         });
         let (own, prepared) = prepared.await.map_err(NotPrepared::Aside)??;
         *start = own;
-        let PreparedAgent { session, conversation } = prepared;
-        let fleet = FleetTools::of(start);
-        let talk = AgentTalk { session: Mutex::new(session), directory: conversation, fleet };
+        let PreparedAgent { session, conversation, gateway } = prepared;
+        let (session, fleet) = (Mutex::new(session), FleetTools::of(start));
+        let talk = AgentTalk { session, directory: conversation, fleet, gateway };
         Ok(Self::Agent(Arc::new(talk)))
     }
 
@@ -146,6 +160,33 @@ impl Speech {
         let Self::Agent(talk) = self else { return None };
         let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), events);
         listener.map(open)
+    }
+
+    /// The model gateway of its program.
+    fn model_gateway(&self) -> Option<&ModelGateway> {
+        match self {
+            Self::Agent(talk) => talk.gateway.as_ref(),
+            Self::Lines => None,
+        }
+    }
+
+    /// Where its program's calls of its model come in.
+    pub(super) fn gateway(&self) -> Option<SocketAddr> {
+        self.model_gateway().map(ModelGateway::address)
+    }
+
+    /// Passes on its program's calls of its model.
+    pub(super) fn serve_model(&self, events: mpsc::Sender<RunnerEvent>) -> Option<GatewayServer> {
+        let served = self.model_gateway()?.serve(events);
+        served.unwrap_or_else(|cause| {
+            tracing::error!(%cause, "a run's model gateway cannot be served");
+            None
+        })
+    }
+
+    /// Why its program's last call of its model was not made, if it was for its grant.
+    pub(super) fn withheld(&self) -> Option<String> {
+        self.model_gateway()?.withheld()
     }
 
     /// The first line; `dir` is the absolute working directory.
@@ -177,11 +218,11 @@ impl Speech {
                 Inbound::Mail { topic, from, body, place, answers } => {
                     talk.letter((topic, from, body), *place, *answers)
                 }
+                Inbound::Granted { call } => talk.set_aside(call, Ok(())),
+                Inbound::Withheld { call, why } => talk.set_aside(call, Err(why.clone())),
                 // What follows from its budget, its host does.
                 Inbound::Saved
                 | Inbound::Noted(_)
-                | Inbound::Granted { .. }
-                | Inbound::Withheld { .. }
                 | Inbound::BudgetWarning { .. }
                 | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
             },

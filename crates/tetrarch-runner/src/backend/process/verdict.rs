@@ -61,6 +61,14 @@ pub(super) fn judged(
     }
 }
 
+/// A program that failed since its call of its model was `withheld` has used up its grant.
+pub(super) fn charge(result: &mut RunResult, withheld: Option<String>) {
+    if let (Outcome::Failure, Some(why)) = (result.outcome, withheld) {
+        result.outcome = Outcome::BudgetExceeded;
+        result.error = format!("{}: {why}", Outcome::BudgetExceeded);
+    }
+}
+
 /// Says in a failed result why it failed, before what the program wrote.
 pub(super) fn explain(result: &mut RunResult, cause: &str) {
     let at = result.error.find(STDERR_ENDS).unwrap_or(result.error.len());

@@ -1,0 +1,327 @@
+//! The APIs of models that the gateway passes on: which request is a call, what it may cost at most, how that is
+//! lowered, and what an answer says that it took. Pure.
+
+use serde_json::{Value, json};
+use tetrarch_core::converse::cost::{Tokens, tokens_of};
+
+/// An API by which a program calls a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModelApi {
+    /// Anthropic's messages.
+    Messages,
+    /// OpenAI's chat completions, which many servers speak.
+    Chat,
+    /// OpenAI's responses.
+    Responses,
+    /// Gemini's `generateContent`.
+    Gemini,
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModelEndpointKind {
+    /// It has a model write something.
+    Call(ModelApi),
+    /// It lists models or counts tokens: nothing is charged.
+    Free,
+}
+
+impl ModelEndpointKind {
+    /// What a request with this path below its server's base is for; none for everything that is not passed on, such
+    /// as files and batches, whose cost nobody here would see.
+    pub(super) fn of(is_post: bool, path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+        let parts = match parts.split_first() {
+            Some((first, rest)) if is_version(first) => rest,
+            Some(_) | None => &parts,
+        };
+        match (is_post, parts) {
+            (true, ["messages"]) => Some(Self::Call(ModelApi::Messages)),
+            (true, ["chat", "completions"]) => Some(Self::Call(ModelApi::Chat)),
+            (true, ["responses"]) => Some(Self::Call(ModelApi::Responses)),
+            (true, ["models", called]) => match called.split_once(':')? {
+                (model, "generateContent" | "streamGenerateContent") if is_plain(model) => {
+                    Some(Self::Call(ModelApi::Gemini))
+                }
+                (model, "countTokens") if is_plain(model) => Some(Self::Free),
+                (_, _) => None,
+            },
+            (true, ["messages", "count_tokens"]) | (false, ["models"]) => Some(Self::Free),
+            (false, ["models", model]) => is_plain(model).then_some(Self::Free),
+            (_, _) => None,
+        }
+    }
+}
+
+/// `v1`, `v1beta` and the like.
+fn is_version(part: &str) -> bool {
+    part.strip_prefix('v').is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.bytes().all(|it| it.is_ascii_alphanumeric())
+    })
+}
+
+/// Whether a part of a path is only itself, however it is decoded.
+fn is_plain(part: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !part.is_empty() && !part.starts_with('.') && part.bytes().all(is_name)
+}
+
+/// Least tokens of an answer to which a call is lowered.
+const OUTPUT_MIN: u64 = 2048;
+/// Most answers that one call may ask for.
+const ANSWERS_MAX: u64 = 16;
+
+/// A call of a model, as a program asks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ModelCall {
+    pub(super) api: ModelApi,
+    /// The model that it names.
+    pub(super) model: String,
+    body: Value,
+    /// Tokens that it reads, at most about so many.
+    input: u64,
+    /// Tokens of one answer.
+    output: u64,
+    /// Answers that it asks for.
+    answers: u64,
+}
+
+impl ModelCall {
+    /// Reads a request. `path` names Gemini's models. An answer is limited to `output_max` tokens where the request
+    /// says no less; without it, only to what the request says, and an answer of `assumed` tokens is reckoned with.
+    ///
+    /// # Errors
+    /// What it is, or that nobody could say what it costs; for the program.
+    pub(super) fn read(
+        api: ModelApi,
+        path: &str,
+        bytes: &[u8],
+        output_max: Option<u64>,
+        assumed: u64,
+    ) -> Result<Self, String> {
+        let mut body: Value = serde_json::from_slice(bytes).map_err(|cause| format!("the body is not JSON: {cause}"))?;
+        if !body.is_object() {
+            return Err("the body is not a JSON object".to_owned());
+        }
+        if api == ModelApi::Responses {
+            let is_set = |key: &str| body.get(key).is_some_and(|it| !it.is_null() && *it != json!(false));
+            if let Some(key) = ["background", "previous_response_id", "conversation"].into_iter().find(|it| is_set(it)) {
+                return Err(format!("`{key}` is not passed on, since its cost is not known here; send the whole input"));
+            }
+        }
+        if api == ModelApi::Chat && body.get("stream") == Some(&json!(true)) {
+            // Otherwise a stream does not say what it took.
+            body["stream_options"]["include_usage"] = json!(true);
+        }
+        let named = match api {
+            ModelApi::Gemini => path.rsplit('/').next().and_then(|it| it.split(':').next()),
+            ModelApi::Messages | ModelApi::Chat | ModelApi::Responses => body.get("model").and_then(Value::as_str),
+        };
+        let model = named.unwrap_or_default().to_owned();
+        let count = |at: &str| body.pointer(at).and_then(Value::as_u64);
+        let answers = count(if api == ModelApi::Gemini { "/generationConfig/candidateCount" } else { "/n" });
+        let answers = answers.unwrap_or(1).max(1);
+        if answers > ANSWERS_MAX {
+            return Err(format!("{answers} answers were asked for; at most {ANSWERS_MAX} are allowed"));
+        }
+        let asked = output_places(api).iter().find_map(|at| count(at));
+        let mut call = Self { api, model, input: tokens_of(bytes.len()), output: asked.unwrap_or(assumed), answers, body };
+        if let Some(most) = output_max.filter(|most| asked.is_none_or(|asked| asked > *most)) {
+            call.limit(most);
+        }
+        Ok(call)
+    }
+
+    /// What it takes at worst.
+    pub(super) fn worst(&self) -> Tokens {
+        Tokens { input: self.input, cached: 0, output: self.output.saturating_mul(self.answers) }
+    }
+
+    /// What it took when it broke off after so many bytes of its answer, at most about so much.
+    pub(super) fn broken_off(&self, bytes: usize) -> Tokens {
+        let worst = self.worst();
+        Tokens { output: worst.output.min(tokens_of(bytes)), ..worst }
+    }
+
+    /// Halves the answer that it asks for; false when that would leave too little.
+    pub(super) fn lower(&mut self) -> bool {
+        let half = self.output / 2;
+        let is_enough = half >= OUTPUT_MIN;
+        if is_enough {
+            self.limit(half);
+        }
+        is_enough
+    }
+
+    fn limit(&mut self, most: u64) {
+        self.output = most;
+        let places = output_places(self.api);
+        let at = places.iter().find(|at| self.body.pointer(at).is_some_and(Value::is_u64));
+        match (at, self.api) {
+            (Some(at), _) => {
+                if let Some(value) = self.body.pointer_mut(at) {
+                    *value = json!(most);
+                }
+            }
+            (None, ModelApi::Messages) => self.body["max_tokens"] = json!(most),
+            (None, ModelApi::Chat) => self.body["max_completion_tokens"] = json!(most),
+            (None, ModelApi::Responses) => self.body["max_output_tokens"] = json!(most),
+            (None, ModelApi::Gemini) => {
+                // Anything but an object there is for the server to refuse.
+                let config = self.body.as_object_mut().map(|body| body.entry("generationConfig").or_insert(json!({})));
+                if let Some(Value::Object(config)) = config {
+                    config.insert("maxOutputTokens".to_owned(), json!(most));
+                }
+            }
+        }
+        // Anthropic's servers refuse a thought that may be longer than its answer.
+        let thought = self.body.pointer_mut("/thinking/budget_tokens");
+        if let Some(thought) = thought.filter(|it| it.as_u64().is_some_and(|it| it >= most)) {
+            *thought = json!(most.saturating_sub(1));
+        }
+    }
+
+    /// What is sent.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.body.to_string().into_bytes()
+    }
+}
+
+/// Where a request says how long its answer may be.
+fn output_places(api: ModelApi) -> &'static [&'static str] {
+    match api {
+        ModelApi::Messages => &["/max_tokens"],
+        ModelApi::Chat => &["/max_completion_tokens", "/max_tokens"],
+        ModelApi::Responses => &["/max_output_tokens"],
+        ModelApi::Gemini => &["/generationConfig/maxOutputTokens"],
+    }
+}
+
+/// Where an answer says what it took.
+struct UsagePlaces {
+    /// The objects that have the counts, in an event of a stream or in a whole answer.
+    objects: &'static [&'static str],
+    input: &'static [&'static str],
+    cached: &'static str,
+    output: &'static [&'static str],
+}
+
+fn usage_places(api: ModelApi) -> UsagePlaces {
+    match api {
+        ModelApi::Messages => UsagePlaces {
+            objects: &["/usage", "/message/usage"],
+            input: &["/input_tokens", "/cache_creation_input_tokens", "/cache_read_input_tokens"],
+            cached: "/cache_read_input_tokens",
+            output: &["/output_tokens"],
+        },
+        ModelApi::Chat => UsagePlaces {
+            objects: &["/usage"],
+            input: &["/prompt_tokens"],
+            cached: "/prompt_tokens_details/cached_tokens",
+            output: &["/completion_tokens"],
+        },
+        ModelApi::Responses => UsagePlaces {
+            objects: &["/usage", "/response/usage"],
+            input: &["/input_tokens"],
+            cached: "/input_tokens_details/cached_tokens",
+            output: &["/output_tokens"],
+        },
+        ModelApi::Gemini => UsagePlaces {
+            objects: &["/usageMetadata"],
+            input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
+            cached: "/cachedContentTokenCount",
+            output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
+        },
+    }
+}
+
+/// What one object says that the call took; none when it does not say.
+pub(super) fn usage_in(api: ModelApi, object: &Value) -> Option<Tokens> {
+    let places = usage_places(api);
+    let usage = places.objects.iter().find_map(|at| object.pointer(at).filter(|it| it.is_object()))?;
+    let sum = |all: &[&str]| {
+        let counts = all.iter().filter_map(|at| usage.pointer(at)?.as_u64());
+        counts.fold(0, u64::saturating_add)
+    };
+    Some(Tokens { input: sum(places.input), cached: sum(&[places.cached]), output: sum(places.output) })
+}
+
+/// Longest line of a stream that is looked at, in bytes.
+const LINE_MAX: usize = 1024 * 1024;
+
+/// Reads what a stream of events says that its call took.
+#[derive(Debug)]
+pub(super) struct UsageReader {
+    api: ModelApi,
+    line: Vec<u8>,
+    /// Bytes that were read.
+    pub(super) bytes: usize,
+    /// What was said so far: counts of one call only grow.
+    pub(super) tokens: Option<Tokens>,
+    /// Whether the answer is whole.
+    pub(super) is_over: bool,
+}
+
+impl UsageReader {
+    pub(super) fn new(api: ModelApi) -> Self {
+        Self { api, line: Vec::new(), bytes: 0, tokens: None, is_over: false }
+    }
+
+    /// Takes the next part of a stream.
+    pub(super) fn feed(&mut self, chunk: &[u8]) {
+        self.bytes = self.bytes.saturating_add(chunk.len());
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            if self.line.len() + part.len() <= LINE_MAX {
+                self.line.extend_from_slice(part);
+            }
+            if part.ends_with(b"\n") {
+                self.take_line();
+            }
+        }
+    }
+
+    /// Takes a whole answer.
+    pub(super) fn feed_whole(&mut self, answer: &[u8]) {
+        self.bytes = answer.len();
+        self.is_over = true;
+        if let Ok(object) = serde_json::from_slice(answer) {
+            self.take(&object);
+        }
+    }
+
+    fn take_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii) else { return };
+        if data == b"[DONE]" {
+            self.is_over = true;
+        } else if let Ok(object) = serde_json::from_slice::<Value>(data) {
+            self.take(&object);
+            self.is_over |= ends(self.api, &object);
+        }
+    }
+
+    fn take(&mut self, object: &Value) {
+        let Some(said) = usage_in(self.api, object) else { return };
+        let before = self.tokens.unwrap_or_default();
+        self.tokens = Some(Tokens {
+            input: before.input.max(said.input),
+            cached: before.cached.max(said.cached),
+            output: before.output.max(said.output),
+        });
+    }
+}
+
+/// Whether an event is the last of its stream that counts.
+fn ends(api: ModelApi, event: &Value) -> bool {
+    let is_of = |kinds: &[&str]| event.get("type").and_then(Value::as_str).is_some_and(|it| kinds.contains(&it));
+    match api {
+        ModelApi::Messages => is_of(&["message_stop"]),
+        ModelApi::Responses => is_of(&["response.completed", "response.failed", "response.incomplete"]),
+        ModelApi::Gemini => event.pointer("/candidates/0/finishReason").is_some_and(|it| !it.is_null()),
+        // Its usage follows its last words, and `[DONE]` both.
+        ModelApi::Chat => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

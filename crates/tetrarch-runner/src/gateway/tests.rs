@@ -1,0 +1,243 @@
+//! The gateway with a server behind it: who may call, what is set aside before and booked after, and when.
+
+use std::sync::mpsc as blocking;
+use std::thread;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+
+const KEY: &str = "sk-provider-0123456789";
+
+/// A model's server that answers one request after the other with these bytes, and gives on what it read.
+fn upstream(answers: Vec<String>) -> (Url, blocking::Receiver<String>) {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url::parse(&format!("http://{}/v1", listener.local_addr().unwrap())).unwrap();
+    let (tell, told) = blocking::channel();
+    thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut read, mut part) = (String::new(), [0; 4096]);
+            let whole = |read: &str| {
+                let (head, body) = read.split_once("\r\n\r\n")?;
+                let length = head.lines().find_map(|it| it.strip_prefix("content-length: "));
+                (body.len() >= length.map_or(0, |it| it.parse().unwrap())).then_some(())
+            };
+            while whole(&read).is_none() {
+                let count = stream.read(&mut part).unwrap();
+                read.push_str(std::str::from_utf8(&part[..count]).unwrap());
+            }
+            tell.send(read).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (url, told)
+}
+
+fn answer(status: &str, kind: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nRetry-After: 7\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn stream(events: &[Value]) -> String {
+    let body: String = events.iter().map(|it| format!("data: {it}\n\n")).collect();
+    answer("200 OK", "text/event-stream", &body)
+}
+
+fn messages() -> String {
+    stream(&[
+        json!({"type": "message_start", "message": {"usage": {"input_tokens": 30, "output_tokens": 1}}}),
+        json!({"type": "message_delta", "usage": {"output_tokens": 9}}),
+        json!({"type": "message_stop"}),
+    ])
+}
+
+struct Stage {
+    gateway: Arc<ModelGateway>,
+    _server: GatewayServer,
+    events: mpsc::UnboundedReceiver<RunnerEvent>,
+}
+
+/// A gateway whose grant has room for `free` tokens a call.
+fn stage(base_url: &Url, key: Option<&str>, free: u64) -> Stage {
+    let price = Price { input: 1_000_000, output: 2_000_000, cached: 0 };
+    let prices = [("anthropic/m".to_owned(), price)].into_iter().collect();
+    let target = GatewayTarget {
+        base_url,
+        provider: "anthropic",
+        model: "m",
+        output_max: None,
+        budget: Limits { tokens: Some(100_000), ..Limits::default() },
+        key: key.map(|key| ApiKey::new(key.to_owned()).unwrap()),
+        prices: &prices,
+        is_open: true,
+        whose: Whose { agent: "w".into(), profile: "p".into(), run: "r".into(), trace: None },
+    };
+    let gateway = Arc::new(ModelGateway::open(target).unwrap());
+    let (tell, mut told) = mpsc::channel(8);
+    let server = gateway.serve(tell).unwrap().unwrap();
+    let (seen, events) = mpsc::unbounded_channel();
+    let session = Arc::clone(&gateway);
+    tokio::spawn(async move {
+        while let Some(event) = told.recv().await {
+            if let RunnerEvent::SetAside { call, worst } = &event {
+                let fits = worst.tokens <= free;
+                let verdict = if fits { Ok(()) } else { Err(format!("{} tokens", worst.tokens)) };
+                assert!(session.answered(call, verdict));
+            }
+            let _over = seen.send(event);
+        }
+    });
+    Stage { gateway, _server: server, events }
+}
+
+impl Stage {
+    async fn post(&self, path: &str, headers: &str, body: &str) -> String {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(self.gateway.address()).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut read = String::new();
+        stream.read_to_string(&mut read).await.unwrap();
+        read
+    }
+
+    fn token(&self) -> String {
+        format!("x-api-key: {}\r\n", self.gateway.key().unwrap())
+    }
+
+    /// What was booked until now.
+    fn booked(&mut self) -> Vec<RunnerEvent> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).collect()
+    }
+}
+
+fn call(output: u64) -> String {
+    json!({"model": "m", "max_tokens": output, "stream": true}).to_string()
+}
+
+#[tokio::test]
+async fn call_is_set_aside_before_it_and_booked_before_its_end() {
+    let (url, read) = upstream(vec![messages()]);
+    let mut it = stage(&url, Some(KEY), 100_000);
+    assert_eq!(it.gateway.base_url(), format!("http://{}/v1", it.gateway.address()));
+    let got = it.post("/v1/messages?beta=true", &it.token(), &call(4000)).await;
+    assert!(got.starts_with("HTTP/1.1 200 OK") && got.contains("message_stop"), "{got}");
+    let events = it.booked();
+    let [RunnerEvent::SetAside { call, worst }, RunnerEvent::Spent { call: over, used }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((call, worst.turns), (over, 0));
+    assert!(worst.tokens > 4000 && worst.cost_micro > 8000, "{worst:?}");
+    assert_eq!(*used, Spend { tokens: 39, cost_micro: 30 + 18, turns: 0 });
+    let read = read.recv().unwrap();
+    assert!(read.starts_with("POST /v1/messages?beta=true"), "{read}");
+    assert!(read.contains(&format!("x-api-key: {KEY}")) && !read.contains(&it.token()), "{read}");
+    assert_eq!(it.gateway.withheld(), None);
+}
+
+#[tokio::test]
+async fn call_that_does_not_fit_is_shortened_or_refused() {
+    let (url, read) = upstream(vec![messages()]);
+    let mut it = stage(&url, Some(KEY), 9000);
+    it.post("/v1/messages", &it.token(), &call(32_000)).await;
+    let sent = read.recv().unwrap();
+    assert!(sent.contains(r#""max_tokens":8000"#), "{sent}");
+    assert_eq!(it.booked().len(), 4, "it was tried with 32,000, 16,000 and 8,000");
+    let long = json!({"model": "m", "max_tokens": 1, "system": "x".repeat(20_000)}).to_string();
+    let refused = it.post("/v1/messages", &it.token(), &long).await;
+    assert!(refused.starts_with("HTTP/1.1 402 "), "{refused}");
+    assert!(refused.contains("the call is not made: 10"), "{refused}");
+    assert!(it.gateway.withheld().unwrap().ends_with(" tokens"));
+    assert!(read.try_recv().is_err(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn stranger_and_other_requests_are_refused_without_a_call() {
+    let (url, read) = upstream(Vec::new());
+    let mut it = stage(&url, Some(KEY), 100_000);
+    for (path, headers, status) in [
+        ("/v1/messages", String::new(), 401),
+        ("/v1/messages", "x-api-key: other\r\n".to_owned(), 401),
+        ("/v1/messages", format!("x-api-key: {KEY}\r\n"), 401),
+        ("/v1/files", it.token(), 404),
+        ("/messages", it.token(), 404),
+        ("/v1/messages", it.token() + "Content-Encoding: zstd\r\n", 415),
+        ("/v1/responses", it.token(), 400),
+    ] {
+        let body = r#"{"background": true}"#;
+        let refused = it.post(path, &headers, body).await;
+        assert!(refused.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {headers}: {refused}");
+        assert!(refused.contains(r#""message":"Tetrarch: "#), "{refused}");
+    }
+    assert_eq!(it.booked(), [], "nothing was set aside");
+    assert!(read.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn refused_call_costs_nothing_and_its_answer_is_passed_back() {
+    let busy = answer("429 Too Many Requests", "application/json", r#"{"error": "later"}"#);
+    let (url, _read) = upstream(vec![busy]);
+    let mut it = stage(&url, Some(KEY), 100_000);
+    let got = it.post("/v1/messages", &it.token(), &call(10)).await;
+    assert!(got.starts_with("HTTP/1.1 429 ") && got.contains("retry-after: 7"), "{got}");
+    assert!(got.ends_with(r#"{"error": "later"}"#), "{got}");
+    let events = it.booked();
+    assert!(
+        matches!(&events[1], RunnerEvent::Spent { used, .. } if *used == Spend::default()),
+        "{events:?}"
+    );
+}
+
+#[tokio::test]
+async fn stream_that_breaks_off_counts_what_was_read_and_written() {
+    let whole = messages();
+    let cut = whole.split("data: {\"type\":\"message_delta\"").next().unwrap().to_owned();
+    let (url, _read) = upstream(vec![cut]);
+    let mut it = stage(&url, Some(KEY), 100_000);
+    it.post("/v1/messages", &it.token(), &call(4000)).await;
+    let events = it.booked();
+    let [_, RunnerEvent::Spent { used, .. }] = &events[..] else { panic!("{events:?}") };
+    assert!((31..200).contains(&used.tokens), "{used:?}");
+}
+
+#[tokio::test]
+async fn program_without_a_key_is_known_by_its_path() {
+    let (url, read) = upstream(vec![messages()]);
+    let it = stage(&url, None, 100_000);
+    assert_eq!(it.gateway.key(), None);
+    let own = Url::parse(&it.gateway.base_url()).unwrap();
+    let refused = it.post("/v1/messages", "Authorization: Bearer own\r\n", &call(9)).await;
+    assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+    let path = format!("{}/messages", own.path());
+    let got = it.post(&path, "Authorization: Bearer own\r\n", &call(9)).await;
+    assert!(got.starts_with("HTTP/1.1 200 "), "{got}");
+    let sent = read.recv().unwrap();
+    assert!(sent.starts_with("POST /v1/messages HTTP"), "{sent}");
+    assert!(sent.contains("authorization: Bearer own"), "its own credential is passed on: {sent}");
+}
+
+#[tokio::test]
+async fn programs_in_a_network_of_their_own_call_through_its_proxy() {
+    let url = Url::parse("https://models.example/v1").unwrap();
+    let it = stage(&url, Some(KEY), 1);
+    let closed = Stage {
+        gateway: Arc::new(ModelGateway {
+            is_open: false,
+            state: Arc::clone(&it.gateway.state),
+            address: it.gateway.address,
+            listener: Mutex::new(None),
+            token: it.gateway.token.clone(),
+        }),
+        ..it
+    };
+    assert_eq!(closed.gateway.base_url(), format!("http://{}/v1", proxy::ADDRESS));
+    assert!(!format!("{:?}", closed.gateway).contains(&closed.gateway.token.0));
+}
