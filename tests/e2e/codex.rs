@@ -12,7 +12,6 @@ const CODEX: Coder = Coder {
     arguments: &[],
     mark: "app-server",
     profile,
-    needs_network: false,
     goes_on: "Go on where you were",
     steers: "delivered",
     shell: ("exec_command", |command| json!({"cmd": command, "yield_time_ms": 30_000})),
@@ -59,8 +58,8 @@ async fn codex_results_and_errors_become_outcomes_and_usage_is_charged() {
     let endings = Endings {
         typed: coding::says("by schema", "{\"n\":4}"),
         too_many: Ok("let in"),
-        default_host: "api.openai.com",
         skipped: &[],
+        greeting: (30, 9),
         has_cost: false,
     };
     outcomes(&CODEX, endings).await;

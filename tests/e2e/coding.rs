@@ -34,9 +34,6 @@ pub(super) struct Coder {
     pub(super) profile: fn(&ModelServer) -> Value,
     /// Its tool for commands, and its arguments for one.
     pub(super) shell: (&'static str, fn(&str) -> Value),
-    /// Whether it reaches its model only where it has the whole network: a program that serves itself on loopback is not
-    /// told to leave out the proxy when its model is there too.
-    pub(super) needs_network: bool,
     /// Words that it is told when it is started again in its first turn.
     pub(super) goes_on: &'static str,
     /// How far a steer comes while a tool is at work.
@@ -152,10 +149,6 @@ fn profile_of(
     });
     added(&mut profile, &(coder.profile)(server));
     added(&mut profile, more);
-    let address = server.url().trim_start_matches("http://").to_owned();
-    let network =
-        if coder.needs_network { "network".to_owned() } else { format!("network:{address}") };
-    profile["tools"].as_array_mut().unwrap().push(json!(network));
     profile
 }
 

@@ -44,7 +44,9 @@ pub(crate) enum NoGateway {
     #[error("cannot listen on loopback for the run's model calls: {0}; start it again")]
     Machine(#[from] io::Error),
     /// No client can be made.
-    #[error("cannot create the client for the model's server: {0}; check the machine's certificates")]
+    #[error(
+        "cannot create the client for the model's server: {0}; check the machine's certificates"
+    )]
     Client(#[from] reqwest::Error),
 }
 
@@ -173,7 +175,8 @@ impl ModelGateway {
         let own = self.address.to_string();
         let at = if self.is_open { own.as_str() } else { proxy::ADDRESS };
         // Programs without a key send none, so the path says who they are.
-        let token = if self.state.key.is_some() { String::new() } else { format!("/{}", self.token.0) };
+        let token =
+            if self.state.key.is_some() { String::new() } else { format!("/{}", self.token.0) };
         format!("http://{at}{token}{}", self.state.base_path())
     }
 
@@ -198,7 +201,10 @@ impl ModelGateway {
     ///
     /// # Errors
     /// The runtime cannot listen.
-    pub(crate) fn serve(&self, events: mpsc::Sender<RunnerEvent>) -> io::Result<Option<GatewayServer>> {
+    pub(crate) fn serve(
+        &self,
+        events: mpsc::Sender<RunnerEvent>,
+    ) -> io::Result<Option<GatewayServer>> {
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(listener) = listener else { return Ok(None) };
         listener.set_nonblocking(true)?;
@@ -221,7 +227,7 @@ impl Drop for GatewayServer {
 /// How long answers may be where nobody says it: a grant that is limited has to know.
 fn assumed_max(budget: Limits) -> Option<u64> {
     let is_limited = budget.tokens.is_some() || budget.cost_micro.is_some();
-    is_limited.then(|| OUTPUT_LIMITED_MAX)
+    is_limited.then_some(OUTPUT_LIMITED_MAX)
 }
 
 /// Longest answer of a run with a grant, in tokens, where neither its profile nor its request says less.

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tetrarch_core::run::RunState;
+use tetrarch_core::records::Records;
+use tetrarch_core::run::{Run, RunState};
 use tetrarch_tests::model::{ModelServer, once};
 use tetrarch_tests::{Ledger, Program, wait};
 
 use crate::gate::{self, Repository};
 
-use super::{Coder, KEY, VARIABLE, fleet, plan_of, profile_of, says, then};
+use super::{Coder, KEY, VARIABLE, fleet, plan_of, profile_of, says, then, usage};
 
 /// How a run ends: its words, or a part of the error.
 type Ending = Result<&'static str, &'static str>;
@@ -20,10 +21,10 @@ pub(in super::super) struct Endings {
     pub(in super::super) typed: Value,
     /// How a run ends that is told once that there are too many requests.
     pub(in super::super) too_many: Ending,
-    /// Where its model is served by default.
-    pub(in super::super) default_host: &'static str,
     /// Tasks that are not for it.
     pub(in super::super) skipped: &'static [&'static str],
+    /// Tokens in and out of a greeting, its other calls with it.
+    pub(in super::super) greeting: (u64, u64),
     /// Whether it tells what a run costs.
     pub(in super::super) has_cost: bool,
 }
@@ -40,14 +41,28 @@ fn scripts(coder: &Coder, endings: &Endings) -> Vec<Value> {
         then("changed", "it is changed"),
         says("a greeting", "hello back"),
         coder.runs("a change", "changed", "echo four >> a"),
-        coder.runs("a file", "written", "echo hi > made.txt"),
+        coder.runs("a file", "written", "env > env.txt; echo hi > made.txt"),
         endings.typed.clone(),
         says("a number", "four"),
         json!({"match": {"userMessage": "no key"}, "response": error(401)}),
         once("too many", &error(429), &json!({})),
         says("too many", "let in"),
         coder.runs("too dear", "dear", "sleep 60"),
+        dear(coder, json!({"userMessage": DEAR})),
+        dear(coder, json!({"toolCallId": "more"})),
     ]
+}
+
+/// The words of a task whose model never has enough.
+const DEAR: &str = "dear again and again";
+/// Its grant in tokens, which some of its calls take.
+const GRANT: u64 = 30_000;
+
+/// It runs one command after the other, each for 2,010 tokens.
+fn dear(coder: &Coder, asked: Value) -> Value {
+    let mut response = coder.command("more", "true");
+    response["usage"] = usage(10, 2000);
+    json!({"match": asked, "response": response})
 }
 
 /// The tasks: their words, what their profile and their node have besides, and how they end.
@@ -70,7 +85,12 @@ fn rows(repository: &Path, endings: &Endings) -> Vec<(&'static str, Value, Value
             none(),
             Err("budget_exceeded"),
         ),
-        ("no way", json!({"baseUrl": ""}), none(), Err(endings.default_host)),
+        (
+            DEAR,
+            json!({"tools": ["run"], "budget": {"tokens": GRANT}}),
+            none(),
+            Err("budget_exceeded"),
+        ),
         ("no address", json!({"baseUrl": "nowhere"}), none(), Err("is no address of a model")),
         ("no variable", json!({"keyFrom": "env:NOT_SET"}), none(), Err("NOT_SET")),
     ]
@@ -117,16 +137,32 @@ pub(in super::super) async fn outcomes(coder: &Coder, endings: Endings) {
     let mut ledger = Ledger::follow(&fleet.control().await);
     let used = ledger
         .until("the greeting is done", |records| {
-            let is = |it: &&tetrarch_core::run::Run| it.brief.goal.contains("a greeting");
+            let is = |it: &&Run| it.brief.goal.contains("a greeting");
             let run = records.runs.values().find(is)?.id;
             let status = records.run_status.get(&run)?;
             (status.state == RunState::Done).then_some(status.usage)
         })
         .await;
-    let charged = (used.tokens_in, used.tokens_out, used.turns, used.cost_micro > 0);
-    assert_eq!(charged, (30, 9, 1, endings.has_cost), "{used:?}");
+    assert!(charged_within_its_grant(&mut ledger).await > 4000, "some calls were made");
+    let environment = std::fs::read_to_string(work.join("env.txt")).unwrap();
+    assert!(!environment.contains(KEY), "the key is the host's: {environment}");
+    let charged = ((used.tokens_in, used.tokens_out), used.turns, used.cost_micro > 0);
+    assert_eq!(charged, (endings.greeting, 1, endings.has_cost), "{used:?}");
     wait::until("all of them are gone", || fleet.agents().is_empty().then_some(()));
     let out = fleet.ok(["events", "-o", "json"]);
     assert!(!out.contains(KEY), "the key of {VARIABLE} is in no record");
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// What the run with the small grant was charged: no more than that.
+async fn charged_within_its_grant(ledger: &mut Ledger) -> u64 {
+    let ended = |records: &Records| {
+        let is = |it: &&Run| it.brief.goal.contains(DEAR);
+        let run = records.runs.values().find(is)?.id;
+        let status = records.run_status.get(&run)?;
+        status.state.is_terminal().then_some(status.usage.spend().tokens)
+    };
+    let charged = ledger.until("the dear run has ended", ended).await;
+    assert!(charged <= GRANT, "{charged} of {GRANT}");
+    charged
 }

@@ -139,7 +139,9 @@ fn gateway(
     prices: &Prices,
 ) -> Result<Option<ModelGateway>, NotPrepared> {
     let runner = &start.brief.runner;
-    let Some((provider, usual)) = adapter.provider(&runner.served.provider) else { return Ok(None) };
+    let Some((provider, usual)) = adapter.provider(&runner.served.provider) else {
+        return Ok(None);
+    };
     let url = if runner.served.base_url.is_empty() { usual } else { &runner.served.base_url };
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some(base_url) = parsed.filter(|url| url.has_host()) else {

@@ -10,6 +10,7 @@ fn sandbox(writable: &Path, network: bool) -> SandboxPolicy {
     SandboxPolicy {
         required: false,
         network,
+        gateway: None,
         readable: Vec::new(),
         writable: vec![writable.to_owned()],
         hidden: vec![writable.with_file_name("hidden")],

@@ -56,7 +56,8 @@ impl ModelEndpointKind {
 /// `v1`, `v1beta` and the like.
 fn is_version(part: &str) -> bool {
     part.strip_prefix('v').is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.bytes().all(|it| it.is_ascii_alphanumeric())
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            && rest.bytes().all(|it| it.is_ascii_alphanumeric())
     })
 }
 
@@ -99,14 +100,21 @@ impl ModelCall {
         output_max: Option<u64>,
         assumed: u64,
     ) -> Result<Self, String> {
-        let mut body: Value = serde_json::from_slice(bytes).map_err(|cause| format!("the body is not JSON: {cause}"))?;
+        let mut body: Value = serde_json::from_slice(bytes)
+            .map_err(|cause| format!("the body is not JSON: {cause}"))?;
         if !body.is_object() {
             return Err("the body is not a JSON object".to_owned());
         }
         if api == ModelApi::Responses {
-            let is_set = |key: &str| body.get(key).is_some_and(|it| !it.is_null() && *it != json!(false));
-            if let Some(key) = ["background", "previous_response_id", "conversation"].into_iter().find(|it| is_set(it)) {
-                return Err(format!("`{key}` is not passed on, since its cost is not known here; send the whole input"));
+            let is_set =
+                |key: &str| body.get(key).is_some_and(|it| !it.is_null() && *it != json!(false));
+            if let Some(key) = ["background", "previous_response_id", "conversation"]
+                .into_iter()
+                .find(|it| is_set(it))
+            {
+                return Err(format!(
+                    "`{key}` is not passed on, since its cost is not known here; send the whole input"
+                ));
             }
         }
         if api == ModelApi::Chat && body.get("stream") == Some(&json!(true)) {
@@ -115,17 +123,29 @@ impl ModelCall {
         }
         let named = match api {
             ModelApi::Gemini => path.rsplit('/').next().and_then(|it| it.split(':').next()),
-            ModelApi::Messages | ModelApi::Chat | ModelApi::Responses => body.get("model").and_then(Value::as_str),
+            ModelApi::Messages | ModelApi::Chat | ModelApi::Responses => {
+                body.get("model").and_then(Value::as_str)
+            }
         };
         let model = named.unwrap_or_default().to_owned();
         let count = |at: &str| body.pointer(at).and_then(Value::as_u64);
-        let answers = count(if api == ModelApi::Gemini { "/generationConfig/candidateCount" } else { "/n" });
+        let answers =
+            count(if api == ModelApi::Gemini { "/generationConfig/candidateCount" } else { "/n" });
         let answers = answers.unwrap_or(1).max(1);
         if answers > ANSWERS_MAX {
-            return Err(format!("{answers} answers were asked for; at most {ANSWERS_MAX} are allowed"));
+            return Err(format!(
+                "{answers} answers were asked for; at most {ANSWERS_MAX} are allowed"
+            ));
         }
         let asked = output_places(api).iter().find_map(|at| count(at));
-        let mut call = Self { api, model, input: tokens_of(bytes.len()), output: asked.unwrap_or(assumed), answers, body };
+        let mut call = Self {
+            api,
+            model,
+            input: tokens_of(bytes.len()),
+            output: asked.unwrap_or(assumed),
+            answers,
+            body,
+        };
         if let Some(most) = output_max.filter(|most| asked.is_none_or(|asked| asked > *most)) {
             call.limit(most);
         }
@@ -168,7 +188,10 @@ impl ModelCall {
             (None, ModelApi::Responses) => self.body["max_output_tokens"] = json!(most),
             (None, ModelApi::Gemini) => {
                 // Anything but an object there is for the server to refuse.
-                let config = self.body.as_object_mut().map(|body| body.entry("generationConfig").or_insert(json!({})));
+                let config = self
+                    .body
+                    .as_object_mut()
+                    .map(|body| body.entry("generationConfig").or_insert(json!({})));
                 if let Some(Value::Object(config)) = config {
                     config.insert("maxOutputTokens".to_owned(), json!(most));
                 }
@@ -238,12 +261,17 @@ fn usage_places(api: ModelApi) -> UsagePlaces {
 /// What one object says that the call took; none when it does not say.
 pub(super) fn usage_in(api: ModelApi, object: &Value) -> Option<Tokens> {
     let places = usage_places(api);
-    let usage = places.objects.iter().find_map(|at| object.pointer(at).filter(|it| it.is_object()))?;
+    let usage =
+        places.objects.iter().find_map(|at| object.pointer(at).filter(|it| it.is_object()))?;
     let sum = |all: &[&str]| {
         let counts = all.iter().filter_map(|at| usage.pointer(at)?.as_u64());
         counts.fold(0, u64::saturating_add)
     };
-    Some(Tokens { input: sum(places.input), cached: sum(&[places.cached]), output: sum(places.output) })
+    Some(Tokens {
+        input: sum(places.input),
+        cached: sum(&[places.cached]),
+        output: sum(places.output),
+    })
 }
 
 /// Longest line of a stream that is looked at, in bytes.
@@ -313,11 +341,17 @@ impl UsageReader {
 
 /// Whether an event is the last of its stream that counts.
 fn ends(api: ModelApi, event: &Value) -> bool {
-    let is_of = |kinds: &[&str]| event.get("type").and_then(Value::as_str).is_some_and(|it| kinds.contains(&it));
+    let is_of = |kinds: &[&str]| {
+        event.get("type").and_then(Value::as_str).is_some_and(|it| kinds.contains(&it))
+    };
     match api {
         ModelApi::Messages => is_of(&["message_stop"]),
-        ModelApi::Responses => is_of(&["response.completed", "response.failed", "response.incomplete"]),
-        ModelApi::Gemini => event.pointer("/candidates/0/finishReason").is_some_and(|it| !it.is_null()),
+        ModelApi::Responses => {
+            is_of(&["response.completed", "response.failed", "response.incomplete"])
+        }
+        ModelApi::Gemini => {
+            event.pointer("/candidates/0/finishReason").is_some_and(|it| !it.is_null())
+        }
         // Its usage follows its last words, and `[DONE]` both.
         ModelApi::Chat => false,
     }

@@ -52,7 +52,10 @@ impl OpenCall {
     }
 
     /// The next part of a stream, or its end; none when the program has it all.
-    pub(super) async fn next(&mut self, answer: &mut reqwest::Response) -> Option<io::Result<Bytes>> {
+    pub(super) async fn next(
+        &mut self,
+        answer: &mut reqwest::Response,
+    ) -> Option<io::Result<Bytes>> {
         match answer.chunk().await {
             Ok(Some(chunk)) => {
                 self.reader.feed(&chunk);

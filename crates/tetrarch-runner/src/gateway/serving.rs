@@ -11,8 +11,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST,
-    HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+    HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::server::conn::http1;
@@ -44,8 +44,11 @@ const ANSWER_MAX: usize = 32 * 1024 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where programs send their keys.
-const KEY_HEADERS: [HeaderName; 3] =
-    [AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("x-goog-api-key")];
+const KEY_HEADERS: [HeaderName; 3] = [
+    AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+];
 /// What is between two neighbours alone, or is said anew.
 const NOT_PASSED_ON: [HeaderName; 11] = [
     HOST,
@@ -139,32 +142,52 @@ async fn passed_on(
     request: Request<Incoming>,
 ) -> Result<Answer, Refusal> {
     let (head, body) = request.into_parts();
-    let unknown = || Refusal::new(StatusCode::UNAUTHORIZED, "authentication_error", "this is the model gateway of a run, and the token is not its own");
+    let unknown = || {
+        Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication_error",
+            "this is the model gateway of a run, and the token is not its own",
+        )
+    };
     let mut headers = credentials(state, head.headers).ok_or_else(unknown)?;
     let token = format!("/{}", state.token.0);
     let path = head.uri.path();
-    let path = if state.key.is_some() { path } else { path.strip_prefix(&token).ok_or_else(unknown)? };
+    let path =
+        if state.key.is_some() { path } else { path.strip_prefix(&token).ok_or_else(unknown)? };
     let below = path.strip_prefix(state.base_path());
     let kind = below.and_then(|below| ModelEndpointKind::of(head.method == Method::POST, below));
     let Some(kind) = kind.filter(|_| matches!(head.method, Method::GET | Method::POST)) else {
-        let words = format!("{} {path} is not passed on; only calls of models, their list and token counts are", head.method);
+        let words = format!(
+            "{} {path} is not passed on; only calls of models, their list and token counts are",
+            head.method
+        );
         return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found_error", words));
     };
     if headers.contains_key(CONTENT_ENCODING) {
         let words = "a compressed request is not passed on; send it as it is";
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", words));
+        return Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "invalid_request_error",
+            words,
+        ));
     }
     let url = target(&state.base_url, path, head.uri.query());
     for name in &NOT_PASSED_ON {
         headers.remove(name);
     }
     let body = Limited::new(body, REQUEST_MAX).collect().await.map_err(|cause| {
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", format!("the request cannot be read: {cause}; at most {REQUEST_MAX} bytes are taken"))
+        Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "request_too_large",
+            format!("the request cannot be read: {cause}; at most {REQUEST_MAX} bytes are taken"),
+        )
     })?;
     let asked = state.client.request(head.method, url).headers(headers);
     match kind {
         ModelEndpointKind::Free => plain(send(asked.body(body.to_bytes())).await?).await,
-        ModelEndpointKind::Call(api) => called(state, events, asked, (api, path), &body.to_bytes()).await,
+        ModelEndpointKind::Call(api) => {
+            called(state, events, asked, (api, path), &body.to_bytes()).await
+        }
     }
 }
 
@@ -219,7 +242,7 @@ async fn called(
     let prompt = Prompt { system: "", messages: &[], max_output_tokens, json_only: false };
     let chat = state.chats(&call.model).begin(&prompt);
     let asked = asked.body(call.bytes());
-    let mut open = OpenCall::new(Arc::clone(state), events.clone(), name, call, chat);
+    let open = OpenCall::new(Arc::clone(state), events.clone(), name, call, chat);
     let mut answer = match send(asked).await {
         Ok(answer) => answer,
         Err(refusal) => {
@@ -266,12 +289,17 @@ async fn gathered(answer: &mut reqwest::Response) -> Result<Bytes, Refusal> {
     loop {
         match answer.chunk().await {
             Ok(Some(chunk)) if all.len() + chunk.len() > ANSWER_MAX => {
-                return Err(broken(format!("the answer of the model's server has more than {ANSWER_MAX} bytes")));
+                return Err(broken(format!(
+                    "the answer of the model's server has more than {ANSWER_MAX} bytes"
+                )));
             }
             Ok(Some(chunk)) => all.extend_from_slice(&chunk),
             Ok(None) => return Ok(all.into()),
             Err(cause) => {
-                return Err(broken(format!("the answer of the model's server broke off: {}", cause.without_url())));
+                return Err(broken(format!(
+                    "the answer of the model's server broke off: {}",
+                    cause.without_url()
+                )));
             }
         }
     }

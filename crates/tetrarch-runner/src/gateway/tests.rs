@@ -131,7 +131,9 @@ async fn call_is_set_aside_before_it_and_booked_before_its_end() {
     let got = it.post("/v1/messages?beta=true", &it.token(), &call(4000)).await;
     assert!(got.starts_with("HTTP/1.1 200 OK") && got.contains("message_stop"), "{got}");
     let events = it.booked();
-    let [RunnerEvent::SetAside { call, worst }, RunnerEvent::Spent { call: over, used }] = &events[..] else {
+    let [RunnerEvent::SetAside { call, worst }, RunnerEvent::Spent { call: over, used }] =
+        &events[..]
+    else {
         panic!("{events:?}")
     };
     assert_eq!((call, worst.turns), (over, 0));

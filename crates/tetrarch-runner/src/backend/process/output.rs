@@ -16,8 +16,8 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{judges_by_exit, verdict};
 use super::speech::Speech;
+use super::{judges_by_exit, verdict};
 use crate::adapter::{AgentDelivery, AgentInput};
 use crate::backend::expected::Expected;
 use crate::channels::Teller;

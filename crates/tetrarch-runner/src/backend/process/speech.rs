@@ -22,8 +22,8 @@ use crate::adapter::{
     Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
     VERBS, forget, prepare,
 };
-use crate::gateway::{GatewayServer, ModelGateway};
 use crate::backend::fleet_tools::{OF_PEOPLE, STATUS_REQUEST, mail_words, replied};
+use crate::gateway::{GatewayServer, ModelGateway};
 use crate::lines::OutputLine;
 use crate::protocol::{
     ProgramEvent, SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line,

@@ -65,7 +65,7 @@ pub(super) fn judged(
 pub(super) fn charge(result: &mut RunResult, withheld: Option<String>) {
     if let (Outcome::Failure, Some(why)) = (result.outcome, withheld) {
         result.outcome = Outcome::BudgetExceeded;
-        result.error = format!("{}: {why}", Outcome::BudgetExceeded);
+        result.error = why;
     }
 }
 

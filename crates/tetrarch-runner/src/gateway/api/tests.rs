@@ -44,7 +44,11 @@ fn worst_case_is_the_body_and_the_longest_answer_of_each() {
         (ModelApi::Chat, json!({"model": "m", "max_tokens": 9, "n": 3}), 27),
         (ModelApi::Chat, json!({"model": "m", "max_completion_tokens": 9, "max_tokens": 7}), 9),
         (ModelApi::Responses, json!({"model": "m", "max_output_tokens": 9}), 9),
-        (ModelApi::Gemini, json!({"generationConfig": {"maxOutputTokens": 9, "candidateCount": 2}}), 18),
+        (
+            ModelApi::Gemini,
+            json!({"generationConfig": {"maxOutputTokens": 9, "candidateCount": 2}}),
+            18,
+        ),
         (ModelApi::Responses, json!({"model": "m"}), 500),
     ];
     for (api, body, output) in rows {
@@ -78,7 +82,8 @@ fn answer_is_limited_where_the_request_says_more_or_nothing() {
 
 #[test]
 fn call_that_does_not_fit_is_lowered_to_a_useful_answer_at_least() {
-    let mut call = read(ModelApi::Messages, &json!({"max_tokens": 4 * OUTPUT_MIN + 1}), None).unwrap();
+    let mut call =
+        read(ModelApi::Messages, &json!({"max_tokens": 4 * OUTPUT_MIN + 1}), None).unwrap();
     let mut outputs = Vec::new();
     while call.lower() {
         outputs.push(call.worst().output);
@@ -139,12 +144,17 @@ fn usage_is_read_from_streams_of_each_api() {
     for (api, events) in rows {
         for part in [1, 7, 10_000] {
             let mut reader = UsageReader::new(api);
-            let all: String = events.iter().map(|it| format!("event: x\r\ndata: {it}\r\n\r\n")).collect();
+            let all: String =
+                events.iter().map(|it| format!("event: x\r\ndata: {it}\r\n\r\n")).collect();
             for chunk in all.as_bytes().chunks(part) {
                 reader.feed(chunk);
             }
             let expected = Tokens { input: 13, cached: 4, output: 9 };
-            assert_eq!((reader.tokens, reader.is_over), (Some(expected), true), "{api:?} by {part}");
+            assert_eq!(
+                (reader.tokens, reader.is_over),
+                (Some(expected), true),
+                "{api:?} by {part}"
+            );
             assert_eq!(reader.bytes, all.len());
         }
     }
