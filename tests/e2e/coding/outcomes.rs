@@ -35,7 +35,7 @@ fn error(status: u16) -> Value {
 
 /// What the server says to each of the tasks below.
 fn scripts(coder: &Coder, endings: &Endings) -> Vec<Value> {
-    vec![
+    let mut scripts = vec![
         says("does not satisfy the schema", "4"),
         then("written", "it is written"),
         then("changed", "it is changed"),
@@ -48,9 +48,9 @@ fn scripts(coder: &Coder, endings: &Endings) -> Vec<Value> {
         once("too many", &error(429), &json!({})),
         says("too many", "let in"),
         coder.runs("too dear", "dear", "sleep 60"),
-        dear(coder, json!({"userMessage": DEAR})),
-        dear(coder, json!({"toolCallId": "more"})),
-    ]
+    ];
+    scripts.extend(dear(coder));
+    scripts
 }
 
 /// The words of a task whose model never has enough.
@@ -59,10 +59,15 @@ const DEAR: &str = "dear again and again";
 const GRANT: u64 = 30_000;
 
 /// It runs one command after the other, each for 2,010 tokens.
-fn dear(coder: &Coder, asked: Value) -> Value {
-    let mut response = coder.command("more", "true");
-    response["usage"] = usage(10, 2000);
-    json!({"match": asked, "response": response})
+fn dear(coder: &Coder) -> Vec<Value> {
+    let command = |number: usize| {
+        let mut response = coder.command(&format!("more-{number}"), "true");
+        response["usage"] = usage(10, 2000);
+        response
+    };
+    let next = |number: usize| json!({"match": {"toolCallId": format!("more-{number}")}, "response": command(number + 1)});
+    let first = json!({"match": {"userMessage": DEAR}, "response": command(0)});
+    (0..15).map(next).chain([first]).collect()
 }
 
 /// The tasks: their words, what their profile and their node have besides, and how they end.
