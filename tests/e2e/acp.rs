@@ -94,7 +94,6 @@ async fn opencode_results_and_errors_become_outcomes_and_usage_is_charged() {
         skipped: &["no key"],
         // It tells the tokens of its answer, and asks for a title beside it.
         greeting: (30, 48),
-        has_cost: false,
     };
     outcomes(&OPENCODE, endings).await;
 }

@@ -56,7 +56,6 @@ async fn claude_is_stopped_at_each_moment_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_results_and_errors_become_outcomes_and_usage_is_charged() {
     let typed = coding::uses("by schema", "typed", "StructuredOutput", json!({"n": 4}));
-    let endings =
-        Endings { typed, too_many: Ok("let in"), skipped: &[], greeting: (30, 9), has_cost: true };
+    let endings = Endings { typed, too_many: Ok("let in"), skipped: &[], greeting: (30, 9) };
     outcomes(&CLAUDE, endings).await;
 }

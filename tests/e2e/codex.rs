@@ -60,7 +60,6 @@ async fn codex_results_and_errors_become_outcomes_and_usage_is_charged() {
         too_many: Ok("let in"),
         skipped: &[],
         greeting: (30, 9),
-        has_cost: false,
     };
     outcomes(&CODEX, endings).await;
 }

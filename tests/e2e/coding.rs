@@ -108,7 +108,13 @@ impl Coder {
 
 /// A fleet that has the key, and a workspace.
 fn fleet() -> Fleet {
-    let fleet = Fleet::prepared()
+    let fleet = Fleet::prepared();
+    // The model of each of them, by whichever name it has.
+    let price = json!({"input": 1_000_000, "output": 10_000_000});
+    let prices = json!({"models": {"claude-opus-5-5": price, "gpt-5.1-codex": price, "m": price}});
+    let prices = fleet.file("prices.json", &prices.to_string());
+    let fleet = fleet
+        .with_env("TETRARCH_PRICES_FILE", prices.to_str().unwrap())
         .with_env(VARIABLE, KEY)
         .with_env("GEMINI_API_KEY", KEY)
         .with_env("TETRARCH_RUNS_DRAIN", "10s")

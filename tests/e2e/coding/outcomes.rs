@@ -25,8 +25,6 @@ pub(in super::super) struct Endings {
     pub(in super::super) skipped: &'static [&'static str],
     /// Tokens in and out of a greeting, its other calls with it.
     pub(in super::super) greeting: (u64, u64),
-    /// Whether it tells what a run costs.
-    pub(in super::super) has_cost: bool,
 }
 
 fn error(status: u16) -> Value {
@@ -152,7 +150,7 @@ pub(in super::super) async fn outcomes(coder: &Coder, endings: Endings) {
     let environment = std::fs::read_to_string(work.join("env.txt")).unwrap();
     assert!(!environment.contains(KEY), "the key is the host's: {environment}");
     let charged = ((used.tokens_in, used.tokens_out), used.turns, used.cost_micro > 0);
-    assert_eq!(charged, (endings.greeting, 1, endings.has_cost), "{used:?}");
+    assert_eq!(charged, (endings.greeting, 1, true), "{used:?}");
     wait::until("all of them are gone", || fleet.agents().is_empty().then_some(()));
     let out = fleet.ok(["events", "-o", "json"]);
     assert!(!out.contains(KEY), "the key of {VARIABLE} is in no record");
