@@ -146,6 +146,8 @@ parsed_words! {
         Codex = "codex",
         /// A coding agent that speaks the Agent Client Protocol, driven by its host.
         Acp = "acp",
+        /// A program that is asked once and prints its answer.
+        Cli = "cli",
     }
 }
 
@@ -154,9 +156,13 @@ impl RunnerKind {
     #[must_use]
     pub fn has_effects(self) -> bool {
         match self {
-            Self::Process | Self::External | Self::Llm | Self::Claude | Self::Codex | Self::Acp => {
-                true
-            }
+            Self::Process
+            | Self::External
+            | Self::Llm
+            | Self::Claude
+            | Self::Codex
+            | Self::Acp
+            | Self::Cli => true,
             Self::Echo => false,
         }
     }
@@ -166,7 +172,7 @@ impl RunnerKind {
     pub fn calls_models(self) -> bool {
         match self {
             Self::Llm | Self::Claude | Self::Codex | Self::Acp => true,
-            Self::Process | Self::Echo | Self::External => false,
+            Self::Process | Self::Echo | Self::External | Self::Cli => false,
         }
     }
 
@@ -177,7 +183,7 @@ impl RunnerKind {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
-            Self::Process | Self::Echo | Self::External | Self::Llm | Self::Acp => "",
+            Self::Process | Self::Echo | Self::External | Self::Llm | Self::Acp | Self::Cli => "",
         }
     }
 
@@ -185,7 +191,7 @@ impl RunnerKind {
     #[must_use]
     pub fn needs_command(self) -> bool {
         match self {
-            Self::Process | Self::Acp => true,
+            Self::Process | Self::Acp | Self::Cli => true,
             Self::Echo | Self::External | Self::Llm | Self::Claude | Self::Codex => false,
         }
     }

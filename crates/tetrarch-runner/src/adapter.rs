@@ -22,12 +22,15 @@ use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::verb::Verb;
 
+use crate::gateway::ModelProvider;
 use crate::protocol::ProgramEvent;
 
 pub(crate) use preparation::{
     CONVERSATIONS, NotPrepared, PreparedAgent, clear_old, directory_of, forget, prepare,
+    prepare_program,
 };
 pub(crate) use session::AgentSession;
+pub(crate) use starting::whole_brief;
 
 /// Verbs that each of them takes. A pause freezes its processes, as of any program.
 pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];
@@ -102,7 +105,11 @@ impl Adapter {
             RunnerKind::Claude => Some(Self::Claude),
             RunnerKind::Codex => Some(Self::Codex),
             RunnerKind::Acp => Some(Self::Acp),
-            RunnerKind::Process | RunnerKind::Echo | RunnerKind::External | RunnerKind::Llm => None,
+            RunnerKind::Process
+            | RunnerKind::Cli
+            | RunnerKind::Echo
+            | RunnerKind::External
+            | RunnerKind::Llm => None,
         }
     }
 
@@ -112,10 +119,7 @@ impl Adapter {
         match self {
             Self::Claude => Some(("anthropic", claude::starting::BASE_URL)),
             Self::Codex => Some(("openai", codex::starting::BASE_URL)),
-            Self::Acp => {
-                let known = acp::starting::PROVIDERS.iter().find(|it| it.name == named);
-                known.map(|it| (it.name, it.base_url))
-            }
+            Self::Acp => ModelProvider::named(named).map(|it| (it.name, it.base_url)),
         }
     }
 }

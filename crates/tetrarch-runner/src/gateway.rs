@@ -50,6 +50,40 @@ pub(crate) enum NoGateway {
     Client(#[from] reqwest::Error),
 }
 
+/// A provider whose clients look for another address of its models in variables.
+#[derive(Debug)]
+pub(crate) struct ModelProvider {
+    pub(crate) name: &'static str,
+    /// Where it serves its models.
+    pub(crate) base_url: &'static str,
+    pub(crate) variables: &'static [&'static str],
+}
+
+const PROVIDERS: [ModelProvider; 3] = [
+    ModelProvider {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com",
+        variables: &["ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"],
+    },
+    ModelProvider {
+        name: "openai",
+        base_url: "https://api.openai.com/v1",
+        variables: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
+    },
+    ModelProvider {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com",
+        variables: &["GOOGLE_GEMINI_BASE_URL"],
+    },
+];
+
+impl ModelProvider {
+    /// The one that a profile names, if it is known.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        PROVIDERS.iter().find(|it| it.name == name)
+    }
+}
+
 /// What a gateway passes calls on to, and for whom.
 #[derive(Debug)]
 pub(crate) struct GatewayTarget<'a> {

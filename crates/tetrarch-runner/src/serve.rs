@@ -313,9 +313,11 @@ impl RunTable {
             return;
         }
         match start.brief.runner.kind {
-            RunnerKind::Process | RunnerKind::Claude | RunnerKind::Codex | RunnerKind::Acp => {
-                self.launch(Arc::clone(&self.process), start)
-            }
+            RunnerKind::Process
+            | RunnerKind::Cli
+            | RunnerKind::Claude
+            | RunnerKind::Codex
+            | RunnerKind::Acp => self.launch(Arc::clone(&self.process), start),
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
             RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {

@@ -73,7 +73,8 @@ pub fn invoke_agent(whose: &Whose, runner: &Runner, node: NodeId) -> Span {
         | RunnerKind::External
         | RunnerKind::Claude
         | RunnerKind::Codex
-        | RunnerKind::Acp => "client",
+        | RunnerKind::Acp
+        | RunnerKind::Cli => "client",
     };
     let span = info_span!(
         "invoke_agent",

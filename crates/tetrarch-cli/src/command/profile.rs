@@ -230,9 +230,11 @@ mod tests {
     fn invalid_profile_is_reported_with_position_and_allowed_values() {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
-        for part in
-            ["coder.toml:2:1: runner: ", "allowed: process, echo, llm, claude, codex, acp", "args"]
-        {
+        for part in [
+            "coder.toml:2:1: runner: ",
+            "allowed: process, cli, echo, llm, claude, codex, acp",
+            "args",
+        ] {
             assert!(error.what.contains(part), "{part}: {}", error.what);
         }
         let nameless = written("runner = 'echo'\n").unwrap_err();

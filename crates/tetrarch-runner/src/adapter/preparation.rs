@@ -17,11 +17,11 @@ use tokio::task::JoinError;
 use url::Url;
 
 use super::session::AgentSession;
-use super::starting::{AgentStart, McpCommand, session_brief};
+use super::starting::{AgentStart, McpCommand, addresses, key_variable, session_brief};
 use super::{Adapter, acp, claude, codex};
 use crate::backend::llm::whose;
 use crate::containment::Containment;
-use crate::gateway::{GatewayTarget, ModelGateway, NoGateway};
+use crate::gateway::{GatewayTarget, ModelGateway, ModelProvider, NoGateway};
 use crate::removal::remove_tree;
 
 /// Where agents keep their conversations, below the directory of runs.
@@ -79,18 +79,9 @@ pub(crate) fn prepare(
     containment: &Containment,
     prices: &Prices,
 ) -> Result<PreparedAgent, NotPrepared> {
-    let profile = start.brief.runner.profile.to_string();
-    let key = Address::of(&start.brief.runner.served, &start.brief.runner.model)
-        .map_err(|cause| NotPrepared::Key { profile, cause })?
-        .key;
-    let gateway = gateway(adapter, start, containment.network, key.clone(), prices)?;
-    let key = match &gateway {
-        Some(gateway) => {
-            start.brief.runner.served.base_url = gateway.base_url();
-            gateway.key()
-        }
-        None => key.map(|key| key.plain().to_owned()),
-    };
+    let key = key_of(&start.brief.runner)?;
+    let provider = adapter.provider(&start.brief.runner.served.provider);
+    let (gateway, key) = called_through(provider, start, containment.network, key, prices)?;
     let path = directory_of(workspace_dir, start.first);
     let failed = |cause| NotPrepared::Directory { path: path.clone(), cause };
     fs::create_dir_all(&path).map_err(failed)?;
@@ -130,18 +121,45 @@ fn command(
     runner.env.extend(key.map(|key| (variable, key)));
 }
 
-/// Where its program calls its model; none where its profile names no provider and only the program knows.
-fn gateway(
-    adapter: Adapter,
-    start: &Start,
+/// Prepares a program that is no coding agent: its model gateway, if its profile names a provider that is known.
+///
+/// # Errors
+/// Its key is not there, or its calls cannot be passed on.
+pub(crate) fn prepare_program(
+    start: &mut Start,
+    containment: &Containment,
+    prices: &Prices,
+) -> Result<Option<ModelGateway>, NotPrepared> {
+    let provider = ModelProvider::named(&start.brief.runner.served.provider);
+    let Some(provider) = provider.map(|it| (it.name, it.base_url)) else { return Ok(None) };
+    let key = key_of(&start.brief.runner)?;
+    let (gateway, key) = called_through(Some(provider), start, containment.network, key, prices)?;
+    let runner = &mut start.brief.runner;
+    let key = key.map(|key| (key_variable(&runner.served), key));
+    let environment: Vec<_> = addresses(&runner.served).chain(key).collect();
+    runner.env.extend(environment);
+    Ok(gateway)
+}
+
+fn key_of(runner: &Runner) -> Result<Option<ApiKey>, NotPrepared> {
+    let profile = || runner.profile.to_string();
+    let address = Address::of(&runner.served, &runner.model);
+    Ok(address.map_err(|cause| NotPrepared::Key { profile: profile(), cause })?.key)
+}
+
+/// Where its program calls its model from now on, and what it has for a key; no gateway where only the program knows
+/// its model.
+fn called_through(
+    provider: Option<(&str, &str)>,
+    start: &mut Start,
     is_open: bool,
     key: Option<ApiKey>,
     prices: &Prices,
-) -> Result<Option<ModelGateway>, NotPrepared> {
-    let runner = &start.brief.runner;
-    let Some((provider, usual)) = adapter.provider(&runner.served.provider) else {
-        return Ok(None);
+) -> Result<(Option<ModelGateway>, Option<String>), NotPrepared> {
+    let Some((provider, usual)) = provider else {
+        return Ok((None, key.map(|key| key.plain().to_owned())));
     };
+    let runner = &start.brief.runner;
     let url = if runner.served.base_url.is_empty() { usual } else { &runner.served.base_url };
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some(base_url) = parsed.filter(|url| url.has_host()) else {
@@ -149,20 +167,20 @@ fn gateway(
         return Err(NotPrepared::Address { profile, url: url.to_owned() });
     };
     let is_open = is_open || Network::of(&start.brief.tools)? == Network::Open;
-    let (base_url, whose) = (&base_url, whose(start));
-    let (model, output_max) = (runner.model.as_str(), runner.served.max_output_tokens);
-    let budget = start.brief.budget;
-    Ok(Some(ModelGateway::open(GatewayTarget {
-        base_url,
+    let gateway = ModelGateway::open(GatewayTarget {
+        base_url: &base_url,
         provider,
-        model,
-        output_max,
-        budget,
+        model: &runner.model,
+        output_max: runner.served.max_output_tokens,
+        budget: start.brief.budget,
         key,
         prices,
         is_open,
-        whose,
-    })?))
+        whose: whose(start),
+    })?;
+    start.brief.runner.served.base_url = gateway.base_url();
+    let key = gateway.key();
+    Ok((Some(gateway), key))
 }
 
 /// Where the agent of a run keeps its conversation; `first` is the first of the runs that go on from each other.

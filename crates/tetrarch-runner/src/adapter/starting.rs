@@ -4,18 +4,20 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use serde_json::Value;
-use tetrarch_core::brief::ExpectedOutput;
+use tetrarch_core::brief::{ExpectedOutput, Served};
 use tetrarch_core::converse::opening;
 use tetrarch_core::order::Start;
 use tetrarch_core::permission::Permissions;
 use tetrarch_core::role::Role;
+use tetrarch_core::secret::SecretSource;
 
+use super::Adapter;
 use super::dialect::Dialect;
 use super::session::{CONVERSATION, SessionBrief, USING};
-use super::{Adapter, acp};
 use crate::backend::fleet_tools;
 use crate::backend::llm::verdict_form;
 use crate::backend::process::mcp::{RELAY, socket_in};
+use crate::gateway::ModelProvider;
 
 /// What a program starts to reach the fleet's tools, by the Model Context Protocol on its standard streams.
 #[derive(Debug)]
@@ -50,6 +52,26 @@ pub(super) struct AgentStart {
     pub(super) dialect: Dialect,
 }
 
+/// A brief for a program that has no place for instructions of its host.
+pub(crate) fn whole_brief(start: &Start) -> String {
+    format!("{}\n\n{}", opening::system_of_program(start), opening::brief(&start.brief))
+}
+
+/// Where a program finds the address of its model, by the provider that its profile names.
+pub(super) fn addresses(served: &Served) -> impl Iterator<Item = (String, String)> {
+    let variables = ModelProvider::named(&served.provider).map(|it| it.variables);
+    let variables = variables.into_iter().flatten();
+    variables.map(|variable| ((*variable).to_owned(), served.base_url.clone()))
+}
+
+/// Where a program finds its key: under the name that it has at the host. Empty when it has none.
+pub(super) fn key_variable(served: &Served) -> String {
+    match served.key_source() {
+        Some(SecretSource::Env(name) | SecretSource::Credential(name)) => name,
+        Some(SecretSource::File(_) | SecretSource::Command(_)) | None => String::new(),
+    }
+}
+
 /// What its session is about.
 pub(super) fn session_brief(adapter: Adapter, start: &Start) -> SessionBrief {
     let state = checkpoint(start);
@@ -60,7 +82,7 @@ pub(super) fn session_brief(adapter: Adapter, start: &Start) -> SessionBrief {
         permissions: Permissions::of(&start.brief.runner.permissions),
         first: match adapter {
             Adapter::Claude | Adapter::Codex => opening::brief(&start.brief),
-            Adapter::Acp => acp::starting::instructions(start) + &opening::brief(&start.brief),
+            Adapter::Acp => whole_brief(start),
         },
         using: using.collect(),
         reviews: reviews(start),

@@ -188,7 +188,10 @@ impl ProgramRun {
         let first_line = speech.first_line(start, &dir.to_string_lossy());
         let teller = channels.teller.clone();
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
-        let feed = child.stdin.take().map(open);
+        let mut feed = child.stdin.take().map(open);
+        if let Some(feed) = feed.as_mut().filter(|_| speech.is_asked_once()) {
+            feed.finish();
+        }
         let fleet = speech.serve(listener, &traces, receipts.clone());
         let gateway = speech.serve_model(receipts.clone());
         let said = VerbChannels { takes, taken };
@@ -348,7 +351,8 @@ impl ProgramRun {
             StopRequest::Stop { drain, kill_grace, reason } => {
                 self.let_go().await;
                 let unread = self.feed.as_ref().is_some_and(Feed::is_unread);
-                let drain = if unread { Millis(0) } else { drain };
+                let is_deaf = unread || self.speech.is_asked_once();
+                let drain = if is_deaf { Millis(0) } else { drain };
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
                 if let Some(input) = self.speech.stop(&reason, drain) {
                     self.put_in("stop", input);

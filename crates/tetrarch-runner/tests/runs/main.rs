@@ -21,6 +21,7 @@ mod expected;
 mod links;
 #[cfg(test)]
 mod merging;
+mod once;
 #[cfg(test)]
 mod plain;
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(super) fn read_named(entry: &Entry<'_>) -> Option<Profile> {
 
 fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile> {
     fields.check_size(&[], DEFINITION_BYTES_MAX);
-    let kind = fields.word("runner", "process, echo, llm, claude, codex, acp", |text| {
+    let kind = fields.word("runner", "process, cli, echo, llm, claude, codex, acp", |text| {
         RunnerKind::parse(text).filter(|kind| *kind != RunnerKind::External)
     });
     let argv = fields.texts("argv");

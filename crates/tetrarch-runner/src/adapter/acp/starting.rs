@@ -1,40 +1,11 @@
 //! How a program that speaks the Agent Client Protocol is started, and how its calls are read. Pure.
 
 use serde_json::{Value, json};
-use tetrarch_core::converse::opening;
 use tetrarch_core::order::Start;
-use tetrarch_core::secret::SecretSource;
 
 use super::{Acp, SHEET};
 use crate::adapter::dialect::{Dialect, text};
-use crate::adapter::starting::{AgentStart, McpCommand, conversation_of};
-
-/// A provider whose clients look for another address in a variable.
-pub(in crate::adapter) struct AcpProvider {
-    pub(in crate::adapter) name: &'static str,
-    /// Where it serves its models.
-    pub(in crate::adapter) base_url: &'static str,
-    variable: &'static str,
-}
-
-/// Those that a profile may name.
-pub(in crate::adapter) const PROVIDERS: [AcpProvider; 3] = [
-    AcpProvider {
-        name: "anthropic",
-        base_url: "https://api.anthropic.com/v1",
-        variable: "ANTHROPIC_BASE_URL",
-    },
-    AcpProvider {
-        name: "openai",
-        base_url: "https://api.openai.com/v1",
-        variable: "OPENAI_BASE_URL",
-    },
-    AcpProvider {
-        name: "gemini",
-        base_url: "https://generativelanguage.googleapis.com",
-        variable: "GOOGLE_GEMINI_BASE_URL",
-    },
-];
+use crate::adapter::starting::{AgentStart, McpCommand, addresses, conversation_of, key_variable};
 
 /// How its session is to be.
 #[derive(Debug, Default)]
@@ -62,26 +33,15 @@ pub(in crate::adapter) fn prepared(
     fleet: Option<McpCommand>,
 ) -> AgentStart {
     let served = &start.brief.runner.served;
-    let provider = PROVIDERS.iter().find(|it| it.name == served.provider);
-    let address = provider.map(|it| (it.variable.to_owned(), served.base_url.clone()));
     let mut environment = vec![("HOME".to_owned(), directory.to_owned())];
-    environment.extend(address);
-    let key = match served.key_source() {
-        Some(SecretSource::Env(name) | SecretSource::Credential(name)) => name,
-        Some(SecretSource::File(_) | SecretSource::Command(_)) | None => String::new(),
-    };
+    environment.extend(addresses(served));
     let session = AcpSession { resumes: conversation_of(start, SHEET.program), fleet };
     AgentStart {
         arguments: Vec::new(),
         environment,
-        key_variable: key,
+        key_variable: key_variable(served),
         dialect: Dialect::Acp(Box::new(Acp::new(session))),
     }
-}
-
-/// What it is told before its brief: it has no place for instructions of its host.
-pub(in crate::adapter) fn instructions(start: &Start) -> String {
-    format!("{}\n\n", opening::system_of_program(start))
 }
 
 /// The call with which it is greeted. It is given no files and no terminals of its host: it uses its own, where it is

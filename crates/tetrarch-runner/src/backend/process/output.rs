@@ -264,6 +264,7 @@ impl OutputReader {
             return self.agent_line(&talk, line).await;
         }
         let said = match line {
+            OutputLine::Whole(_) if self.speech.is_asked_once() => ProgramLine::Text,
             OutputLine::Whole(bytes) => read(bytes),
             OutputLine::Cut { .. } => ProgramLine::Text,
         };

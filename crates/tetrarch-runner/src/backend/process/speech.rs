@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::{Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
@@ -20,7 +21,7 @@ use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
     Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
-    VERBS, forget, prepare,
+    VERBS, forget, prepare, prepare_program, whole_brief,
 };
 use crate::backend::fleet_tools::{OF_PEOPLE, STATUS_REQUEST, mail_words, replied};
 use crate::gateway::{GatewayServer, ModelGateway};
@@ -35,8 +36,10 @@ use crate::sweep::Traces;
 /// How one program is spoken to.
 #[derive(Debug, Clone)]
 pub(super) enum Speech {
-    /// By the lines of docs/stdio-protocol.md.
-    Lines,
+    /// By the lines of docs/stdio-protocol.md; with the gateway of its model, if its profile names a provider.
+    Lines(Option<Arc<ModelGateway>>),
+    /// It is asked once, and what it prints is its answer.
+    Once(AskedOnce),
     /// As a coding agent.
     Agent(Arc<AgentTalk>),
 }
@@ -49,6 +52,28 @@ pub(super) struct AgentTalk {
     directory: PathBuf,
     fleet: Option<FleetTools>,
     gateway: Option<ModelGateway>,
+}
+
+/// A program that is asked once: by its arguments where they have a place for its brief, else by its input.
+#[derive(Debug, Clone)]
+pub(super) struct AskedOnce {
+    gateway: Option<Arc<ModelGateway>>,
+    has_argument: bool,
+}
+
+/// What stands for its brief in its arguments.
+const BRIEF: &str = "{brief}";
+
+impl AskedOnce {
+    fn of(gateway: Option<Arc<ModelGateway>>, start: &mut Start) -> Self {
+        let has_argument = start.brief.runner.argv.iter().any(|word| word.contains(BRIEF));
+        if has_argument {
+            let brief = whole_brief(start);
+            let argv = start.brief.runner.argv.iter_mut();
+            argv.for_each(|word| *word = word.replace(BRIEF, &brief));
+        }
+        Self { gateway, has_argument }
+    }
 }
 
 /// What becomes of a line for a program.
@@ -74,16 +99,6 @@ impl AgentTalk {
     /// The tools of the fleet that it is offered.
     pub(super) fn fleet(&self) -> Option<&FleetTools> {
         self.fleet.as_ref()
-    }
-
-    /// What became of setting aside for a call of its model.
-    fn set_aside(&self, call: &str, verdict: Result<(), String>) -> Telling {
-        if let Some(gateway) = &self.gateway
-            && !gateway.answered(call, verdict)
-        {
-            tracing::debug!(call, "a program does not wait for its call any more");
-        }
-        AgentDelivery::Done.into()
     }
 
     /// A letter is a message between two steps, unless it answers what the program waits for.
@@ -122,8 +137,21 @@ impl Speech {
         context: &Arc<RunnerContext>,
         start: &mut Start,
     ) -> Result<Self, NotPrepared> {
-        let Some(adapter) = Adapter::of(start.brief.runner.kind) else { return Ok(Self::Lines) };
         let (context, mut own) = (Arc::clone(context), start.clone());
+        let Some(adapter) = Adapter::of(start.brief.runner.kind) else {
+            let prepared = spawn_blocking(move || {
+                let prepared = prepare_program(&mut own, &context.containment, &context.prices);
+                prepared.map(|gateway| (own, gateway.map(Arc::new)))
+            });
+            let (own, gateway) = prepared.await.map_err(NotPrepared::Aside)??;
+            *start = own;
+            let is_once = start.brief.runner.kind == RunnerKind::Cli;
+            return Ok(if is_once {
+                Self::Once(AskedOnce::of(gateway, start))
+            } else {
+                Self::Lines(gateway)
+            });
+        };
         let prepared = spawn_blocking(move || {
             let RunnerContext { workspace_dir, containment, prices, .. } = &*context;
             let prepared = prepare(adapter, &mut own, workspace_dir, containment, prices);
@@ -146,7 +174,7 @@ impl Speech {
             Self::Agent(talk) if talk.fleet.is_some() => {
                 listen(&socket_in(&talk.directory)).map(Some)
             }
-            Self::Agent(_) | Self::Lines => Ok(None),
+            Self::Agent(_) | Self::Lines(_) | Self::Once(_) => Ok(None),
         }
     }
 
@@ -166,7 +194,8 @@ impl Speech {
     fn model_gateway(&self) -> Option<&ModelGateway> {
         match self {
             Self::Agent(talk) => talk.gateway.as_ref(),
-            Self::Lines => None,
+            Self::Lines(gateway) => gateway.as_deref(),
+            Self::Once(asked) => asked.gateway.as_deref(),
         }
     }
 
@@ -192,7 +221,9 @@ impl Speech {
     /// The first line; `dir` is the absolute working directory.
     pub(super) fn first_line(&self, start: &Start, dir: &str) -> Vec<u8> {
         match self {
-            Self::Lines => brief_line(start, dir),
+            Self::Lines(_) => brief_line(start, dir),
+            Self::Once(asked) if asked.has_argument => Vec::new(),
+            Self::Once(_) => whole_brief(start).into_bytes(),
             Self::Agent(talk) => talk.session().first_line(dir),
         }
     }
@@ -200,17 +231,41 @@ impl Speech {
     /// What it takes without saying so; none when it says so itself.
     pub(super) fn takes(&self) -> Option<BTreeSet<Verb>> {
         match self {
-            Self::Lines => None,
+            Self::Lines(_) => None,
+            Self::Once(_) => Some(BTreeSet::new()),
             Self::Agent(_) => Some(BTreeSet::from(VERBS)),
         }
     }
 
-    /// A line for it.
+    /// A line for it. What it sets aside for calls of its model is its gateway's to hear.
     pub(super) fn telling(&self, line: &Inbound) -> Telling {
+        let is_heard = self.model_gateway().is_some_and(|gateway| match line {
+            Inbound::Granted { call } => gateway.answered(call, Ok(())),
+            Inbound::Withheld { call, why } => gateway.answered(call, Err(why.clone())),
+            Inbound::Mail { .. }
+            | Inbound::Saved
+            | Inbound::Noted(_)
+            | Inbound::BudgetWarning { .. }
+            | Inbound::BudgetRaised { .. } => false,
+        });
+        if is_heard {
+            return AgentDelivery::Done.into();
+        }
         match self {
-            Self::Lines => {
+            Self::Lines(_) => {
                 protocol_line(line).map_or(AgentDelivery::Done, AgentDelivery::Line).into()
             }
+            Self::Once(_) => match line {
+                Inbound::Mail { .. } => {
+                    AgentDelivery::Refused("its program takes no messages".to_owned()).into()
+                }
+                Inbound::Saved
+                | Inbound::Noted(_)
+                | Inbound::Granted { .. }
+                | Inbound::Withheld { .. }
+                | Inbound::BudgetWarning { .. }
+                | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
+            },
             Self::Agent(talk) => match line {
                 Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
                     Telling { told: AgentDelivery::Done, events: vec![talk.session().status()] }
@@ -218,11 +273,11 @@ impl Speech {
                 Inbound::Mail { topic, from, body, place, answers } => {
                     talk.letter((topic, from, body), *place, *answers)
                 }
-                Inbound::Granted { call } => talk.set_aside(call, Ok(())),
-                Inbound::Withheld { call, why } => talk.set_aside(call, Err(why.clone())),
                 // What follows from its budget, its host does.
                 Inbound::Saved
                 | Inbound::Noted(_)
+                | Inbound::Granted { .. }
+                | Inbound::Withheld { .. }
                 | Inbound::BudgetWarning { .. }
                 | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
             },
@@ -232,7 +287,8 @@ impl Speech {
     /// What becomes of a verb.
     pub(super) fn verb(&self, command: &Command) -> AgentDelivery {
         match self {
-            Self::Lines => AgentDelivery::Line(verb_line(command)),
+            Self::Lines(_) => AgentDelivery::Line(verb_line(command)),
+            Self::Once(_) => AgentDelivery::Refused("its program takes no verbs".to_owned()),
             Self::Agent(talk) => talk.session().verb(command),
         }
     }
@@ -240,7 +296,8 @@ impl Speech {
     /// The request to end; none when it waits until it can be said.
     pub(super) fn stop(&self, reason: &str, drain: Millis) -> Option<AgentInput> {
         match self {
-            Self::Lines => Some(AgentInput::Line(stop_line(reason, drain))),
+            Self::Lines(_) => Some(AgentInput::Line(stop_line(reason, drain))),
+            Self::Once(_) => None,
             Self::Agent(talk) => talk.session().stop(reason),
         }
     }
@@ -248,7 +305,8 @@ impl Speech {
     /// The request to end for the next session; none when it waits until it can be said.
     pub(super) fn rotate(&self, reason: &str, drain: Millis) -> Option<AgentInput> {
         match self {
-            Self::Lines => Some(AgentInput::Line(rotate_line(reason, drain))),
+            Self::Lines(_) => Some(AgentInput::Line(rotate_line(reason, drain))),
+            Self::Once(_) => None,
             Self::Agent(talk) => talk.session().rotate(),
         }
     }
@@ -256,7 +314,8 @@ impl Speech {
     /// What hands a result back.
     pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> AgentDelivery {
         match self {
-            Self::Lines => AgentDelivery::Line(invalid_line(faults)),
+            Self::Lines(_) => AgentDelivery::Line(invalid_line(faults)),
+            Self::Once(_) => AgentDelivery::Refused("its program was asked once".to_owned()),
             Self::Agent(talk) => talk.session().invalid(faults),
         }
     }
@@ -264,15 +323,20 @@ impl Speech {
     /// Whether its input is closed once it gave its result: it waits for more otherwise.
     pub(super) fn ends_with_its_result(&self) -> bool {
         match self {
-            Self::Lines => false,
+            Self::Lines(_) | Self::Once(_) => false,
             Self::Agent(_) => true,
         }
+    }
+
+    /// Whether it hears nothing after its first line: then its input is closed, and nothing asks it to end.
+    pub(super) fn is_asked_once(&self) -> bool {
+        matches!(self, Self::Once(_))
     }
 
     /// What it said that nobody knows.
     pub(super) fn unknown(&self) -> Option<String> {
         match self {
-            Self::Lines => None,
+            Self::Lines(_) | Self::Once(_) => None,
             Self::Agent(talk) => talk.session().unknown(),
         }
     }
