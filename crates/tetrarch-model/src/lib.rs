@@ -6,6 +6,7 @@
 mod key;
 mod speech;
 mod trouble;
+mod upstream;
 mod words;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ use tetrarch_core::brief::Served;
 pub use key::{ApiKey, NoKey};
 pub use speech::{AnswerPart, ModelAnswer};
 pub use trouble::{ModelFailure, TRIES, pause};
+pub use upstream::{Upstream, UpstreamAnswer, UpstreamError};
 pub use words::ModelRequest;
 
 use speech::Deadline;
@@ -122,9 +124,7 @@ impl Model {
         provide_tls();
         let adapter = AdapterKind::from_lower_str(&address.provider)
             .ok_or_else(|| BadAddress::Provider { provider: address.provider.clone() })?;
-        // A redirect would take the key to whoever it names.
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
+        let http = http_client()
             .connect_timeout(CONNECT_WITHIN)
             .build()
             .map_err(|error| BadAddress::Client(error.to_string()))?;
@@ -215,6 +215,11 @@ impl Model {
         let ModelRequest { system, messages, max_output_tokens, json_only, .. } = *request;
         self.chats.begin(&Prompt { system, messages, max_output_tokens, json_only })
     }
+}
+
+/// A client that is not made yet. A redirect would take the key to whoever it names.
+fn http_client() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none())
 }
 
 /// The name and the port of the server behind an address.

@@ -15,14 +15,13 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tetrarch_core::budget::{Limits, Spend};
 use tetrarch_core::converse::cost::{Price, Prices, Tokens};
 use tetrarch_core::limits::OUTPUT_TOKENS;
 use tetrarch_core::order::RunnerEvent;
-use tetrarch_model::{ApiKey, provide_tls};
+use tetrarch_model::{ApiKey, BadAddress, Upstream};
 use tetrarch_telemetry::{Chats, ModelEndpoint, Whose};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -32,11 +31,6 @@ use crate::proxy;
 
 use api::ModelCall;
 
-/// How long a connection to the model's server may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(30);
-/// How long the model's server may say nothing.
-const SILENT_MAX: Duration = Duration::from_secs(600);
-
 /// Why a run has no gateway.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoGateway {
@@ -44,10 +38,8 @@ pub(crate) enum NoGateway {
     #[error("cannot listen on loopback for the run's model calls: {0}; start it again")]
     Machine(#[from] io::Error),
     /// No client can be made.
-    #[error(
-        "cannot create the client for the model's server: {0}; check the machine's certificates"
-    )]
-    Client(#[from] reqwest::Error),
+    #[error(transparent)]
+    Client(#[from] BadAddress),
 }
 
 /// A provider whose clients look for another address of its models in variables.
@@ -139,8 +131,7 @@ impl GatewayToken {
 /// What the calls of one run share.
 #[derive(Debug)]
 struct GatewayState {
-    client: reqwest::Client,
-    base_url: Url,
+    upstream: Upstream,
     provider: String,
     key: Option<ApiKey>,
     token: GatewayToken,
@@ -165,18 +156,11 @@ impl ModelGateway {
     /// # Errors
     /// The machine has no port, or no client can be made.
     pub(crate) fn open(target: GatewayTarget<'_>) -> Result<Self, NoGateway> {
-        provide_tls();
-        // A redirect would take the key to whoever it names.
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_WITHIN)
-            .read_timeout(SILENT_MAX)
-            .build()?;
+        let upstream = Upstream::new(target.base_url.clone())?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let (token, most) = (GatewayToken::random()?, target.output_max);
         let state = GatewayState {
-            client,
-            base_url: target.base_url.clone(),
+            upstream,
             provider: target.provider.to_owned(),
             usual_price: target.prices.of(target.provider, target.model),
             prices: target.prices.clone(),
@@ -278,7 +262,7 @@ impl GatewayState {
 
     /// The path below which the model's server is.
     fn base_path(&self) -> &str {
-        self.base_url.path().trim_end_matches('/')
+        self.upstream.base_url().path().trim_end_matches('/')
     }
 
     /// What so many tokens of a model cost; calls are no turns, which the program counts.
@@ -337,7 +321,8 @@ impl GatewayState {
 
     /// What calls of a model are told as.
     fn chats(&self, model: &str) -> Chats {
-        let server = self.base_url.host_str().zip(self.base_url.port_or_known_default());
+        let at = self.upstream.base_url();
+        let server = at.host_str().zip(at.port_or_known_default());
         let endpoint = ModelEndpoint {
             provider: self.provider.clone(),
             model: model.to_owned(),

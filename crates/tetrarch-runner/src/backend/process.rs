@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use tetrarch_core::brief::{Brief, Outcome, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE};
+use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
 use tetrarch_failpoint::{Failpoint, reach};
@@ -188,10 +188,7 @@ impl ProgramRun {
         let first_line = speech.first_line(start, &dir.to_string_lossy());
         let teller = channels.teller.clone();
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
-        let mut feed = child.stdin.take().map(open);
-        if let Some(feed) = feed.as_mut().filter(|_| speech.is_asked_once()) {
-            feed.finish();
-        }
+        let feed = child.stdin.take().map(open).map(|feed| speech.told_first(feed));
         let fleet = speech.serve(listener, &traces, receipts.clone());
         let gateway = speech.serve_model(receipts.clone());
         let said = VerbChannels { takes, taken };
@@ -205,7 +202,7 @@ impl ProgramRun {
             traces,
             headcount,
             own_dir: dir_is_own.then_some(dir),
-            judges_by_exit: judges_by_exit(&start.brief),
+            judges_by_exit: verdict::judges_by_exit(&start.brief),
             _directories: directories,
             _proxy: proxy,
             sandbox,
@@ -418,13 +415,6 @@ impl ProgramRun {
             None => {}
         }
     }
-}
-
-/// Whether a program's exit code is its verdict: it reviews, and its profile says so.
-fn judges_by_exit(brief: &Brief) -> bool {
-    let mut env = brief.runner.env.iter();
-    let said = env.any(|(name, value)| name == VERDICT_VARIABLE && value == VERDICT_OF_EXIT);
-    said && brief.judges.is_some()
 }
 
 async fn at(deadline: Option<Instant>) {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tetrarch_core::converse::Reply;
 use tetrarch_core::converse::cost::Tokens;
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_model::UpstreamAnswer;
 use tetrarch_telemetry::{Answered, Chat};
 use tokio::sync::mpsc;
 
@@ -52,10 +53,7 @@ impl OpenCall {
     }
 
     /// The next part of a stream, or its end; none when the program has it all.
-    pub(super) async fn next(
-        &mut self,
-        answer: &mut reqwest::Response,
-    ) -> Option<io::Result<Bytes>> {
+    pub(super) async fn next(&mut self, answer: &mut UpstreamAnswer) -> Option<io::Result<Bytes>> {
         match answer.chunk().await {
             Ok(Some(chunk)) => {
                 self.reader.feed(&chunk);

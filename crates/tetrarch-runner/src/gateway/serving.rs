@@ -21,12 +21,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_model::{UpstreamAnswer, UpstreamError};
 use tetrarch_telemetry::Prompt;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use url::Url;
 
 use super::GatewayState;
 use super::api::{ModelApi, ModelCall, ModelEndpointKind};
@@ -69,16 +69,22 @@ type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
 type Answer = Response<AnswerBody>;
 
 /// Why a program is answered by the gateway itself.
-struct Refusal {
+struct GatewayRefusal {
     status: StatusCode,
     /// By the names that Anthropic and OpenAI have for it.
     kind: &'static str,
     words: String,
 }
 
-impl Refusal {
+impl GatewayRefusal {
     fn new(status: StatusCode, kind: &'static str, words: impl Into<String>) -> Self {
         Self { status, kind, words: words.into() }
+    }
+}
+
+impl From<UpstreamError> for GatewayRefusal {
+    fn from(cause: UpstreamError) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "api_error", cause.to_string())
     }
 }
 
@@ -123,7 +129,7 @@ async fn answer(
 ) -> Answer {
     match passed_on(state, events, request).await {
         Ok(answer) => answer,
-        Err(Refusal { status, kind, words }) => {
+        Err(GatewayRefusal { status, kind, words }) => {
             tracing::debug!(%status, words, "the model gateway refused a request");
             // One form that the clients of all providers read.
             let error = json!({"type": kind, "message": format!("Tetrarch: {words}"), "code": status.as_u16(), "status": kind});
@@ -140,10 +146,10 @@ async fn passed_on(
     state: &Arc<GatewayState>,
     events: &mpsc::Sender<RunnerEvent>,
     request: Request<Incoming>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, GatewayRefusal> {
     let (head, body) = request.into_parts();
     let unknown = || {
-        Refusal::new(
+        GatewayRefusal::new(
             StatusCode::UNAUTHORIZED,
             "authentication_error",
             "this is the model gateway of a run, and the token is not its own",
@@ -161,33 +167,33 @@ async fn passed_on(
             "{} {path} is not passed on; only calls of models, their list and token counts are",
             head.method
         );
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found_error", words));
+        return Err(GatewayRefusal::new(StatusCode::NOT_FOUND, "not_found_error", words));
     };
     if headers.contains_key(CONTENT_ENCODING) {
         let words = "a compressed request is not passed on; send it as it is";
-        return Err(Refusal::new(
+        return Err(GatewayRefusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "invalid_request_error",
             words,
         ));
     }
-    let url = target(&state.base_url, path, head.uri.query());
     for name in &NOT_PASSED_ON {
         headers.remove(name);
     }
     let body = Limited::new(body, REQUEST_MAX).collect().await.map_err(|cause| {
-        Refusal::new(
+        GatewayRefusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "request_too_large",
             format!("the request cannot be read: {cause}; at most {REQUEST_MAX} bytes are taken"),
         )
     })?;
-    let asked = state.client.request(head.method, url).headers(headers);
+    let (body, place) = (body.to_bytes(), (path, head.uri.query()));
     match kind {
-        ModelEndpointKind::Free => plain(send(asked.body(body.to_bytes())).await?).await,
-        ModelEndpointKind::Call(api) => {
-            called(state, events, asked, (api, path), &body.to_bytes()).await
+        ModelEndpointKind::Free => {
+            let sent = state.upstream.send(head.method, place, headers, body.into()).await;
+            plain(sent?).await
         }
+        ModelEndpointKind::Call(api) => called(state, events, api, place, headers, &body).await,
     }
 }
 
@@ -208,46 +214,33 @@ fn credentials(state: &GatewayState, mut headers: HeaderMap) -> Option<HeaderMap
     is_known.then_some(headers)
 }
 
-/// The same path and query at the model's server.
-fn target(base_url: &Url, path: &str, query: Option<&str>) -> Url {
-    let mut url = base_url.clone();
-    url.set_path(path);
-    url.set_query(query);
-    url
-}
-
-async fn send(asked: reqwest::RequestBuilder) -> Result<reqwest::Response, Refusal> {
-    asked.send().await.map_err(|cause| {
-        let words = format!("the model's server does not answer: {}", cause.without_url());
-        Refusal::new(StatusCode::BAD_GATEWAY, "api_error", words)
-    })
-}
-
 /// Makes a call whose worst case is set aside.
 async fn called(
     state: &Arc<GatewayState>,
     events: &mpsc::Sender<RunnerEvent>,
-    asked: reqwest::RequestBuilder,
-    (api, path): (ModelApi, &str),
+    api: ModelApi,
+    place: (&str, Option<&str>),
+    headers: HeaderMap,
     body: &[u8],
-) -> Result<Answer, Refusal> {
-    let invalid = |words| Refusal::new(StatusCode::BAD_REQUEST, "invalid_request_error", words);
-    let read = ModelCall::read(api, path, body, state.output_max, state.assumed);
+) -> Result<Answer, GatewayRefusal> {
+    let invalid =
+        |words| GatewayRefusal::new(StatusCode::BAD_REQUEST, "invalid_request_error", words);
+    let read = ModelCall::read(api, place.0, body, state.output_max, state.assumed);
     let mut call = read.map_err(invalid)?;
     let name = state.set_aside(&mut call, events).await.map_err(|why| {
         let words = format!("the call is not made: {why}");
-        Refusal::new(StatusCode::PAYMENT_REQUIRED, "billing_error", words)
+        GatewayRefusal::new(StatusCode::PAYMENT_REQUIRED, "billing_error", words)
     })?;
     let max_output_tokens = u32::try_from(call.worst().output).unwrap_or(u32::MAX);
     let prompt = Prompt { system: "", messages: &[], max_output_tokens, json_only: false };
     let chat = state.chats(&call.model).begin(&prompt);
-    let asked = asked.body(call.bytes());
+    let body = call.bytes();
     let open = OpenCall::new(Arc::clone(state), events.clone(), name, call, chat);
-    let mut answer = match send(asked).await {
+    let mut answer = match state.upstream.send(Method::POST, place, headers, body).await {
         Ok(answer) => answer,
-        Err(refusal) => {
-            open.refused("unreachable", &refusal.words).await;
-            return Err(refusal);
+        Err(cause) => {
+            open.refused("unreachable", &cause.to_string()).await;
+            return Err(cause.into());
         }
     };
     let status = answer.status();
@@ -257,7 +250,7 @@ async fn called(
     }
     let (headers, is_stream) = (passed_back(&answer), is_stream(&answer));
     if !is_stream {
-        let read = gathered(&mut answer).await?;
+        let read = answer.whole(ANSWER_MAX).await?;
         open.answered(&read).await;
         return Ok(with_head(status, headers, whole(read)));
     }
@@ -272,40 +265,18 @@ async fn called(
     Ok(with_head(status, headers, StreamBody::new(parts).boxed_unsync()))
 }
 
-fn is_stream(answer: &reqwest::Response) -> bool {
+fn is_stream(answer: &UpstreamAnswer) -> bool {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
 }
 
 /// An answer that cost nothing, as it is.
-async fn plain(mut answer: reqwest::Response) -> Result<Answer, Refusal> {
+async fn plain(mut answer: UpstreamAnswer) -> Result<Answer, GatewayRefusal> {
     let (status, headers) = (answer.status(), passed_back(&answer));
-    Ok(with_head(status, headers, whole(gathered(&mut answer).await?)))
+    Ok(with_head(status, headers, whole(answer.whole(ANSWER_MAX).await?)))
 }
 
-async fn gathered(answer: &mut reqwest::Response) -> Result<Bytes, Refusal> {
-    let broken = |words: String| Refusal::new(StatusCode::BAD_GATEWAY, "api_error", words);
-    let mut all = Vec::new();
-    loop {
-        match answer.chunk().await {
-            Ok(Some(chunk)) if all.len() + chunk.len() > ANSWER_MAX => {
-                return Err(broken(format!(
-                    "the answer of the model's server has more than {ANSWER_MAX} bytes"
-                )));
-            }
-            Ok(Some(chunk)) => all.extend_from_slice(&chunk),
-            Ok(None) => return Ok(all.into()),
-            Err(cause) => {
-                return Err(broken(format!(
-                    "the answer of the model's server broke off: {}",
-                    cause.without_url()
-                )));
-            }
-        }
-    }
-}
-
-fn passed_back(answer: &reqwest::Response) -> HeaderMap {
+fn passed_back(answer: &UpstreamAnswer) -> HeaderMap {
     let mut headers = answer.headers().clone();
     for name in &NOT_PASSED_ON {
         headers.remove(name);

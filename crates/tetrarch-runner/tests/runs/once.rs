@@ -53,6 +53,7 @@ async fn stopped_program_is_ended_at_once() {
 }
 
 /// A server that answers one call of a chat model, and the key that it got.
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 fn model() -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -103,10 +104,11 @@ async fn call_of_its_model_is_set_aside_and_booked() {
     stage.order(Order::Deliver { run, line }).await;
     let seen = stage.see_the_end().await;
     assert_eq!(seen.made().deliverable, "three", "{}", seen.made().error);
-    let spent = seen.events.iter().find_map(|event| match event {
-        RunnerEvent::Spent { used, .. } => Some(used.tokens),
-        _ => None,
-    });
+    let of = |event: &RunnerEvent| {
+        let RunnerEvent::Spent { used, .. } = event else { return None };
+        Some(used.tokens)
+    };
+    let spent = seen.events.iter().find_map(of);
     assert_eq!(spent, Some(7));
     assert!(got.join().unwrap().starts_with("POST /v1/chat/completions "));
 }

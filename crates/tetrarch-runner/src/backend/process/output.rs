@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::speech::Speech;
-use super::{judges_by_exit, verdict};
+use super::verdict;
 use crate::adapter::{AgentDelivery, AgentInput};
 use crate::backend::expected::Expected;
 use crate::channels::Teller;
@@ -143,7 +143,7 @@ impl OutputReader {
             events: Vec::new(),
             pace: RequestPacer::default(),
             speech,
-            judged_by_exit: judges_by_exit(&start.brief),
+            judged_by_exit: verdict::judges_by_exit(&start.brief),
             inputs: Vec::new(),
         }
     }

@@ -16,6 +16,7 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
+use super::feed::Feed;
 use super::mcp::{FleetServer, FleetTools, listen, socket_in};
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
@@ -326,6 +327,14 @@ impl Speech {
             Self::Lines(_) | Self::Once(_) => false,
             Self::Agent(_) => true,
         }
+    }
+
+    /// What it is told after its first line goes here.
+    pub(super) fn told_first(&self, mut feed: Feed) -> Feed {
+        if self.is_asked_once() {
+            feed.finish();
+        }
+        feed
     }
 
     /// Whether it hears nothing after its first line: then its input is closed, and nothing asks it to end.

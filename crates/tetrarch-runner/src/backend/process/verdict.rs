@@ -2,7 +2,9 @@
 //! Programs that speak no protocol). Pure: the exit code never overrules a result, since a run
 //! that gave one does not come here.
 
-use tetrarch_core::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
+use tetrarch_core::brief::{
+    Brief, Finding, Judgement, Outcome, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE, Verdict,
+};
 use tetrarch_core::duration;
 use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::Exit;
@@ -28,6 +30,13 @@ pub(super) fn without_result(exit: &Exit, heard: &ProgramReport, ladder: &KillLa
         result.partial = stdout;
     }
     result
+}
+
+/// Whether a program's exit code is its verdict: it reviews, and its profile says so.
+pub(super) fn judges_by_exit(brief: &Brief) -> bool {
+    let mut env = brief.runner.env.iter();
+    let said = env.any(|(name, value)| name == VERDICT_VARIABLE && value == VERDICT_OF_EXIT);
+    said && brief.judges.is_some()
 }
 
 /// The verdict of a reviewer that judges by its exit code, made of the result it would have as a worker. It
