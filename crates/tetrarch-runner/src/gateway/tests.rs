@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 
 use super::*;
 
+/// A header of answers whose connection stays open.
+const MORE_TO_COME: &str = "X-More: 1";
 const KEY: &str = "sk-provider-0123456789";
 
 /// A model's server that answers one request after the other with these bytes, and gives on what it read.
@@ -32,6 +34,9 @@ fn upstream(answers: Vec<String>) -> (Url, blocking::Receiver<String>) {
             }
             tell.send(read).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
+            if answer.contains(MORE_TO_COME) {
+                std::mem::forget(stream);
+            }
         }
     });
     (url, told)
@@ -143,6 +148,33 @@ async fn call_is_set_aside_before_it_and_booked_before_its_end() {
     assert!(read.starts_with("POST /v1/messages?beta=true"), "{read}");
     assert!(read.contains(&format!("x-api-key: {KEY}")) && !read.contains(&it.token()), "{read}");
     assert_eq!(it.gateway.withheld(), None);
+}
+
+/// The program may end as soon as it has the last event, which is not the end of the connection.
+#[tokio::test]
+async fn call_is_booked_before_its_last_event_is_passed_on() {
+    let open =
+        messages().replace("Content-Length: ", &format!("{MORE_TO_COME}\r\nContent-Length: 1"));
+    let (url, _read) = upstream(vec![open]);
+    let mut it = stage(&url, Some(KEY), 100_000);
+    let body = call(4000);
+    let request = format!(
+        "POST /v1/messages HTTP/1.1\r\nHost: x\r\n{}Content-Length: {}\r\n\r\n{body}",
+        it.token(),
+        body.len()
+    );
+    let mut stream = TcpStream::connect(it.gateway.address()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let (mut read, mut part) = (String::new(), [0; 4096]);
+    while !read.contains("message_stop") {
+        let count = stream.read(&mut part).await.unwrap();
+        assert!(count > 0, "{read}");
+        read.push_str(std::str::from_utf8(&part[..count]).unwrap());
+    }
+    let set_aside = it.events.recv().await.unwrap();
+    let spent = it.events.recv().await.unwrap();
+    assert!(matches!(set_aside, RunnerEvent::SetAside { .. }), "{set_aside:?}");
+    assert!(matches!(spent, RunnerEvent::Spent { used, .. } if used.tokens == 39), "{spent:?}");
 }
 
 #[tokio::test]
