@@ -202,6 +202,8 @@ pub const OPTIONS_BYTES_MAX: usize = 8 * 1024;
 pub const INPUTS_BYTES_MAX: usize = 32 * 1024;
 /// Output of a program that speaks no protocol that becomes its deliverable, in bytes (spec 06).
 pub const OUTPUT_TAIL_BYTES: usize = 64 * 1024;
+/// One line of an editor, in bytes: many times a prompt.
+pub const EDITOR_LINE_BYTES_MAX: usize = 1024 * 1024;
 /// Pause after a connection that could not be taken, as when a process has no descriptor left.
 pub const ACCEPT_PAUSE: Millis = Millis(100);
 /// One line of a program's output, in bytes; the rest of a longer one is dropped and counted.
