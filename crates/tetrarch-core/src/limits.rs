@@ -267,6 +267,10 @@ pub const REPLACEMENTS_PER_SECOND: u32 = 50;
 pub const ASKS_AT_ONCE: u64 = 50;
 /// Those it may make in a second after that.
 pub const ASKS_PER_SECOND: u64 = 50;
+/// States of its own (`blocked`, `unblocked`) that a program may tell at once: each is a commit of the owner's.
+pub const STATES_AT_ONCE: u64 = 50;
+/// Those it may tell in a second after that.
+pub const STATES_PER_SECOND: u64 = 5;
 /// Bytes of checkpoints that a program may have kept at once: its journal has them all until the run is over.
 pub const CHECKPOINT_BYTES_AT_ONCE: u64 = 64 * 1024 * 1024;
 /// Those it may have kept in a second after that.
