@@ -1,6 +1,7 @@
 //! A person's editor: the client of the Agent Client Protocol's own package, with `tetrarch acp` as its agent.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -247,4 +248,17 @@ async fn cancelled_prompt_cancels_the_work_of_its_turn() {
     wait::until("nothing runs", || fleet.agents().is_empty().then_some(()));
     let goals = fleet.json(&["goal", "list"]);
     assert!(goals.to_string().contains("\"cancelled\""), "{goals}");
+}
+
+#[test]
+fn endless_line_of_an_editor_ends_it_with_the_reason() {
+    let fleet = Fleet::up();
+    let mut command = fleet.command(["acp"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It may end before it has read all.
+    let _ended = child.stdin.take().unwrap().write_all(&vec![b'x'; 2 << 20]);
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("more than 1048576 bytes"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! The page as a browser meets it: the link that `up` prints, views that change by themselves, answers and approvals
 //! that reach the fleet, and requests that others would send.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -383,6 +383,24 @@ fn slow_and_many_browsers_hold_up_nobody() {
     wait::until("others see all of it", || browser.see("").contains("PO-p4").then_some(()));
     drop(slow);
     wait::until("their places are free again", || let_in(&mut browser.live("")).then_some(()));
+}
+
+#[test]
+fn half_requests_hold_up_nobody_and_the_oldest_are_ended() {
+    let fleet = paged();
+    let browser = Browser::open(&fleet);
+    let half = |_| {
+        let mut stream = connected(&browser.at);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
+        stream
+    };
+    let mut half: Vec<_> = (0..600).map(half).collect();
+    assert!(browser.see("").contains("GO"));
+    let ended = match half[0].read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(cause) => cause.kind() == ErrorKind::ConnectionReset,
+    };
+    assert!(ended, "it is still open");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use tetrarch_core::words;
 use tokio::process::Child;
 
@@ -429,11 +430,18 @@ async fn prepare(
         }
     };
     let with = tls.as_ref().map(|(listen, tls)| (*listen, tls));
-    write(&files.config(), &config::text(files, address, with, config.durability, trusted))?;
+    let text = config::text(files, address, with, config.durability, connections(), trusted);
+    write(&files.config(), &text)?;
     let ca = tls.and_then(|(_, tls)| tls.ca);
     let second = ca.as_deref().map_or_else(String::new, |ca| format!("\n{}", ca.display()));
     write(&files.endpoint(), &format!("{url}{second}"))?;
     Ok((url, ca))
+}
+
+/// Connections of a server that this process starts: of the files that it may open, half are for its streams.
+fn connections() -> u64 {
+    let files = getrlimit(Resource::Nofile).maximum;
+    files.map_or(config::CONNECTIONS_MAX, |files| config::CONNECTIONS_MAX.min(files / 2))
 }
 
 /// The address that nobody else holds right now.
@@ -469,6 +477,13 @@ async fn free_port(wanted: u16, files: &ServerFiles) -> Result<u16, ServerError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_leaves_half_of_its_files_to_its_streams() {
+        let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        assert!((1..=config::CONNECTIONS_MAX).contains(&connections()));
+        assert!(connections() <= files / 2, "{} of {files}", connections());
+    }
 
     #[tokio::test]
     async fn previous_port_is_waited_for() {

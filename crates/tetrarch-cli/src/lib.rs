@@ -21,6 +21,7 @@ mod proposed;
 #[path = "../../tetrarch-view/src/tests/samples.rs"]
 #[expect(dead_code, reason = "other crates use the rest")]
 mod samples;
+mod serving;
 mod snapshot;
 mod suggestion;
 mod telemetry;

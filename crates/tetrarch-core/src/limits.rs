@@ -202,6 +202,10 @@ pub const OPTIONS_BYTES_MAX: usize = 8 * 1024;
 pub const INPUTS_BYTES_MAX: usize = 32 * 1024;
 /// Output of a program that speaks no protocol that becomes its deliverable, in bytes (spec 06).
 pub const OUTPUT_TAIL_BYTES: usize = 64 * 1024;
+/// One line of an editor, in bytes: many times a prompt.
+pub const EDITOR_LINE_BYTES_MAX: usize = 1024 * 1024;
+/// Pause after a connection that could not be taken, as when a process has no descriptor left.
+pub const ACCEPT_PAUSE: Millis = Millis(100);
 /// One line of a program's output, in bytes; the rest of a longer one is dropped and counted.
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
 /// Size of one artifact, in bytes, unless configured (spec 06).
@@ -263,6 +267,10 @@ pub const REPLACEMENTS_PER_SECOND: u32 = 50;
 pub const ASKS_AT_ONCE: u64 = 50;
 /// Those it may make in a second after that.
 pub const ASKS_PER_SECOND: u64 = 50;
+/// States of its own (`blocked`, `unblocked`) that a program may tell at once: each is a commit of the owner's.
+pub const STATES_AT_ONCE: u64 = 50;
+/// Those it may tell in a second after that.
+pub const STATES_PER_SECOND: u64 = 5;
 /// Bytes of checkpoints that a program may have kept at once: its journal has them all until the run is over.
 pub const CHECKPOINT_BYTES_AT_ONCE: u64 = 64 * 1024 * 1024;
 /// Those it may have kept in a second after that.

@@ -1,10 +1,11 @@
-//! How fast a program may ask others for something (docs/decisions/0053), and have its state kept: a burst at once, and
-//! then so much a second. It is told what time it is.
+//! How fast a program may ask others for something (docs/decisions/0053), say that it waits or goes on, and have its
+//! checkpoints kept: a burst at once, and then so much a second. It is told what time it is.
 
 use std::time::Duration;
 
 use tetrarch_core::limits::{
     ASKS_AT_ONCE, ASKS_PER_SECOND, CHECKPOINT_BYTES_AT_ONCE, CHECKPOINT_BYTES_PER_SECOND,
+    STATES_AT_ONCE, STATES_PER_SECOND,
 };
 use tetrarch_core::order::RunnerEvent;
 use tokio::time::Instant;
@@ -13,14 +14,19 @@ use tokio::time::Instant;
 const EACH: Duration = Duration::from_millis(1_000 / ASKS_PER_SECOND);
 /// What may be owed.
 const CREDIT: Duration = Duration::from_millis(1_000 / ASKS_PER_SECOND * (ASKS_AT_ONCE - 1));
+/// The same of the states that it tells.
+const EACH_STATE: Duration = Duration::from_millis(1_000 / STATES_PER_SECOND);
+const STATES_CREDIT: Duration =
+    Duration::from_millis(1_000 / STATES_PER_SECOND * (STATES_AT_ONCE - 1));
 /// The same of checkpoints.
-const STATE_CREDIT: Duration =
+const KEPT_CREDIT: Duration =
     Duration::from_secs(CHECKPOINT_BYTES_AT_ONCE / CHECKPOINT_BYTES_PER_SECOND);
 
 /// What a program has told of late.
 #[derive(Debug, Default)]
 pub(crate) struct RequestPacer {
     asked: Debt,
+    moved: Debt,
     kept: Debt,
 }
 
@@ -42,14 +48,17 @@ impl Debt {
 }
 
 impl RequestPacer {
-    /// How long what is told now has to wait, when others have to work for it or its state is kept.
+    /// How long what is told now has to wait, when others have to work for it or keep it.
     pub(crate) fn wait(&mut self, now: Instant, event: &RunnerEvent) -> Option<Duration> {
         if let RunnerEvent::Checkpoint { state, .. } = event {
             let bytes = u64::try_from(state.len()).unwrap_or(u64::MAX);
             let each = Duration::from_micros(
                 bytes.saturating_mul(1_000_000) / CHECKPOINT_BYTES_PER_SECOND,
             );
-            return self.kept.owe(now, each, STATE_CREDIT);
+            return self.kept.owe(now, each, KEPT_CREDIT);
+        }
+        if matches!(event, RunnerEvent::Blocked { .. } | RunnerEvent::Unblocked) {
+            return self.moved.owe(now, EACH_STATE, STATES_CREDIT);
         }
         if !asks_others(event) {
             return None;
@@ -83,7 +92,8 @@ mod tests {
             assert_eq!(pace.wait(now, &asked()), None);
         }
         assert_eq!(pace.wait(now, &asked()), Some(EACH), "one more than fits");
-        assert_eq!(pace.wait(now, &RunnerEvent::Unblocked), None, "nobody works for it");
+        let told = RunnerEvent::Update { update: "{}".to_owned() };
+        assert_eq!(pace.wait(now, &told), None, "nobody works for it");
         for _ in 0..ASKS_PER_SECOND - 1 {
             pace.wait(now, &asked());
         }
@@ -104,6 +114,21 @@ mod tests {
             assert_eq!(pace.wait(later, &asked()), None);
         }
         assert_eq!(pace.wait(later, &asked()), Some(EACH));
+    }
+
+    #[test]
+    fn states_that_take_turns_wait_after_a_burst_and_hold_up_no_request() {
+        let (mut pace, now) = (RequestPacer::default(), Instant::now());
+        let blocked = RunnerEvent::Blocked { reason: "a lock".to_owned() };
+        for _ in 0..STATES_AT_ONCE / 2 {
+            assert_eq!(pace.wait(now, &blocked), None);
+            assert_eq!(pace.wait(now, &RunnerEvent::Unblocked), None);
+        }
+        assert_eq!(pace.wait(now, &blocked), Some(EACH_STATE));
+        assert_eq!(pace.wait(now, &RunnerEvent::Unblocked), Some(2 * EACH_STATE));
+        assert_eq!(pace.wait(now, &asked()), None, "that is another matter");
+        let second = Duration::from_secs(1);
+        assert_eq!(pace.wait(now + second, &blocked), None, "what was owed is paid");
     }
 
     #[test]

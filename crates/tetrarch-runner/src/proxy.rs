@@ -11,12 +11,13 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 use tetrarch_core::destination::{Destination, Network};
+use tetrarch_core::limits::ACCEPT_PAUSE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Where it listens. The network is the programs' own, so the port is free.
 pub(crate) const ADDRESS: &str = "127.0.0.1:3128";
@@ -51,7 +52,10 @@ impl Proxy {
                 (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
             loop {
                 let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-                let Ok((program, _)) = listener.accept().await else { continue };
+                let Ok((program, _)) = listener.accept().await else {
+                    sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
+                    continue;
+                };
                 let network = Arc::clone(&network);
                 connections.spawn(async move {
                     if let Err(cause) = pass_on(program, &network, gateway).await {

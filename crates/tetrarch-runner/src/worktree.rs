@@ -48,6 +48,9 @@ struct WorktreeRecord {
     run: String,
     /// Whose it is, in all its sessions.
     agent: String,
+    /// The goal that it was made for; none of one that was made before goals were noted.
+    #[serde(default)]
+    goal: String,
     /// The git directory that it shares with its repository.
     common: String,
     /// The branch that the work is for.

@@ -15,6 +15,10 @@ const WAITING_MAX: u64 = 1_000;
 /// Bytes of them.
 const WAITING_BYTES: u64 = 32 * 1024 * 1024;
 
+/// Connections of a server, also those that have shown no credential: it goes on while somebody opens them without end,
+/// and has descriptors left for the files of its streams.
+pub(super) const CONNECTIONS_MAX: u64 = 8_192;
+
 /// Text in the server's quoting.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
@@ -60,16 +64,18 @@ pub fn own_config(server: &OwnServer, authority: &Authority) -> Result<String, C
         "server_name: {}\nlisten: {}\n{cluster}{}",
         quoted(name),
         quoted(listen),
-        common(store, *durability, &authority.trusted()?)
+        common(store, *durability, CONNECTIONS_MAX, &authority.trusted()?)
     ))
 }
 
-/// The configuration for a server of these files at this address, which is of loopback unless there is TLS.
+/// The configuration for a server of these files at this address, which is of loopback unless there is TLS, with so many
+/// connections at once.
 pub(super) fn text(
     files: &ServerFiles,
     address: SocketAddr,
     tls: Option<(&Listen, &Tls)>,
     durability: Durability,
+    connections: u64,
     trusted: &Trusted,
 ) -> String {
     // Clients are told of that name alone: the certificate is not for the machine's other addresses.
@@ -97,15 +103,16 @@ pub(super) fn text(
          {common}",
         pid = quoted_path(&files.pid()),
         log = quoted_path(&files.log()),
-        common = common(&files.store(), durability, trusted),
+        common = common(&files.store(), durability, connections, trusted),
     )
 }
 
 /// What every server of the bus has.
-fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
+fn common(store: &Path, durability: Durability, connections: u64, trusted: &Trusted) -> String {
     let sync = sync_line(durability);
     format!(
-        "max_payload: 1MB\n\
+        "max_connections: {connections}\n\
+         max_payload: 1MB\n\
          max_pending: 32MB\n\
          write_deadline: \"10s\"\n\
          jetstream {{\n  store_dir: {store}\n  {sync}\n  max_file_store: {STORE_BYTES}\n  \
@@ -156,4 +163,29 @@ fn trust(trusted: &Trusted) -> String {
 /// The installation's keys cannot be read or used.
 pub fn operator_config(authority: &Authority) -> Result<String, CredsError> {
     Ok(trust(&authority.trusted()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_bounds_connections_and_what_waits_for_them() {
+        let word = String::new;
+        let trusted = Trusted {
+            operator_jwt: word(),
+            system: word(),
+            system_jwt: word(),
+            control: word(),
+            control_jwt: word(),
+            fleet: word(),
+            fleet_jwt: word(),
+        };
+        let files = ServerFiles { dir: PathBuf::from("/data/nats") };
+        let address = SocketAddr::from(([127, 0, 0, 1], 4222));
+        let text = text(&files, address, None, Durability::Power, 500, &trusted);
+        for line in ["max_connections: 500", "max_payload: 1MB", "max_pending: 32MB"] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+    }
 }

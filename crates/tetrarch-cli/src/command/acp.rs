@@ -1,6 +1,7 @@
 //! `acp`: a person's conversations for an editor, over the Agent Client Protocol. A session is a conversation, a prompt
 //! a turn; what becomes of it is what `ask` and `chat` follow.
 
+mod input;
 mod prompt;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use tetrarch_core::id::{ConversationName, GraphName, ProjectName};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
+use self::input::EditorInput;
 use self::prompt::{EditorPrompt, EditorSession, chunk, tell, text_of};
 use super::ask::{Talk, TalkArgs};
 use super::chat::latest;
@@ -57,7 +59,7 @@ pub(crate) struct AcpArgs {
 /// Serves on standard input and output until the editor ends them.
 ///
 /// # Errors
-/// The bus cannot be reached, or the editor's lines cannot be read.
+/// The bus cannot be reached, or the editor's lines cannot be read: one is too long.
 pub(crate) async fn run(context: &Context, args: AcpArgs) -> CliResult {
     let client = context.client().await?;
     if std::io::stdin().is_terminal() {
@@ -89,7 +91,8 @@ enum EditorCall {
 async fn serve(context: &Context, client: &HumanClient, args: &AcpArgs) -> Result<(), Error> {
     let (calls, heard) = mpsc::channel(CALLS_MAX);
     let [new, load, list, prompt, cancel] = std::array::from_fn(|_| calls.clone());
-    let streams = ByteStreams::new(tokio::io::stdout().compat_write(), tokio::io::stdin().compat());
+    let input = EditorInput::of(tokio::io::stdin()).compat();
+    let streams = ByteStreams::new(tokio::io::stdout().compat_write(), input);
     Agent
         .v1()
         .name("tetrarch")

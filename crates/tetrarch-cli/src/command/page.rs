@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: PageArgs) -> CliResult {
     tracing::info!(%at, "the page is served");
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => Ok(()),
-        served = serve(server, listener) => Ok(served?),
+        () = serve(server, listener) => Ok(()),
     }
 }
 

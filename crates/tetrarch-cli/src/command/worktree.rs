@@ -57,7 +57,7 @@ pub(crate) enum WorktreeCommand {
     },
 }
 
-const COLUMNS: &str = "RUN|STATE|CHANGE|SIZE|UNCOMMITTED|FOR|+AGENT|+REPOSITORY|+DIRECTORY";
+const COLUMNS: &str = "RUN|STATE|CHANGE|SIZE|UNCOMMITTED|FOR|+AGENT|+GOAL|+REPOSITORY|+DIRECTORY";
 
 /// Runs the command.
 ///
@@ -114,6 +114,7 @@ fn value(snapshot: &StateSnapshot, kept: &KeptWorktree) -> Value {
     json!({
         "run": kept.run,
         "agent": kept.agent,
+        "goal": kept.goal,
         "state": kept.state.as_str(),
         "change": change.map(|change| change.id.to_string()),
         "changeStatus": change.map(|change| change.status.as_str()),
@@ -161,6 +162,7 @@ fn row(snapshot: &StateSnapshot, kept: &KeptWorktree) -> TableRow {
             kept.uncommitted.to_string().into(),
             kept.target.as_str().into(),
             kept.agent.as_str().into(),
+            kept.goal.as_str().into(),
             kept.repository.as_str().into(),
             kept.dir.display().to_string().into(),
         ],
@@ -181,6 +183,7 @@ async fn show(context: &Context, run: &str, given: Option<&String>) -> CliResult
             sheet.field("change", format!("{}, {}", change.id, change.status));
         }
         sheet.field("agent", kept.agent.as_str());
+        sheet.field("goal", kept.goal.as_str());
         sheet.field("branch", kept.branch.as_str());
         sheet.field("for", kept.target.as_str());
         sheet.field("repository", kept.repository.as_str());

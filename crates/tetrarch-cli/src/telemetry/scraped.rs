@@ -1,14 +1,13 @@
 //! What this process counts, for whoever comes to read it: `/metrics` in Prometheus' text format, and `/health`, which
 //! answers while the process does (spec 12, `telemetry.prometheus_listen`).
 
-use axum::Router;
-use axum::extract::State;
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use opentelemetry_prometheus::PrometheusExporter;
 use prometheus::{Registry, TextEncoder};
 
+use crate::serving;
 use crate::{CliError, CliResult, Code};
 
 /// The text format's media type.
@@ -67,16 +66,10 @@ impl MetricsPage {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let at = listener.local_addr()?;
-        let pages = Router::new()
-            .route("/metrics", get(metrics))
-            .route("/health", get(|| async { "live\n" }))
-            .with_state(self.registry);
+        let registry = self.registry;
+        let answer = move |request| std::future::ready(answer(&registry, &request));
         // It ends with the process.
-        drop(tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, pages).await {
-                tracing::error!(%error, "metrics are not served any more");
-            }
-        }));
+        drop(tokio::spawn(serving::serve(listener, answer)));
         tracing::info!(%at, "metrics are served");
         Ok(())
     }
@@ -87,7 +80,15 @@ impl MetricsPage {
     }
 }
 
-async fn metrics(State(registry): State<Registry>) -> Response {
+fn answer(registry: &Registry, request: &Request) -> Response {
+    match request.uri().path() {
+        "/metrics" => metrics(registry),
+        "/health" => "live\n".into_response(),
+        _ => (StatusCode::NOT_FOUND, "see /metrics and /health\n").into_response(),
+    }
+}
+
+fn metrics(registry: &Registry) -> Response {
     match TextEncoder::new().encode_to_string(&registry.gather()) {
         Ok(text) => ([(header::CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),

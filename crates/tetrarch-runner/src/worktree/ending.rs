@@ -84,33 +84,66 @@ impl WorktreeFinalizer {
 
 impl FinishedWorktree {
     async fn told(self) -> Vec<RunnerEvent> {
-        match self.kept().await {
+        let note = |text| vec![RunnerEvent::Log { text }];
+        let head = match self.committed().await {
+            Ok(Some(head)) => head,
+            Ok(None) => return Vec::new(),
+            Err(error) => return note(self.uncommitted(&error).await),
+        };
+        match self.proposed(&head).await {
             Ok(events) => events,
+            Err(error) if head == self.place.about.base => note(self.uncommitted(&error).await),
             Err(error) => {
                 let place = self.place.dir.display();
-                let text =
-                    format!("[what it changed cannot be proposed: {error}; it is in {place}]");
-                vec![RunnerEvent::Log { text }]
+                note(format!("[what it changed cannot be proposed: {error}; it is in {place}]"))
             }
         }
     }
 
-    async fn kept(&self) -> Result<Vec<RunnerEvent>, GitError> {
+    /// Commits what it left, and gives the commit when the run is over. Where that is another than the one it began from,
+    /// its files belong then to a repository in which people can look at them.
+    async fn committed(&self) -> Result<Option<String>, GitError> {
         let Self { worktrees, place, title, outcome } = self;
         let succeeded = *outcome == Some(Outcome::Success);
         let words = if succeeded { title.clone() } else { format!("Salvage {title}") };
         let head = worktrees.commit_all(place, &words).await?;
         if outcome.is_none() {
             // Its next session goes on here.
-            return Ok(Vec::new());
+            return Ok(None);
         }
+        if head != place.about.base {
+            // People look into what is kept, and would run whatever the program's settings and hooks name.
+            worktrees.furnish_anew(place, &head).await?;
+        }
+        Ok(Some(head))
+    }
+
+    /// What is said of what cannot be committed. People are led to no files on which git runs what the program says.
+    async fn uncommitted(&self, error: &GitError) -> String {
+        if self.outcome.is_none() {
+            return format!(
+                "[what it changed cannot be committed: {error}; its next session goes on with it]"
+            );
+        }
+        let (said, tree) =
+            (format!("what it changed cannot be proposed: {error}"), self.place.tree());
+        match self.worktrees.disarm(&self.place).await {
+            Ok(()) => format!("[{said}; its files are in {}, in no repository]", tree.display()),
+            Err(cause) => format!(
+                "[{said}; do not use git on its files in {}: it would run what the program's settings \
+                 name, which cannot be moved away: {cause}]",
+                tree.display()
+            ),
+        }
+    }
+
+    async fn proposed(&self, head: &str) -> Result<Vec<RunnerEvent>, GitError> {
+        let Self { worktrees, place, outcome, .. } = self;
         // What it began from may be somebody else's work, which is not its own to propose.
         let made = if head == place.about.base {
             None
         } else {
-            // People look into what is kept, and would run whatever the program's settings and hooks name.
-            worktrees.furnish_anew(place, &head).await?;
-            worktrees.made(place, &head, !succeeded).await?
+            worktrees.made(place, head, *outcome != Some(Outcome::Success)).await?
         };
         let Some((made, file)) = made else {
             worktrees.discard(place).await?;

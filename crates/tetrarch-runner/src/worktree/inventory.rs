@@ -29,6 +29,8 @@ pub struct KeptWorktree {
     pub run: String,
     /// Whose it is.
     pub agent: String,
+    /// The goal that it was made for; empty when nobody noted it.
+    pub goal: String,
     /// Where it lies.
     pub dir: PathBuf,
     /// The git directory of its repository.
@@ -108,6 +110,7 @@ async fn look(place: &WorktreeLocation, containment: &Containment) -> KeptWorktr
     KeptWorktree {
         run: about.run.clone(),
         agent: about.agent.clone(),
+        goal: about.goal.clone(),
         dir: place.dir.clone(),
         repository: about.common.clone(),
         branch: about.branch(),

@@ -37,6 +37,21 @@ pub(crate) enum NoWorktree {
         /// How many there may be.
         max: usize,
     },
+    /// Its goal has more than there are left for others.
+    #[error(
+        "goal {goal} has {own} of this host's {max} worktrees and {free} are free, which are for other goals; \
+         decide on its changes (`tetrarch change list`), and remove what nobody needs (`tetrarch worktree list`)"
+    )]
+    ShareTaken {
+        /// The goal.
+        goal: String,
+        /// How many are of it.
+        own: usize,
+        /// How many more there may be.
+        free: usize,
+        /// How many there may be in all.
+        max: usize,
+    },
     /// Git says no.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -87,9 +102,9 @@ impl Worktrees {
             return Ok(Some((place, note)));
         }
         let left = self.left_by(start, &all, common).await?;
-        if all.len() >= self.max {
-            return Err(NoWorktree::TooMany { count: all.len(), max: self.max });
-        }
+        let goal = start.epic.to_string();
+        let goals: Vec<&str> = all.iter().map(|it| it.about.goal.as_str()).collect();
+        has_room(self.max, &goals, &goal)?;
         let sub = workspace.strip_prefix(&repository.top);
         let sub = sub.map_err(|_| NoWorktree::NoRepository(workspace.clone()))?;
         let run = start.run.to_string();
@@ -101,6 +116,7 @@ impl Worktrees {
             sub: text(sub)?.to_owned(),
             gitdir: None,
             run: run.clone(),
+            goal,
         };
         let place = self.make(WorktreeLocation { dir: self.dir.join(run), about }).await?;
         let begins = if earlier { "none of an earlier session is on this host; " } else { "" };
@@ -211,6 +227,21 @@ impl Worktrees {
     }
 }
 
+/// Whether a host whose worktrees are of these goals has one more for this goal. Worktrees stay until somebody decides on
+/// their changes, so a goal that has more than are free leaves those to others.
+fn has_room(max: usize, goals: &[&str], goal: &str) -> Result<(), NoWorktree> {
+    let count = goals.len();
+    let free = max.saturating_sub(count);
+    let own = goals.iter().filter(|of| **of == goal).count();
+    if free == 0 {
+        Err(NoWorktree::TooMany { count, max })
+    } else if own > free {
+        Err(NoWorktree::ShareTaken { goal: goal.to_owned(), own, free, max })
+    } else {
+        Ok(())
+    }
+}
+
 /// Makes a directory of a worktree, but not where a link of the repository leads out of it: whoever enters it says so.
 fn create_within(tree: &Path, dir: &Path) -> io::Result<()> {
     let there = dir.ancestors().find(|it| it.symlink_metadata().is_ok()).unwrap_or(tree);
@@ -235,5 +266,42 @@ impl WorktreeLocation {
     pub(super) fn workspace(&self) -> Result<String, GitError> {
         debug_assert!(self.tree().ends_with(TREE));
         Ok(text(&self.work())?.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many worktrees a goal gets, one after the other.
+    fn gets(goals: &mut Vec<&'static str>, goal: &'static str) -> usize {
+        let had = goals.len();
+        while has_room(100, goals, goal).is_ok() {
+            goals.push(goal);
+        }
+        goals.len() - had
+    }
+
+    #[test]
+    fn goal_takes_about_half_of_the_worktrees_that_are_left() {
+        let mut goals = Vec::new();
+        let got = ["a", "b", "c", "d", "e", "f"].map(|goal| gets(&mut goals, goal));
+        assert_eq!(got, [51, 25, 13, 6, 3, 2]);
+        assert_eq!(gets(&mut goals, "a"), 0);
+        goals.drain(..10);
+        assert_eq!(gets(&mut goals, "a"), 0, "those are for others");
+        assert_eq!(gets(&mut goals, "g"), 6);
+    }
+
+    #[test]
+    fn host_with_few_worktrees_has_them_for_one_goal() {
+        for (max, gets) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
+            let mut goals = Vec::new();
+            while has_room(max, &goals, "a").is_ok() {
+                goals.push("a");
+            }
+            assert_eq!(goals.len(), gets, "of {max}");
+        }
+        assert!(matches!(has_room(1, &["a"], "b"), Err(NoWorktree::TooMany { count: 1, max: 1 })));
     }
 }

@@ -16,6 +16,8 @@ use crate::containment::SandboxPolicy;
 
 /// Its directory beside the files.
 const OWN: &str = "git";
+/// Where it is put when the program is over, with what the files say they belong to.
+const ASIDE: &str = "aside";
 /// Bytes of what one repository takes over from the other as it is.
 const TAKEN_OVER_MAX: u64 = 16 << 20;
 
@@ -102,17 +104,36 @@ impl Worktrees {
         on_disk(&own, write).await
     }
 
+    /// Has the files belong to no repository that the program wrote in: whoever uses git on them runs nothing of it.
+    pub(super) async fn disarm(&self, place: &WorktreeLocation) -> Result<(), GitError> {
+        let aside = place.dir.join(ASIDE);
+        removed(&aside).await?;
+        let all = [(place.own(), OWN), (place.tree().join(".git"), "link")];
+        let put = move |aside: &Path| {
+            fs::create_dir(aside)?;
+            for (from, name) in all {
+                match fs::rename(from, aside.join(name)) {
+                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+                    Ok(()) | Err(_) => {}
+                }
+            }
+            Ok(())
+        };
+        on_disk(&aside, put).await
+    }
+
     /// Makes the program's repository anew, with nothing that the program wrote in it, at this commit.
     pub(super) async fn furnish_anew(
         &self,
         place: &WorktreeLocation,
         head: &str,
     ) -> Result<(), GitError> {
-        let Some(gitdir) = place.about.gitdir.as_deref().filter(|_| place.own().is_dir()) else {
-            return Ok(());
-        };
-        self.furnish(place, Path::new(gitdir)).await?;
-        self.as_program(place).line(&["read-tree", head]).await.map(drop)
+        self.disarm(place).await?;
+        if let Some(gitdir) = &place.about.gitdir {
+            self.furnish(place, Path::new(gitdir)).await?;
+            self.as_program(place).line(&["read-tree", head]).await?;
+        }
+        removed(&place.dir.join(ASIDE)).await
     }
 
     /// Brings what the program committed into the repository, and gives its last commit; none where it has no

@@ -18,6 +18,8 @@ mod escapes;
 #[cfg(test)]
 mod expected;
 #[cfg(test)]
+mod keeping;
+#[cfg(test)]
 mod links;
 #[cfg(test)]
 mod merging;

@@ -1,8 +1,6 @@
 //! What a program leaves in a worktree besides the change that was shown: what is merged is what was approved, and nothing
 //! of it runs or is written over.
 
-use std::process::Command;
-
 use tetrarch_core::change::ApplyOutcome;
 use tetrarch_runner::{Containment, WorktreeState, worktrees};
 
@@ -131,25 +129,6 @@ async fn change_that_adds_what_the_checkout_ignores_is_conflicted() {
     assert_eq!(files, &["kept", "linked/in"], "{reason}");
     assert_eq!(repository.read("kept").unwrap(), "the user's own");
     assert!(std::fs::read_dir(&away).unwrap().next().is_none());
-}
-
-#[tokio::test]
-async fn settings_that_a_program_left_are_gone_from_a_kept_worktree() {
-    let mut stage = Stage::new();
-    let repository = Repository::new(&stage);
-    let act = "echo n > n; git config core.fsmonitor ./evil";
-    let (_, made) = work(&mut stage, &repository, act).await;
-    assert_eq!(made.action.files, ["n"]);
-    let kept = worktrees(&kept_in(&stage), &Containment::default()).await;
-    let tree = kept[0].dir.join("tree");
-    let git = |args: &[&str]| {
-        let mut git = Command::new("git");
-        let said = git.args(args).current_dir(&tree).env("HOME", "/nonexistent").output().unwrap();
-        String::from_utf8(said.stdout).unwrap().trim().to_owned()
-    };
-    assert_eq!(git(&["config", "core.fsmonitor"]), "");
-    assert_eq!(git(&["status", "--porcelain"]), "", "it stands at its last commit");
-    assert_eq!(git(&["rev-parse", "HEAD"]), made.action.head);
 }
 
 #[tokio::test]

@@ -4,9 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
@@ -20,6 +19,7 @@ use tetrarch_page::session::{PageAct, PageSessions, SESSION_AGE, cookie};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::keeping::{FleetPicture, keep};
 use super::link::{PageLink, random};
@@ -27,6 +27,7 @@ use super::live;
 use super::sources::{SourceKey, read};
 use crate::command::following;
 use crate::output::now;
+use crate::serving::{self, SENT_WITHIN};
 use crate::{HumanClient, new_id};
 
 /// The cookie's name.
@@ -58,12 +59,8 @@ pub(super) struct PageServer {
 }
 
 /// Answers requests until the process ends.
-///
-/// # Errors
-/// The socket is gone.
-pub(super) async fn serve(server: Arc<PageServer>, listener: TcpListener) -> std::io::Result<()> {
-    let pages = Router::new().fallback(answer).with_state(server);
-    axum::serve(listener, pages).await
+pub(super) async fn serve(server: Arc<PageServer>, listener: TcpListener) {
+    serving::serve(listener, move |request| answer(Arc::clone(&server), request)).await;
 }
 
 impl PageServer {
@@ -106,7 +103,7 @@ fn said(status: StatusCode, text: &str) -> Response {
     (status, Html(message(title, text))).into_response()
 }
 
-async fn answer(State(server): State<Arc<PageServer>>, request: Request) -> Response {
+async fn answer(server: Arc<PageServer>, request: Request) -> Response {
     let mut response = match refusal(&server, &request) {
         Some(refused) => refused,
         None => within(server, request).await,
@@ -180,11 +177,12 @@ async fn within(server: Arc<PageServer>, request: Request) -> Response {
         if path != "act" {
             return said(StatusCode::METHOD_NOT_ALLOWED, "Forms are sent to `act`.");
         }
-        return match to_bytes(body, FORM_BYTES_MAX).await {
-            Ok(body) => act(&server, &cookie, &body).await,
-            Err(_) => {
+        return match timeout(SENT_WITHIN, to_bytes(body, FORM_BYTES_MAX)).await {
+            Ok(Ok(body)) => act(&server, &cookie, &body).await,
+            Ok(Err(_)) => {
                 said(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large; shorten its text.")
             }
+            Err(_) => said(StatusCode::REQUEST_TIMEOUT, "The form did not come; send it again."),
         };
     }
     let (live, path) = match path.strip_prefix("live/") {

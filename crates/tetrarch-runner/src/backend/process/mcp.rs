@@ -5,6 +5,7 @@ mod bounded;
 mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,12 +18,13 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value};
 use tetrarch_core::converse::{Call, Due, ToolDefinition, fitting};
 use tetrarch_core::id::{AgentId, RequestId};
+use tetrarch_core::limits::ACCEPT_PAUSE;
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::permission::Permissions;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::speech::AgentTalk;
 use crate::adapter::permission::{self, ALLOW, DENY};
@@ -38,6 +40,8 @@ pub use socket::{RELAY, relay_main};
 
 /// Programs of one run that may be connected at once.
 const CONNECTIONS_MAX: usize = 8;
+/// Pause after a connection that is not answered: any program of the user can make them without end.
+const STRANGER_PAUSE: Duration = Duration::from_millis(1);
 /// Calls of one run that may wait at once.
 const WAITING_MAX: usize = 32;
 /// Calls of one run are numbered in as many bits, below those that tell the runs apart.
@@ -228,23 +232,36 @@ impl FleetServer {
         traces: Traces,
         events: mpsc::Sender<RunnerEvent>,
     ) -> Self {
-        Self(tokio::spawn(serve(FleetMcp { talk, events }, listener, traces)).abort_handle())
+        let server = FleetMcp { talk, events };
+        let accept = async move || Ok(listener.accept().await?.0);
+        let is_own = move |stream: &UnixStream| is_of(stream, &traces);
+        let answer = move |stream| answer(server.clone(), stream);
+        Self(tokio::spawn(serve(accept, is_own, answer)).abort_handle())
     }
 }
 
-async fn serve(server: FleetMcp, listener: UnixListener, traces: Traces) {
+/// Answers the run's own connections, so many at once, for as long as it is polled.
+async fn serve<F: Future<Output = ()> + Send + 'static>(
+    accept: impl AsyncFn() -> io::Result<UnixStream>,
+    is_own: impl Fn(&UnixStream) -> bool,
+    answer: impl Fn(UnixStream) -> F,
+) {
     let mut open = JoinSet::new();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let stream = match accept().await {
+            Ok(stream) => stream,
             Err(cause) => {
-                tracing::error!(%cause, "a run is not offered the fleet's tools any more");
-                return;
+                tracing::warn!(%cause, "a call of a run's program cannot be taken");
+                sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
+                continue;
             }
         };
         while open.try_join_next().is_some() {}
-        if open.len() < CONNECTIONS_MAX && is_of(&stream, &traces) {
-            open.spawn(answer(server.clone(), stream));
+        if open.len() < CONNECTIONS_MAX && is_own(&stream) {
+            open.spawn(answer(stream));
+        } else {
+            drop(stream);
+            sleep(STRANGER_PAUSE).await;
         }
     }
 }
@@ -318,6 +335,8 @@ fn described(tool: &ToolDefinition) -> Tool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use serde_json::json;
     use tetrarch_core::hosted;
     use tetrarch_core::id::Ulid;
@@ -412,5 +431,65 @@ mod tests {
         assert!(refused.contains("32 calls wait already"), "{refused}");
         drop(waiting);
         read(&tools, "mail_wait", json!({})).unwrap();
+    }
+
+    /// Serves at a socket of its own for as long as this is held, and tells of each connection that is answered.
+    fn served(
+        first: io::Result<()>,
+        is_own: impl Fn() -> bool + Send + 'static,
+    ) -> (JoinSet<()>, tempfile::TempDir, mpsc::Receiver<()>) {
+        let place = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(socket_in(place.path())).unwrap();
+        let (first, (tell, told)) = (Mutex::new(Some(first)), mpsc::channel(1));
+        let accept = async move || {
+            first.lock().unwrap().take().unwrap_or(Ok(()))?;
+            Ok(listener.accept().await?.0)
+        };
+        let answer = move |stream: UnixStream| {
+            let tell = tell.clone();
+            async move {
+                tell.send(()).await.unwrap();
+                stream.readable().await.unwrap();
+            }
+        };
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(accept, move |_| is_own(), answer));
+        (serving, place, told)
+    }
+
+    async fn connected(place: &tempfile::TempDir) -> UnixStream {
+        UnixStream::connect(socket_in(place.path())).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn connection_that_cannot_be_taken_ends_no_listening() {
+        let (mut serving, place, mut told) =
+            served(Err(io::Error::from_raw_os_error(libc::EMFILE)), || true);
+        let _stream = connected(&place).await;
+        tokio::select! {
+            _ = serving.join_next() => panic!("it has ended"),
+            answered = told.recv() => answered.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_and_more_than_may_be_open_are_cut_off() {
+        let own = Arc::new(AtomicBool::new(false));
+        let is_own = Arc::clone(&own);
+        let (_serving, place, mut told) = served(Ok(()), move || is_own.load(Ordering::Relaxed));
+        let is_cut = async |stream: &UnixStream| {
+            stream.readable().await.unwrap();
+            matches!(stream.try_read(&mut [0]), Ok(0))
+        };
+        for _ in 0..2 * CONNECTIONS_MAX {
+            assert!(is_cut(&connected(&place).await).await);
+        }
+        own.store(true, Ordering::Relaxed);
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            open.push(connected(&place).await);
+            told.recv().await.unwrap();
+        }
+        assert!(is_cut(&connected(&place).await).await, "one too many");
     }
 }
