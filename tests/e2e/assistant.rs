@@ -113,13 +113,16 @@ fn sent(url: &str, headers: &[&str], body: &str) -> String {
     let (at, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(at).unwrap();
     let mut head = format!("POST /{path} HTTP/1.1\r\nConnection: close\r\n");
-    head.push_str("Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n");
+    head.push_str(
+        "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
+    );
     for header in headers {
         head.push_str(&format!("{header}\r\n"));
     }
     head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
     // Whoever refuses a body need not read it.
-    let _refused = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+    let _refused =
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
     let mut answer = Vec::new();
     let _reset = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
@@ -165,7 +168,8 @@ fn request_over_http_of_anybody_else_is_refused() {
         name("protocolVersion"): "2026-07-28", name("clientInfo"): {"name": "t", "version": "1"},
         name("clientCapabilities"): {},
     });
-    let newer = ["MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: goal_list"];
+    let newer =
+        ["MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: goal_list"];
     let answer = sent(&url, &[&[host, bearer], &newer[..]].concat(), &call(meta));
     assert!(answer.contains("\"resultType\":\"complete\""), "{answer}");
 }

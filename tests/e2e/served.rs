@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tetrarch_tests::scripted::{Words, serve_model, turn_of};
-use tetrarch_tests::{Ended, Fleet, Program, python, wait};
+use tetrarch_tests::{Ended, Fleet, Process, Program, python, wait};
 
 use crate::script;
 
@@ -97,6 +97,17 @@ impl Lab {
         std::fs::read_to_string(self.work.join("calls.log")).unwrap_or_default()
     }
 
+    /// What there is to read of its runs: as people see it, and each entry whole.
+    fn journal(&self) -> String {
+        let runs = self.fleet.json(&["get", "runs"]);
+        let ids = runs.as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap());
+        let read = |id| {
+            let whole = self.fleet.ok(["logs", id, "-o", "json"]).replace("\\\"", "\"");
+            self.fleet.ok(["describe", id]) + &whole
+        };
+        ids.map(read).collect()
+    }
+
     /// The question that people are asked.
     fn asks(&self) -> (String, String) {
         wait::until("people are asked", || {
@@ -106,10 +117,21 @@ impl Lab {
         })
     }
 
+    /// The processes of its servers, with those that they started.
+    fn servers(&self) -> Vec<Process> {
+        let all = self.fleet.processes().into_iter();
+        let own = |it: &str| it.contains("served.py") && !it.contains(" http ");
+        all.filter(|it| own(&it.command) || it.command.starts_with("sleep ")).collect()
+    }
+
+    fn leaves_nothing(&self) {
+        wait::until("no server is left", || self.servers().is_empty().then_some(()));
+    }
+
     fn is_done(self, running: Program) -> Self {
         let ended = running.ended();
         assert_eq!((ended.out.trim(), ended.code), ("all was called", Some(0)), "{}", ended.err);
-        wait::until("no process is left", || self.fleet.agents().is_empty().then_some(()));
+        self.leaves_nothing();
         self.fleet.ok(["doctor", "--check-ledger"]);
         self
     }
@@ -152,7 +174,11 @@ fn model_calls_the_tools_of_a_server_that_its_list_names() {
     assert_eq!(answers.len(), 9, "{answers:?}");
     assert_eq!(answers[0], "3");
     assert!(answers[1].contains("/a: \"one\" is not of type \"integer\""), "{}", answers[1]);
-    assert!(answers[2].contains("unknown tool mcp__lab__hidden; available: finish"), "{}", answers[2]);
+    assert!(
+        answers[2].contains("unknown tool mcp__lab__hidden; available: finish"),
+        "{}",
+        answers[2]
+    );
     assert_eq!(answers[3], "pushed one");
     assert!(answers[4].contains("bytes left out]") && answers[4].len() < 40_000);
     assert!(answers[5].contains("it was left out"), "{}", answers[5]);
@@ -161,55 +187,51 @@ fn model_calls_the_tools_of_a_server_that_its_list_names() {
         assert!(given.contains(part), "{part}: {given}");
     }
     assert!(!given.contains("LAB_OTHER") && !given.contains(SECRET), "{given}");
-    assert!(answers[7].contains("denied by a rule of its profile: deny mcp:lab:fail"), "{}", answers[7]);
+    assert!(
+        answers[7].contains("denied by a rule of its profile: deny mcp:lab:fail"),
+        "{}",
+        answers[7]
+    );
     assert!(answers[8].contains("did not answer within 2 s"), "{}", answers[8]);
     assert_eq!(lab.effects(), "one\ntwo\n");
     let journal = lab.journal();
     assert!(journal.contains("`mcp:lab:missing`: MCP server `lab` has no such tool"), "{journal}");
-    let intents = journal.lines().filter(|line| line.trim_start().starts_with("intent")).count();
+    let intents = journal.matches("\"intent\":{").count();
     assert_eq!(intents, 5, "of add there is none, since its server is trusted\n{journal}");
     assert!(journal.contains("wrote a message of more than 4194304 bytes"), "{journal}");
 }
 
-impl Lab {
-    fn journal(&self) -> String {
-        let runs = self.fleet.json(&["get", "runs"]);
-        let ids = runs.as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned());
-        ids.map(|id| self.fleet.ok(["describe", &id])).collect()
-    }
-}
-
 #[test]
 fn server_that_cannot_be_used_is_named_and_fails_a_run_that_requires_it() {
-    let missing = json!({"argv": ["/no/such/server"]});
-    for (mut server, why) in [
-        (missing, "`/no/such/server`: "),
-        (Lab::server(&["broken"], &json!({})), "ended with exit code 1; its last words: the lab is on fire"),
-        (
-            Lab::server(&["garbage"], &json!({})),
-            "wrote \"Welcome to the lab!\" to standard output, which is for messages alone",
-        ),
+    let said = "ended with exit code 1; its last words: the lab is on fire";
+    let lab = Lab::with(Vec::new());
+    let broken = Lab::server(&["broken"], &json!({"required": true}));
+    let running = lab.goal(&["mcp:lab"], &json!({"lab": broken}), &json!({}));
+    let Ended { code, err, .. } = running.ended();
+    assert_eq!((code, lab.asked.lock().unwrap().len()), (Some(1), 0), "{err}");
+    lab.leaves_nothing();
+    assert!(lab.journal().contains(&format!("MCP server `lab` of profile `default` {said}")));
+
+    let lab = Lab::with(Vec::new());
+    let servers = json!({
+        "none": {"argv": ["/no/such/server"]},
+        "broken": Lab::server(&["broken"], &json!({})),
+        "rude": Lab::server(&["garbage"], &json!({})),
+    });
+    let tools = ["mcp:none", "mcp:broken:add", "mcp:rude", "mcp:other"];
+    let running = lab.goal(&tools, &servers, &json!({}));
+    let lab = lab.is_done(running);
+    assert_eq!(lab.offered(), ["finish"]);
+    let journal = lab.journal();
+    for (server, why) in [
+        ("none", "cannot be started: cannot start `/no/such/server`: "),
+        ("broken", said),
+        ("rude", "did not answer the handshake within 30 s; it wrote \"Welcome to the lab!\" to "),
     ] {
-        for required in [true, false] {
-            let lab = Lab::with(Vec::new());
-            server["required"] = json!(required);
-            let running = lab.goal(&["mcp:lab"], &json!({"lab": server.clone()}), &json!({}));
-            let lab = if required {
-                let Ended { code, err, .. } = running.ended();
-                assert_eq!(code, Some(1), "{why}: {err}");
-                assert_eq!(lab.asked.lock().unwrap().len(), 0, "{why}: the model was asked");
-                wait::until("no process is left", || lab.fleet.agents().is_empty().then_some(()));
-                lab
-            } else {
-                let lab = lab.is_done(running);
-                assert_eq!(lab.offered(), ["finish"], "{why}");
-                lab
-            };
-            let journal = lab.journal();
-            assert!(journal.contains("MCP server `lab` of profile `default`"), "{why}: {journal}");
-            assert!(journal.contains(why), "{why}: {journal}");
-        }
+        let why = format!("MCP server `{server}` of profile `default` {why}");
+        assert!(journal.contains(&why), "{why}: {journal}");
     }
+    assert!(journal.contains("`mcp:other`: the profile names no such MCP server"), "{journal}");
 }
 
 #[test]
@@ -246,14 +268,17 @@ fn killed_host_leaves_no_server_and_its_call_is_in_doubt() {
     let servers = json!({"lab": Lab::server(&[], &json!({}))});
     let running = lab.goal(&["mcp:lab"], &servers, &json!({}));
     wait::until("it is pushed", || (lab.effects() == "one\n").then_some(()));
-    let before = lab.fleet.agents();
+    let before = lab.servers();
     assert!(before.iter().any(|it| it.command.contains("sleep")), "{before:?}");
     let host = lab.fleet.processes().into_iter().find(|it| it.command.contains(" host ")).unwrap();
     kill_process(Pid::from_raw(i32::try_from(host.pid).unwrap()).unwrap(), Signal::KILL).unwrap();
     let (id, text) = lab.asks();
     assert!(text.starts_with("effect_unknown: call 1/0 of mcp__lab__push_and_wait"), "{text}");
-    let left = lab.fleet.agents();
-    assert!(before.iter().all(|it| !left.iter().any(|now| now.pid == it.pid)), "{before:?} {left:?}");
+    let left = lab.servers();
+    assert!(
+        before.iter().all(|it| !left.iter().any(|now| now.pid == it.pid)),
+        "{before:?} {left:?}"
+    );
     lab.fleet.ok(["answer", &id, "skip"]);
     let lab = lab.is_done(running);
     assert_eq!(lab.answers()[1], "4");
@@ -269,7 +294,8 @@ fn server_over_http_is_shown_its_key() {
     let far = Program::start(command.current_dir(&lab.work));
     wait::until("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
     let url = format!("http://127.0.0.1:{port}/mcp");
-    let keyed = json!({"url": url, "keyFrom": "env:LAB_SECRET", "header": "X-Lab-Key", "required": true});
+    let keyed =
+        json!({"url": url, "keyFrom": "env:LAB_SECRET", "header": "X-Lab-Key", "required": true});
     let keyless = json!({"url": url});
     let nobody = json!({"url": "http://127.0.0.1:1/mcp"});
     let servers = json!({"far": keyed, "other": keyless, "nobody": nobody});
@@ -277,7 +303,9 @@ fn server_over_http_is_shown_its_key() {
     let lab = lab.is_done(running);
     assert_eq!(lab.answers(), ["4"]);
     let journal = lab.journal();
-    for part in ["`other` of profile `default` did not take the handshake: ", "401", "`nobody` of profile"] {
+    for part in
+        ["`other` of profile `default` did not take the handshake: ", "401", "`nobody` of profile"]
+    {
         assert!(journal.contains(part), "{part}: {journal}");
     }
     assert!(!journal.contains(SECRET), "{journal}");

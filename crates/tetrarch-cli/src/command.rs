@@ -252,7 +252,7 @@ fn default_log(command: &CliCommand) -> &'static str {
     if matches!(command, CliCommand::Roster(_)) {
         "off"
     } else if serves(command) {
-        "info,async_nats=warn"
+        "info,async_nats=warn,rmcp=warn"
     } else {
         "warn"
     }

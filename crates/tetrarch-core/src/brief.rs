@@ -41,9 +41,8 @@ impl Tools {
         let beyond = self.0.difference(&allowed.0);
         let covered = |entry: &&String| {
             let network = destination::is_entry(entry);
-            let covers = |own| {
-                mcp::covers(own, entry) || network && destination::covers(own, entry)
-            };
+            let covers =
+                |own| mcp::covers(own, entry) || network && destination::covers(own, entry);
             allowed.names().any(covers)
         };
         beyond.filter(|entry| !covered(entry)).cloned().collect()

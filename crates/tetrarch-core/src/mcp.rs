@@ -123,7 +123,8 @@ pub fn is_server_name(name: &str) -> bool {
 /// What is wrong with the address of a server. Nothing beyond this machine is reached without TLS (decision 0084).
 #[must_use]
 pub fn url_fault(url: &str) -> Option<&'static str> {
-    let strange = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '"' | '<' | '>' | '\\');
+    let strange =
+        |c: char| c.is_control() || c.is_whitespace() || matches!(c, '"' | '<' | '>' | '\\');
     if url.chars().any(strange) {
         return Some("has characters that no address has");
     }
@@ -137,8 +138,12 @@ pub fn url_fault(url: &str) -> Option<&'static str> {
         return Some("has a name or a password in it; name its key in keyFrom");
     }
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':').or(Some(port).filter(|it| it.is_empty()))),
-        None => authority.split_once(':').map_or((authority, Some("")), |(host, port)| (host, Some(port))),
+        Some((host, port)) => {
+            (host, port.strip_prefix(':').or(Some(port).filter(|it| it.is_empty())))
+        }
+        None => authority
+            .split_once(':')
+            .map_or((authority, Some("")), |(host, port)| (host, Some(port))),
     };
     let has_port = port.is_some_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
     if host.is_empty() || !has_port {

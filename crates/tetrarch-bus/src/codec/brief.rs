@@ -90,9 +90,21 @@ message! { Runner, Runner {
     prompt, permissions, mcp_servers,
 } }
 
-message!(McpServer, McpServer {
-    name, argv, env, pass_env, url, key_from, header, timeout: timeout_ms, required, trusted,
-});
+message!(
+    McpServer,
+    McpServer {
+        name,
+        argv,
+        env,
+        pass_env,
+        url,
+        key_from,
+        header,
+        timeout: timeout_ms,
+        required,
+        trusted,
+    }
+);
 message!(PermissionRule, PermissionRule { tool, words: r#match, action });
 message!(PermissionList, PermissionList { rules });
 

@@ -60,7 +60,8 @@ pub(crate) struct McpArgs {
 /// This program cannot be found, standard output is closed, or nobody can listen at the address.
 pub(crate) async fn run(context: &Context, command: clap::Command, args: McpArgs) -> CliResult {
     let tools = tool::all(command, args.read_only);
-    let leading = installation(&context.global).into_iter().map(|(name, value)| format!("{name}={value}"));
+    let leading =
+        installation(&context.global).into_iter().map(|(name, value)| format!("{name}={value}"));
     let (program, leading) = (std::env::current_exe()?, leading.collect());
     let server = AssistantMcp { tools: tools.into(), program: program.into(), leading };
     let serving = async {

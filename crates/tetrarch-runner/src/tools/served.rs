@@ -83,12 +83,12 @@ impl ServedTools {
             (connection, listed)
         }));
         let nameless = list.names().filter(|entry| {
-            let own = |server: &McpServer| {
-                *entry == server.whole() || covers(&server.whole(), entry)
-            };
+            let own =
+                |server: &McpServer| *entry == server.whole() || covers(&server.whole(), entry);
             entry.starts_with(MCP_ENTRY) && !servers.iter().any(own)
         });
-        let nameless = nameless.map(|entry| format!("`{entry}`: the profile names no such MCP server"));
+        let nameless =
+            nameless.map(|entry| format!("`{entry}`: the profile names no such MCP server"));
         let (mut all, mut remarks) = (Self::default(), nameless.collect::<Vec<_>>());
         let mut missing = None;
         for (connection, listed) in begun.await {
@@ -113,7 +113,12 @@ impl ServedTools {
     }
 
     /// Takes a server with its tools that are allowed; says which of them are not offered.
-    async fn add(&mut self, connection: Connection, listed: Vec<Tool>, list: &Tools) -> Vec<String> {
+    async fn add(
+        &mut self,
+        connection: Connection,
+        listed: Vec<Tool>,
+        list: &Tools,
+    ) -> Vec<String> {
         let mut remarks = Vec::new();
         let place = self.servers.len();
         let server = connection.server();
@@ -122,13 +127,17 @@ impl ServedTools {
             match self.offered(place, server, tool).await {
                 Ok(tool) => self.tools.push(tool),
                 Err(why) => {
-                    remarks.push(format!("{shown:?} of MCP server `{}` is not offered: {why}", server.name));
+                    remarks.push(format!(
+                        "{shown:?} of MCP server `{}` is not offered: {why}",
+                        server.name
+                    ));
                 }
             }
         }
         let lists = list.names().filter(|entry| covers(&server.whole(), entry));
         for entry in lists.filter(|entry| !self.tools.iter().any(|tool| tool.entry == **entry)) {
-            remarks.push(format!("`{entry}`: MCP server `{}` has no such tool to offer", server.name));
+            remarks
+                .push(format!("`{entry}`: MCP server `{}` has no such tool to offer", server.name));
         }
         self.servers.push(connection);
         let more = remarks.len().saturating_sub(REMARKS_MAX);
@@ -146,7 +155,9 @@ impl ServedTools {
     ) -> Result<ServedTool, String> {
         let name = server.call_name(&tool.name);
         if tool.name.is_empty() || name.len() > CALL_NAME_BYTES_MAX {
-            return Err(format!("its name is empty, or longer than {CALL_NAME_BYTES_MAX} bytes with its server's"));
+            return Err(format!(
+                "its name is empty, or longer than {CALL_NAME_BYTES_MAX} bytes with its server's"
+            ));
         }
         if self.tools.iter().any(|other| other.definition.name == name) {
             return Err(format!("another tool has the name {name}"));
@@ -157,16 +168,21 @@ impl ServedTools {
         let schema = Value::Object(Map::clone(&tool.input_schema));
         let text = schema.to_string();
         if text.len() > SCHEMA_BYTES_MAX {
-            return Err(format!("its schema has {} bytes; the limit is {SCHEMA_BYTES_MAX}", text.len()));
+            return Err(format!(
+                "its schema has {} bytes; the limit is {SCHEMA_BYTES_MAX}",
+                text.len()
+            ));
         }
         if schema.get("type").is_none_or(|kind| kind != "object") {
             return Err("its arguments are no object".to_owned());
         }
         let checked = Expected::of(&ExpectedOutput::Schema(text)).await;
-        let checked = checked.map_err(|fault| format!("its schema is not valid: {}", fault.reason()))?;
+        let checked =
+            checked.map_err(|fault| format!("its schema is not valid: {}", fault.reason()))?;
         let description = tool.description.as_deref().unwrap_or_default();
         let description = start_of(description, DESCRIPTION_BYTES_MAX).to_owned();
-        let definition = ToolDefinition { name, description, schema, effect: effect(server, &tool) };
+        let definition =
+            ToolDefinition { name, description, schema, effect: effect(server, &tool) };
         let (entry, name) = (server.entry(&tool.name), tool.name.into_owned());
         Ok(ServedTool { server: place, name, entry, definition, schema: checked })
     }
@@ -187,7 +203,8 @@ impl ServedTools {
 
     /// What is wrong with what a tool is called with, if it is one of theirs.
     pub(super) async fn fault(&self, call: &str, arguments: &JsonObject) -> Option<String> {
-        let faults = self.named(call)?.schema.check(Value::Object(arguments.clone())).await.err()?;
+        let faults =
+            self.named(call)?.schema.check(Value::Object(arguments.clone())).await.err()?;
         Some(faults.of("what the tool is called with"))
     }
 
@@ -236,7 +253,10 @@ impl Connection {
             let lost = match timeout(within, calling).await {
                 Ok(Ok(result)) => return told(worded(result)),
                 Ok(Err(ServiceError::McpError(error))) => {
-                    return told(ToolOutcome::error(format!("MCP server `{name}`: {}", error.message)));
+                    return told(ToolOutcome::error(format!(
+                        "MCP server `{name}`: {}",
+                        error.message
+                    )));
                 }
                 Ok(Err(error)) if connection::was_refused(&error) => {
                     return told(ToolOutcome::error(self.failed(&connection::words(&error))));
@@ -276,12 +296,15 @@ fn worded(result: CallToolResult) -> ToolOutcome {
 }
 
 fn block(block: &ContentBlock) -> String {
-    let left_out = |kind: &str, of: &str, size: usize| format!("[{kind} {of}, {size} bytes, not shown]");
+    let left_out =
+        |kind: &str, of: &str, size: usize| format!("[{kind} {of}, {size} bytes, not shown]");
     match block {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(image) => left_out("image", &image.mime_type, image.data.len()),
         ContentBlock::Audio(audio) => left_out("audio", &audio.mime_type, audio.data.len()),
-        ContentBlock::Resource(resource) => serde_json::to_string(&resource.resource).unwrap_or_default(),
+        ContentBlock::Resource(resource) => {
+            serde_json::to_string(&resource.resource).unwrap_or_default()
+        }
         ContentBlock::ResourceLink(link) => format!("[resource {}]", link.uri),
         _ => "[content of an unknown kind, not shown]".to_owned(),
     }

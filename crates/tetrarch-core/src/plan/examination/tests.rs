@@ -190,7 +190,8 @@ fn what_a_server_of_tools_lacks_is_reported_where_it_is_named() {
     let mut document = plan([json!({}), json!({})], json!({}));
     document["profiles"]["model"]["mcpServers"] = servers;
     let programs = found(&document, |it| it.missing_programs(|name| name != "/no/server"));
-    let missing = "profiles.model.mcpServers.near.argv: \"/no/server\" was not found on this machine";
+    let missing =
+        "profiles.model.mcpServers.near.argv: \"/no/server\" was not found on this machine";
     assert_eq!(programs, [missing]);
     let unset = found(&document, |it| it.unset_variables(|name| name == "SET"));
     for place in ["near.passEnv[1]: the variable UNSET", "far.keyFrom: the variable KEY"] {

@@ -235,7 +235,10 @@ impl Connection {
         let Some(source) = self.server.key_source() else { return Ok(config) };
         let found = spawn_blocking(move || ApiKey::found(&source)).await;
         let key = found.map_err(|cause| cause.to_string())?.map_err(|cause| {
-            format!("has no key ({}): {cause}; set it where the host is started", self.server.key_from)
+            format!(
+                "has no key ({}): {cause}; set it where the host is started",
+                self.server.key_from
+            )
         })?;
         if self.server.header.is_empty() {
             return Ok(config.auth_header(key.plain()));
@@ -292,9 +295,7 @@ fn unreached(error: &ClientInitializeError) -> String {
 }
 
 /// What an error comes of, one after the other.
-fn causes<'e>(
-    error: &'e (dyn Error + 'static),
-) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| {
         let cause: &'e (dyn Error + 'static) = *cause;
         cause.source()
@@ -323,7 +324,9 @@ pub(super) fn words(error: &ServiceError) -> String {
 pub(super) fn was_refused(error: &ServiceError) -> bool {
     causes(error).any(|cause| match cause.downcast_ref::<StreamableHttpError<HttpError>>() {
         Some(StreamableHttpError::Client(error)) => error.is_connect(),
-        Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) => true,
+        Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) => {
+            true
+        }
         Some(StreamableHttpError::UnexpectedServerResponse(words)) => words.starts_with("HTTP 4"),
         _ => false,
     })

@@ -35,8 +35,9 @@ impl OutputRemarks {
             return Some(format!("wrote a message of more than {MESSAGE_BYTES_MAX} bytes"));
         }
         let line = String::from_utf8_lossy(&strange.line);
-        (!line.trim().is_empty())
-            .then(|| format!("wrote {:?} to standard output, which is for messages alone", line.trim()))
+        (!line.trim().is_empty()).then(|| {
+            format!("wrote {:?} to standard output, which is for messages alone", line.trim())
+        })
     }
 }
 
@@ -62,7 +63,8 @@ impl<R> MessageLines<R> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let mut strange = self.remarks.strange();
             if self.length == 0 {
-                let is_message = piece.first().is_some_and(|byte| matches!(byte, b'{' | b'\n' | b'\r'));
+                let is_message =
+                    piece.first().is_some_and(|byte| matches!(byte, b'{' | b'\n' | b'\r'));
                 self.is_kept = !is_message && strange.line.is_empty();
             }
             if self.is_kept {

@@ -50,14 +50,16 @@ impl ServerProcess {
         ground: &ServerGround,
         server: &McpServer,
     ) -> Result<(Self, ServerLines), String> {
-        let passed = server.pass_env.iter().filter_map(|name| {
-            std::env::var_os(name).map(|value| (OsString::from(name), value))
-        });
+        let passed = server
+            .pass_env
+            .iter()
+            .filter_map(|name| std::env::var_os(name).map(|value| (OsString::from(name), value)));
         let passed: BTreeMap<OsString, OsString> = passed.collect();
         know_secrets(&server.pass_env, &passed)
             .map_err(|cause| format!("cannot be given its `passEnv`: {cause}"))?;
         let set = server.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let begun = ground.commands.serve(&ground.workspace, &server.argv, passed.into_iter().chain(set));
+        let begun =
+            ground.commands.serve(&ground.workspace, &server.argv, passed.into_iter().chain(set));
         let mut process = begun.await.map_err(|cause| {
             format!("cannot be started: {cause}; install its program, or correct its `argv`")
         })?;
@@ -89,7 +91,8 @@ impl ServerProcess {
         let ended = status.map_or_else(|cause| format!("ended ({cause})"), how);
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).text();
         let said = end_of(&said, WORDS_BYTES).trim();
-        let words = if said.is_empty() { String::new() } else { format!("; its last words: {said}") };
+        let words =
+            if said.is_empty() { String::new() } else { format!("; its last words: {said}") };
         match self.remarks.words() {
             Some(remark) => format!("{remark}, and {ended}{words}"),
             None => format!("{ended}{words}"),

@@ -7,9 +7,8 @@ use crate::mcp::{MCP_CALL_WITHIN_MAX, McpServer, is_key_header, is_server_name, 
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::secret::OF_PROFILES;
 
-pub(in crate::plan::schema) const SERVER_KEYS: &[&str] = &[
-    "argv", "env", "passEnv", "url", "keyFrom", "header", "timeout", "required", "trusted",
-];
+pub(in crate::plan::schema) const SERVER_KEYS: &[&str] =
+    &["argv", "env", "passEnv", "url", "keyFrom", "header", "timeout", "required", "trusted"];
 /// Keys that one kind of server has alone.
 const OF_COMMANDS: [&str; 3] = ["argv", "env", "passEnv"];
 const OF_ADDRESSES: [&str; 3] = ["url", "keyFrom", "header"];
@@ -29,7 +28,11 @@ pub(super) fn read_servers(kind: RunnerKind, fields: &Fields<'_>) -> Vec<McpServ
             format!("at most {MCP_SERVERS_MAX} servers"),
         );
     }
-    pairs.iter().take(MCP_SERVERS_MAX).filter_map(|(name, entry)| read_server(name, entry)).collect()
+    pairs
+        .iter()
+        .take(MCP_SERVERS_MAX)
+        .filter_map(|(name, entry)| read_server(name, entry))
+        .collect()
 }
 
 fn read_server(name: &str, entry: &Entry<'_>) -> Option<McpServer> {
@@ -69,7 +72,10 @@ fn check(server: &McpServer, entry: &Entry<'_>, fields: &Fields<'_>) {
         (Some(_), _) => beside(&OF_ADDRESSES, "argv"),
         (None, Some(_)) => beside(&OF_COMMANDS, "url"),
         (None, None) => {
-            entry.wrong("has no command and no address", "argv: [PROGRAM, ...], or url: https://...");
+            entry.wrong(
+                "has no command and no address",
+                "argv: [PROGRAM, ...], or url: https://...",
+            );
         }
     }
     if let (Some(argv), true) = (fields.get("argv"), server.argv.is_empty()) {
@@ -89,7 +95,8 @@ fn check(server: &McpServer, entry: &Entry<'_>, fields: &Fields<'_>) {
             "the name of a header that the key of keyFrom is sent in, such as X-Api-Key",
         );
     }
-    if let (Some(timeout), true) = (fields.get("timeout"), server.call_within() > MCP_CALL_WITHIN_MAX)
+    if let (Some(timeout), true) =
+        (fields.get("timeout"), server.call_within() > MCP_CALL_WITHIN_MAX)
     {
         timeout.wrong("is too long", "at most 1h");
     }
