@@ -128,7 +128,7 @@ impl Lab {
         wait::until("no server is left", || self.servers().is_empty().then_some(()));
     }
 
-    fn is_done(self, running: Program) -> Self {
+    fn ended(self, running: Program) -> Self {
         let ended = running.ended();
         assert_eq!((ended.out.trim(), ended.code), ("all was called", Some(0)), "{}", ended.err);
         self.leaves_nothing();
@@ -164,7 +164,7 @@ fn model_calls_the_tools_of_a_server_that_its_list_names() {
     let (id, text) = lab.asks();
     assert!(text.starts_with("effect_unknown: call 6/0 of mcp__lab__large"), "{text}");
     lab.fleet.ok(["answer", &id, "skip"]);
-    let lab = lab.is_done(running);
+    let lab = lab.ended(running);
     let mut offered = lab.offered();
     offered.sort();
     let names = ["add", "fail", "large", "push", "push_and_wait", "variables"];
@@ -220,7 +220,7 @@ fn server_that_cannot_be_used_is_named_and_fails_a_run_that_requires_it() {
     });
     let tools = ["mcp:none", "mcp:broken:add", "mcp:rude", "mcp:other"];
     let running = lab.goal(&tools, &servers, &json!({}));
-    let lab = lab.is_done(running);
+    let lab = lab.ended(running);
     assert_eq!(lab.offered(), ["finish"]);
     let journal = lab.journal();
     for (server, why) in [
@@ -249,7 +249,7 @@ fn killed_server_is_started_again_and_its_call_put_to_people() {
     let (id, text) = lab.asks();
     assert!(text.starts_with("effect_unknown: call 1/0 of mcp__lab__push_and_die"), "{text}");
     lab.fleet.ok(["answer", &id, "it was pushed, I looked"]);
-    let lab = lab.is_done(running);
+    let lab = lab.ended(running);
     let answers = lab.answers();
     assert_eq!(answers[0], "it was pushed, I looked");
     assert_eq!(answers[1..3], ["alive", "4"], "what only reads is called again");
@@ -280,7 +280,7 @@ fn killed_host_leaves_no_server_and_its_call_is_in_doubt() {
         "{before:?} {left:?}"
     );
     lab.fleet.ok(["answer", &id, "skip"]);
-    let lab = lab.is_done(running);
+    let lab = lab.ended(running);
     assert_eq!(lab.answers()[1], "4");
     assert_eq!(lab.effects(), "one\n", "nothing is repeated");
 }
@@ -300,7 +300,7 @@ fn server_over_http_is_shown_its_key() {
     let nobody = json!({"url": "http://127.0.0.1:1/mcp"});
     let servers = json!({"far": keyed, "other": keyless, "nobody": nobody});
     let running = lab.goal(&["mcp:far", "mcp:other", "mcp:nobody"], &servers, &json!({}));
-    let lab = lab.is_done(running);
+    let lab = lab.ended(running);
     assert_eq!(lab.answers(), ["4"]);
     let journal = lab.journal();
     for part in

@@ -231,7 +231,7 @@ mod tests {
             ("http://[::1]:8080/mcp", None),
             ("http://mcp.example.org/mcp", Some("without TLS")),
             ("http://127.0.0.1.example.org@x/", Some("password")),
-            ("https://me:secret@mcp.example.org/", Some("password")),
+            ("https://me@mcp.example.org/", Some("password")),
             ("https://", Some("no host")),
             ("https://x:99999/", Some("no port")),
             ("https://[::1]x/", Some("no port")),

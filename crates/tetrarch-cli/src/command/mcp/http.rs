@@ -48,7 +48,7 @@ struct HttpGate {
 }
 
 /// Why a request is refused, with the status that says so.
-type Refusal = (StatusCode, &'static str);
+type HttpRefusal = (StatusCode, &'static str);
 
 /// Reads an address: of this machine alone.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -119,7 +119,7 @@ async fn answer(State(gate): State<Arc<HttpGate>>, request: Request) -> Response
 }
 
 /// Why a request is not answered. Which tools there are is told to nobody without the token.
-fn refusal(gate: &HttpGate, request: &Request) -> Result<(), Refusal> {
+fn refusal(gate: &HttpGate, request: &Request) -> Result<(), HttpRefusal> {
     let headers = request.headers();
     let host = only(headers, &header::HOST)?;
     if !host.is_some_and(|host| is_own(&gate.at, host)) {
@@ -145,7 +145,7 @@ fn refusal(gate: &HttpGate, request: &Request) -> Result<(), Refusal> {
 }
 
 /// The value of a header. Of two, whoever reads the other one would decide otherwise.
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Refusal> {
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, HttpRefusal> {
     let mut all = headers.get_all(name).iter();
     let Some(first) = all.next() else { return Ok(None) };
     match (first.to_str(), all.next()) {

@@ -242,7 +242,7 @@ fn servers_of_tools_are_commands_or_addresses() {
         ),
         ("s", json!({"argv": ["x"], "timeout": "2h"}), ".timeout", "is too long"),
         ("s", json!({"argv": ["x"], "trusted": "yes"}), ".trusted", "a text"),
-        ("s", json!({"command": "x"}), ".command", "is an unknown key"),
+        ("s", json!({"argv": ["x"], "command": "x"}), ".command", "is an unknown key"),
         ("a_b", json!({"argv": ["x"]}), "", "is not a valid name of a server"),
     ] {
         let path = format!("profiles.p.mcpServers.{name}{path}");
