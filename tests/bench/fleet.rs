@@ -191,6 +191,7 @@ pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
         model: String::new(),
         served: Default::default(),
         permissions: Default::default(),
+        mcp_servers: Vec::new(),
         prompt: String::new(),
         tools: Tools::default(),
         budget: Limits::default(),

@@ -1,5 +1,5 @@
-"""An assistant of a person: the published client of the Model Context Protocol, with `tetrarch mcp` as its server.
-Prints what it saw as JSON."""
+"""An assistant of a person: the published client of the Model Context Protocol, with `tetrarch mcp` as its server, or
+one at an address. Prints what it saw as JSON."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ import sys
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamablehttp_client
 
 PLAN = """
 title: Two words
@@ -55,7 +56,27 @@ async def story(session, change):
     return saw
 
 
+async def far(url, token):
+    async with streamablehttp_client(url, headers={"Authorization": f"Bearer {token}"}) as (read, write, _):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            saw = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
+            progress = []
+
+            async def heard(passed, _total, message):
+                progress.append(message)
+
+            saw["status"] = seen(await session.call_tool("status", {}, progress_callback=heard))
+            saw["missing"] = seen(await session.call_tool("tree", {"al": True}))
+            calls = [session.call_tool("goal_list", {}) for _ in range(8)]
+            saw["many"] = [seen(result)["error"] for result in await asyncio.gather(*calls)]
+            saw["progress"] = progress
+    print(json.dumps(saw))
+
+
 async def main(program, *rest):
+    if program.startswith("http"):
+        return await far(program, *rest)
     change, *options = rest
     server = StdioServerParameters(command=program, args=["mcp", *options], env=dict(os.environ))
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:

@@ -63,6 +63,7 @@ mod renewal;
 mod resume;
 mod roster;
 mod secrets;
+mod served;
 mod sizes;
 mod soak;
 mod spending;

@@ -62,6 +62,7 @@ fn brief() -> Brief {
             model: String::new(),
             served: Served::default(),
             permissions: Vec::new(),
+            mcp_servers: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

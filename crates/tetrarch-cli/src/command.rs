@@ -252,7 +252,7 @@ fn default_log(command: &CliCommand) -> &'static str {
     if matches!(command, CliCommand::Roster(_)) {
         "off"
     } else if serves(command) {
-        "info,async_nats=warn"
+        "info,async_nats=warn,rmcp=warn"
     } else {
         "warn"
     }
@@ -316,7 +316,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Config(command) => config::run(context, command).await,
         CliCommand::Schema(args) => schema::run(context, &args),
         CliCommand::Completion(args) => completion::run(&args),
-        CliCommand::Mcp(args) => mcp::run(&context.global, command_line(), args).await,
+        CliCommand::Mcp(args) => mcp::run(context, command_line(), args).await,
         CliCommand::Acp(args) => acp::run(context, args).await,
         CliCommand::Man(args) => man::run(args, command_line()),
         CliCommand::Vectors(command) => vectors::run(context, command),

@@ -11,6 +11,7 @@ use crate::id::{
 use crate::intensity::{Circuit, FailureCause};
 use crate::limits::CHILDREN_MAX;
 use crate::liveness::Liveness;
+use crate::mcp::McpServer;
 use crate::permission::PermissionList;
 use crate::time::{BusTime, Millis};
 use crate::verb::Verbs;
@@ -358,6 +359,8 @@ pub struct Profile {
     pub tools: Tools,
     /// Rules on what they are called with.
     pub permissions: PermissionList,
+    /// Servers whose tools the list may name, each by another name.
+    pub mcp_servers: Vec<McpServer>,
     /// Budget it hands out when a request names none.
     pub budget: Limits,
     /// Wall clock it hands out when a request names none.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::budget::{Limits, Spend};
 use crate::destination;
 use crate::id::{AgentId, NodeId, ProfileName};
+use crate::mcp::{self, McpServer};
 use crate::permission::PermissionList;
 use crate::secret::SecretSource;
 use crate::time::Millis;
@@ -39,8 +40,10 @@ impl Tools {
         }
         let beyond = self.0.difference(&allowed.0);
         let covered = |entry: &&String| {
-            destination::is_entry(entry)
-                && allowed.names().any(|own| destination::covers(own, entry))
+            let network = destination::is_entry(entry);
+            let covers =
+                |own| mcp::covers(own, entry) || network && destination::covers(own, entry);
+            allowed.names().any(covers)
         };
         beyond.filter(|entry| !covered(entry)).cloned().collect()
     }
@@ -243,6 +246,8 @@ pub struct Runner {
     pub prompt: String,
     /// Rules on what its tools are called with: its profile's, and those of the agents above it.
     pub permissions: Vec<PermissionList>,
+    /// Servers whose tools its list may name.
+    pub mcp_servers: Vec<McpServer>,
 }
 
 /// What a node it depends on came to.

@@ -196,6 +196,12 @@ impl Conversation {
         it
     }
 
+    /// More goes with every request, in bytes: tools that became known late.
+    pub fn carries(&mut self, bytes: usize) {
+        self.besides += bytes;
+        self.bytes_since += bytes;
+    }
+
     /// Turns so far.
     #[must_use]
     pub fn step(&self) -> u64 {

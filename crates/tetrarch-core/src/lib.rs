@@ -37,6 +37,7 @@ pub mod ledger;
 pub mod limits;
 pub mod liveness;
 pub mod mail;
+pub mod mcp;
 pub mod metering;
 pub mod note;
 pub mod obstacle;

@@ -158,6 +158,10 @@ pub const BRIEF_NOTES_MAX: usize = 16;
 pub const PERMISSION_RULES_MAX: usize = 32;
 /// Words that one of them matches.
 pub const PERMISSION_WORDS_MAX: usize = 16;
+/// Servers of the Model Context Protocol that a profile names.
+pub const MCP_SERVERS_MAX: usize = 16;
+/// Longest name of one of them, in bytes: with the name of a tool it is one that every provider takes.
+pub const MCP_SERVER_NAME_BYTES_MAX: usize = 16;
 /// Profiles that a session is told of when it may ask for agents.
 pub const PROFILES_TOLD_MAX: usize = 40;
 /// What roll-ups say together when one commit settles many places at once, in bytes.

@@ -4,6 +4,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::brief::EVERY_TOOL;
+use crate::mcp;
 use crate::words::parsed_words;
 
 /// The tool whose words are a program and its arguments.
@@ -137,7 +138,8 @@ impl ReadyRule {
 
     /// Whether it is about this call. Of words that cannot be read nobody knows that they do not fit.
     fn covers(&self, tool: &str, words: Option<&[String]>) -> bool {
-        let is_of_tool = self.rule.tool == tool || self.rule.tool == EVERY_TOOL;
+        let own = self.rule.tool.as_str();
+        let is_of_tool = own == tool || own == EVERY_TOOL || mcp::covers(own, tool);
         let fits = |words: &[String]| match tool {
             RUN => self.fits_command(words),
             _ => words.iter().all(|path| self.fits_path(path)),
@@ -211,6 +213,8 @@ mod tests {
             ("write", &["secrets"], Deny),
             ("edit", &["**/*.lock"], Ask),
             ("agent_spawn", &[], Ask),
+            ("mcp:issues:read", &[], Allow),
+            ("mcp:issues", &[], Deny),
         ])];
         for (tool, words, expected) in [
             ("run", "git push origin fix/a", Allow),
@@ -236,6 +240,9 @@ mod tests {
             assert_eq!(action(&lists, tool, Some(words)), expected, "{tool} {words}");
         }
         assert_eq!(action(&lists, "agent_spawn", None), Ask);
+        for (tool, expected) in [("read", Allow), ("create", Deny)] {
+            assert_eq!(action(&lists, &format!("mcp:issues:{tool}"), None), expected, "{tool}");
+        }
         assert_eq!(action(&lists, "mail_send", None), Allow);
         assert_eq!(action(&[], "run", Some("rm")), Allow);
     }

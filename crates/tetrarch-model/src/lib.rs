@@ -22,6 +22,7 @@ use tetrarch_telemetry::{Chat, Chats, Prompt, Whose};
 use tetrarch_core::brief::Served;
 
 pub use key::{ApiKey, NoKey};
+pub use reqwest::Error as HttpError;
 pub use speech::{AnswerPart, ModelAnswer};
 pub use trouble::{ModelFailure, TRIES, pause};
 pub use upstream::{Upstream, UpstreamAnswer, UpstreamError};
@@ -107,6 +108,21 @@ pub fn provide_tls() {
     let _known = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// A client for servers that are shown a key.
+///
+/// # Errors
+/// The system has no room for one.
+pub fn http_client() -> Result<reqwest::Client, HttpError> {
+    http_settings().build()
+}
+
+/// How such a client is to be. A redirect would take the key to whoever it names.
+fn http_settings() -> reqwest::ClientBuilder {
+    provide_tls();
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    client.connect_timeout(CONNECT_WITHIN)
+}
+
 /// A model that can be spoken to.
 #[derive(Debug)]
 pub struct Model {
@@ -121,13 +137,9 @@ impl Model {
     /// # Errors
     /// There is no such provider, or no client can be made.
     pub fn new(address: &Address) -> Result<Self, BadAddress> {
-        provide_tls();
         let adapter = AdapterKind::from_lower_str(&address.provider)
             .ok_or_else(|| BadAddress::Provider { provider: address.provider.clone() })?;
-        let http = http_client()
-            .connect_timeout(CONNECT_WITHIN)
-            .build()
-            .map_err(|error| BadAddress::Client(error.to_string()))?;
+        let http = http_client().map_err(|error| BadAddress::Client(error.to_string()))?;
         let key = address.key.as_ref().map_or(NO_KEY, ApiKey::plain);
         let auth = AuthData::from_single(key);
         let at = address.base_url.as_ref().map(|url| format!("{}/", url.trim_end_matches('/')));
@@ -215,11 +227,6 @@ impl Model {
         let ModelRequest { system, messages, max_output_tokens, json_only, .. } = *request;
         self.chats.begin(&Prompt { system, messages, max_output_tokens, json_only })
     }
-}
-
-/// A client that is not made yet. A redirect would take the key to whoever it names.
-fn http_client() -> reqwest::ClientBuilder {
-    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none())
 }
 
 /// The name and the port of the server behind an address.

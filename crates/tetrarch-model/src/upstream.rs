@@ -6,7 +6,7 @@ use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode, Url};
 
-use crate::{BadAddress, CONNECT_WITHIN, http_client, provide_tls};
+use crate::{BadAddress, http_settings};
 
 /// How long the server may say nothing.
 const SILENT_MAX: Duration = Duration::from_secs(600);
@@ -38,8 +38,7 @@ impl Upstream {
     /// # Errors
     /// No client can be made.
     pub fn new(base_url: Url) -> Result<Self, BadAddress> {
-        provide_tls();
-        let client = http_client().connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build();
+        let client = http_settings().read_timeout(SILENT_MAX).build();
         let client = client.map_err(|error| BadAddress::Client(error.to_string()))?;
         Ok(Self { client, base_url })
     }

@@ -80,7 +80,8 @@ pub fn check(at: &str, facts: RequestFacts<'_>) -> Result<(), PageRefusal> {
 }
 
 /// Whether a name with its port is this machine's own: a name that somebody else can give an address is not.
-fn is_own(at: &str, host: &str) -> bool {
+#[must_use]
+pub fn is_own(at: &str, host: &str) -> bool {
     let port = at.rsplit_once(':').map_or("", |(_, port)| port);
     host == at || host.strip_prefix("localhost:") == Some(port)
 }

@@ -8,7 +8,7 @@ use tetrarch_core::order::Start;
 use crate::channels::RunChannels;
 
 pub(crate) mod echo;
-mod expected;
+pub(crate) mod expected;
 pub(crate) mod fleet_tools;
 pub(crate) mod llm;
 pub(crate) mod process;

@@ -11,8 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tetrarch_core::brief::{EVERY_TOOL, Tools};
 pub use tetrarch_core::converse::Effect;
+use tetrarch_core::converse::ToolDefinition;
 use tetrarch_core::destination::{NETWORK_TOOL, Network};
 use tetrarch_core::id::RunId;
+use tetrarch_core::mcp::McpServer;
 use tetrarch_core::permission::{PermissionList, PermissionRule, Permissions};
 use tetrarch_core::words;
 
@@ -30,12 +32,15 @@ mod output;
 mod reading;
 mod schema;
 mod searching;
+mod served;
 mod walking;
 mod writing;
 
 pub(crate) use allowed::{Allowed, BadEntry, ProgramRefused};
 use command::Commands;
 use inside::{PathRefused, Workspace};
+pub(crate) use served::ServedCall;
+use served::{ServedTools, ServerGround};
 
 /// Most that a tool answers, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -82,6 +87,8 @@ pub struct ToolboxConfig<'a> {
     pub tools: &'a Tools,
     /// Rules on what they are called with.
     pub permissions: &'a [PermissionList],
+    /// Servers whose tools the list may name; they are started by `connect`.
+    pub servers: &'a [McpServer],
     /// Globs of the paths that may be written, relative to the workspace; none means all.
     pub scope_paths: &'a [String],
     /// The run, by which its processes are found.
@@ -160,6 +167,7 @@ pub struct Toolbox {
     workspace: Arc<Workspace>,
     commands: Arc<Commands>,
     isolation: Arc<str>,
+    served: Arc<ServedTools>,
 }
 
 impl Toolbox {
@@ -180,7 +188,8 @@ impl Toolbox {
         let writable = config.writable.clone();
         let sandbox = config.containment.sandbox(network, workspace.path(), temporary, writable);
         let sandbox = SandboxPolicy { readable: config.readable.clone(), ..sandbox };
-        let isolation = if allowed.allows(Tool::Run) {
+        let starts = allowed.allows(Tool::Run) || starts_servers(config.tools, config.servers);
+        let isolation = if starts {
             contained(&sandbox, cgroup.as_ref()).map_err(ToolboxError)?
         } else {
             "no programs".to_owned()
@@ -191,7 +200,54 @@ impl Toolbox {
             workspace: Arc::new(workspace),
             commands: Arc::new(commands),
             isolation: isolation.into(),
+            served: Arc::default(),
         })
+    }
+
+    /// Starts the servers whose tools the list names, and offers these too. Gives what is to be said of those that are
+    /// not offered.
+    ///
+    /// # Errors
+    /// A server that is required cannot be used.
+    pub(crate) async fn connect(
+        &mut self,
+        servers: &[McpServer],
+        list: &Tools,
+        profile: &str,
+    ) -> Result<Vec<String>, ToolboxError> {
+        let ground = ServerGround {
+            commands: Arc::clone(&self.commands),
+            workspace: Arc::clone(&self.workspace),
+            profile: profile.to_owned(),
+        };
+        let (served, remarks) =
+            ServedTools::open(servers, list, &ground).await.map_err(ToolboxError)?;
+        self.served = Arc::new(served);
+        Ok(remarks)
+    }
+
+    /// Ends the servers. Returns when they are gone.
+    pub(crate) async fn close(&self) {
+        self.served.close().await;
+    }
+
+    /// The tools of servers that may be called.
+    pub(crate) fn served(&self) -> impl Iterator<Item = ToolDefinition> {
+        self.served.definitions()
+    }
+
+    /// What is wrong with what a tool of a server is called with.
+    pub(crate) async fn fault(&self, name: &str, arguments: &Map<String, Value>) -> Option<String> {
+        self.served.fault(name, arguments).await
+    }
+
+    /// Calls a tool of a server; none when it is none.
+    pub(crate) async fn call_served(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<ServedCall> {
+        self.served.call(name, arguments).await
     }
 
     /// How the programs of its commands are contained, for the run's journal.
@@ -226,7 +282,7 @@ impl Toolbox {
                 permissions
                     .decisive(tool.as_str(), path.map(|path| [path]).as_ref().map(|it| &it[..]))
             }
-            None => permissions.decisive(name, None),
+            None => permissions.decisive(self.served.entry(name).unwrap_or(name), None),
         }
     }
 
@@ -274,6 +330,11 @@ impl Toolbox {
         let done = tokio::task::spawn_blocking(move || work(&workspace, arguments, &flag)).await;
         done.unwrap_or_else(|cause| Err(format!("the tool failed: {cause}")))
     }
+}
+
+/// Whether a list names tools of a server that is a command.
+pub(crate) fn starts_servers(list: &Tools, servers: &[McpServer]) -> bool {
+    servers.iter().any(|server| !server.argv.is_empty() && server.is_of_use(list))
 }
 
 /// Which layers programs would run in, tried before there is one.

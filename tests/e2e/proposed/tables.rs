@@ -259,11 +259,12 @@ pub(super) const ENDS: [(&str, i32, &str); 10] = [
 ];
 
 /// Beginnings of lines that are not typed here, and why.
-pub(super) const NOT_TYPED: [(&str, &str); 9] = [
+pub(super) const NOT_TYPED: [(&str, &str); 10] = [
     ("agent retire -o json --yes -- a", "a unit test's sample in confirm.rs"),
     ("goal cancel g", "a unit test's sample in confirm.rs"),
     ("host forget", "a host that is gone is needed; hosts.rs forgets one"),
     ("file release", "paths are held by a model's tools alone; own_tools.rs releases them"),
+    ("mcp --http", "it serves until it is stopped; assistant.rs has one"),
     ("note delete", "a model writes the note; own_tools.rs deletes it"),
     ("note put", "a file is needed; own_tools.rs writes one"),
     ("note show", "a model writes the note; own_tools.rs shows it"),

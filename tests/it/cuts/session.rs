@@ -414,6 +414,7 @@ fn brief(workspace: &Path, url: &str) -> Brief {
             },
             prompt: String::new(),
             permissions: Vec::new(),
+            mcp_servers: Vec::new(),
         },
         worktree: Worktree::None,
         inputs: Vec::new(),

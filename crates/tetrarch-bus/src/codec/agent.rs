@@ -57,7 +57,7 @@ message!(Profile, Profile {
         provider: provider, base_url: base_url, key_from: key_from,
         max_output_tokens: max_output_tokens, context_tokens: context_tokens,
     },
-    prompt, tools, permissions as absent, (budget, wall): budget, workspace, worktree,
+    prompt, tools, permissions as absent, mcp_servers, (budget, wall): budget, workspace, worktree,
 });
 
 impl Wire<Vec<u64>> for Failures {

@@ -4,6 +4,7 @@ use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
     Runner, RunnerKind, Served, Tools, Usage, Verdict, Worktree,
 };
+use tetrarch_core::mcp::McpServer;
 use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 
 use super::error::CodecError;
@@ -86,9 +87,24 @@ message! { Runner, Runner {
         provider: provider, base_url: base_url, key_from: key_from,
         max_output_tokens: max_output_tokens, context_tokens: context_tokens,
     },
-    prompt, permissions,
+    prompt, permissions, mcp_servers,
 } }
 
+message!(
+    McpServer,
+    McpServer {
+        name,
+        argv,
+        env,
+        pass_env,
+        url,
+        key_from,
+        header,
+        timeout: timeout_ms,
+        required,
+        trusted,
+    }
+);
 message!(PermissionRule, PermissionRule { tool, words: r#match, action });
 message!(PermissionList, PermissionList { rules });
 

@@ -2,9 +2,11 @@
 //! runs the command with the person's own credential, so nothing is possible here that is not on the command line.
 
 mod calling;
+mod http;
 mod tool;
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +20,10 @@ use rmcp::transport::stdio;
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::time::Instant;
 
-use crate::options::{GlobalArgs, installation};
+use crate::options::installation;
 use crate::output::say;
 use crate::process::stop_signal;
-use crate::{CliError, CliResult, Code};
+use crate::{CliError, CliResult, Code, Context};
 use calling::CommandCall;
 use tool::CommandTool;
 
@@ -39,33 +41,46 @@ of the change that was shown.";
 #[command(after_help = "\
 Examples:
   tetrarch mcp                              # what an assistant starts: its standard input and output are the client's
-  tetrarch mcp --read-only")]
+  tetrarch mcp --read-only
+  tetrarch mcp --http                       # for assistants that take an address and a header
+
+With --http the address and the token are printed at the start, and kept in the file mcp.link of the data directory.")]
 pub(crate) struct McpArgs {
     /// Offer only the tools that change nothing.
     #[arg(long)]
     read_only: bool,
+    /// Serve over streamable HTTP, at a loopback address [default: 127.0.0.1:7879].
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = http::ADDRESS, value_parser = http::address)]
+    http: Option<SocketAddr>,
 }
 
-/// Serves on standard input and output until the client ends them.
+/// Serves on standard input and output until the client ends them, or at an address until it is stopped.
 ///
 /// # Errors
-/// This program cannot be found, or standard output is closed.
-pub(crate) async fn run(global: &GlobalArgs, command: clap::Command, args: McpArgs) -> CliResult {
+/// This program cannot be found, standard output is closed, or nobody can listen at the address.
+pub(crate) async fn run(context: &Context, command: clap::Command, args: McpArgs) -> CliResult {
     let tools = tool::all(command, args.read_only);
-    let leading = installation(global).into_iter().map(|(name, value)| format!("{name}={value}"));
+    let leading =
+        installation(&context.global).into_iter().map(|(name, value)| format!("{name}={value}"));
     let (program, leading) = (std::env::current_exe()?, leading.collect());
-    let server = McpServer { tools: tools.into(), program: program.into(), leading };
-    if std::io::stdin().is_terminal() {
-        say("waiting for an assistant on standard input; see docs/assistants.md");
-    }
+    let server = AssistantMcp { tools: tools.into(), program: program.into(), leading };
+    let serving = async {
+        if let Some(at) = args.http {
+            return http::serve(context, server, at).await;
+        }
+        if std::io::stdin().is_terminal() {
+            say("waiting for an assistant on standard input; see docs/assistants.md");
+        }
+        serve(server).await
+    };
     let mut stop = stop_signal(false)?;
     tokio::select! {
-        ended = serve(server) => ended,
+        ended = serving => ended,
         _ = stop.wait_for(|stop| *stop) => Ok(()),
     }
 }
 
-async fn serve(server: McpServer) -> CliResult {
+async fn serve(server: AssistantMcp) -> CliResult {
     let failed = |what: String| CliError::new(Code::Failed, format!("mcp: {what}"));
     match server.serve(stdio()).await {
         Ok(serving) => serving.waiting().await.map(drop).map_err(|error| failed(error.to_string())),
@@ -77,14 +92,14 @@ async fn serve(server: McpServer) -> CliResult {
 
 /// The tools, and how their commands are run.
 #[derive(Clone)]
-struct McpServer {
+struct AssistantMcp {
     tools: Arc<[CommandTool]>,
     program: Arc<std::path::Path>,
     /// The options that say which installation is meant.
     leading: Arc<[String]>,
 }
 
-impl ServerHandler for McpServer {
+impl ServerHandler for AssistantMcp {
     fn get_info(&self) -> ServerConfig {
         let server = Implementation::new("tetrarch", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())

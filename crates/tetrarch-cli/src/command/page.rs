@@ -20,7 +20,7 @@ use crate::output;
 use crate::process::{announce, stop_signal};
 use crate::{CliError, CliResult, Code, Context};
 
-pub(super) use self::link::link_of;
+pub(super) use self::link::{link_of, random, write_private};
 
 /// Arguments of `page`.
 #[derive(Debug, clap::Args)]

@@ -150,6 +150,11 @@ async fn show(context: &Context, project: &ProjectName, name: &ProfileName) -> C
         sheet.list("writable", profile.writable.iter().cloned());
         sheet.list("tools", profile.tools.names().map(|name| name.to_string()));
         sheet.list("permissions", profile.permissions.rules.iter().map(ToString::to_string));
+        let servers = profile.mcp_servers.iter().map(|it| {
+            let reached = if it.argv.is_empty() { it.url.clone() } else { it.argv.join(" ") };
+            format!("{}: {reached}", it.name)
+        });
+        sheet.list("mcpServers", servers);
         sheet.field("wall", Cell::some(profile.wall.map(duration::print)));
         sheet.field("workspace", profile.workspace.as_str());
         sheet.passage("prompt", &profile.prompt);

@@ -326,6 +326,7 @@ mod tests {
                 model: String::new(),
                 served: Default::default(),
                 permissions: Vec::new(),
+                mcp_servers: Vec::new(),
                 prompt: String::new(),
             },
             worktree: Worktree::None,

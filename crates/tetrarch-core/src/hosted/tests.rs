@@ -43,6 +43,7 @@ fn brief() -> Brief {
             model: String::new(),
             served: Default::default(),
             permissions: Vec::new(),
+            mcp_servers: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

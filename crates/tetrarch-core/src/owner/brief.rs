@@ -13,6 +13,7 @@ use crate::limits::{
     BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, MESSAGE_ID_BYTES_MAX,
     RECORD_BYTES_MAX,
 };
+use crate::mcp::McpServer;
 use crate::permission::PermissionList;
 use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::{Node, NodeState, graph};
@@ -241,11 +242,26 @@ pub(super) fn expand(
             served: profile.served.clone(),
             prompt: filled(&profile.prompt),
             permissions: permissions(profile, above),
+            mcp_servers: servers(profile, &all, &filled),
         },
         worktree,
         inputs: inputs(draft, epic, node, review),
         judges: state.filter(|_| review).and_then(|state| author(draft, state)),
     }
+}
+
+/// The servers of a profile, with what is known now in their commands.
+fn servers(
+    profile: &Profile,
+    all: &impl Fn(Vec<String>) -> Vec<String>,
+    filled: &impl Fn(&str) -> String,
+) -> Vec<McpServer> {
+    let server = |server: &McpServer| McpServer {
+        argv: all(server.argv.clone()),
+        env: server.env.iter().map(|(name, text)| (name.clone(), filled(text))).collect(),
+        ..server.clone()
+    };
+    profile.mcp_servers.iter().map(server).collect()
 }
 
 /// The rules on an agent's tools: those of the agents above it hold for it too.

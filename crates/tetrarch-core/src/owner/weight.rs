@@ -19,6 +19,7 @@ use crate::limits::{
 };
 use crate::mail::receipt::About;
 use crate::mail::{Denied, Lane, Mail, MailBody, SpawnAnswer};
+use crate::mcp::McpServer;
 use crate::permission::PermissionList;
 use crate::plan::{Node, NodeState, view};
 use crate::planner::Planning;
@@ -154,6 +155,7 @@ pub(super) fn record(record: &Record) -> usize {
                 + list(&profile.pass_env)
                 + list(&profile.writable)
                 + permissions(std::slice::from_ref(&profile.permissions))
+                + servers(&profile.mcp_servers)
         }
         Record::Run(run) => RECORD + brief(&run.brief),
         Record::RunStatus(status) => ITEM + KEY + status.result.as_ref().map_or(0, result),
@@ -278,7 +280,8 @@ pub(super) fn brief(brief: &Brief) -> usize {
     let runner_texts = escaped(&runner.prompt) + escaped(&runner.model) + served(&runner.served);
     let runner_lists =
         list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env) + list(&runner.writable);
-    let runner_lists = runner_lists + permissions(&runner.permissions);
+    let runner_lists =
+        runner_lists + permissions(&runner.permissions) + servers(&runner.mcp_servers);
     ITEM + schema + lists + tools + inputs + texts + runner_texts + runner_lists
 }
 
@@ -286,6 +289,16 @@ pub(super) fn brief(brief: &Brief) -> usize {
 fn permissions(lists: &[PermissionList]) -> usize {
     let rules = lists.iter().flat_map(|list| &list.rules);
     rules.map(|rule| 2 * ENTRY + escaped(&rule.tool) + list(&rule.words)).sum()
+}
+
+/// Servers of tools.
+fn servers(servers: &[McpServer]) -> usize {
+    let one = |it: &McpServer| {
+        let texts =
+            [&it.name, &it.url, &it.key_from, &it.header].into_iter().map(|text| escaped(text));
+        ITEM + texts.sum::<usize>() + list(&it.argv) + pairs(&it.env) + list(&it.pass_env)
+    };
+    servers.iter().map(one).sum()
 }
 
 /// How a model is reached.

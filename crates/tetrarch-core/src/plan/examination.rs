@@ -18,6 +18,8 @@ use crate::secret::SecretSource;
 
 /// What stands before a program in a list of tools.
 const RUN_PREFIX: &str = "run:";
+/// The key of a profile that names servers of tools.
+const MCP_KEY: &str = "mcpServers";
 /// What the name of a tool has that belongs to somebody else, as in `mcp:issues` or `mcp__issues`.
 const FOREIGN: [&str; 4] = [":", ".", "/", "__"];
 
@@ -89,7 +91,7 @@ impl<'a> Examination<'a> {
             Some((path_of_profile(profile), value, Some(profile.kind)))
         });
         let allowed = format!(
-            "{}, run:PROGRAM, network:HOST:PORT; also mcp:NAME of other systems, and tools of your own programs",
+            "{}, run:PROGRAM, network:HOST:PORT, mcp:SERVER, mcp:SERVER:TOOL; also tools of your own programs",
             tools.join(", ")
         );
         let mut problems = Vec::new();
@@ -136,15 +138,28 @@ impl<'a> Examination<'a> {
     #[must_use]
     pub fn missing_programs(&self, is_there: impl Fn(&str) -> bool) -> Vec<PlanProblem> {
         let mut problems = Vec::new();
-        for profile in &self.plan.profiles {
-            let starts = profile.kind.needs_command() || !profile.kind.program().is_empty();
-            let program = profile.argv.first().map_or(profile.kind.program(), String::as_str);
-            if !starts || program.is_empty() {
-                continue;
-            }
+        let is_missing = |profile: &Profile, program: &str| {
             let looked_for =
                 !program.contains('{') && (!program.contains('/') || program.starts_with('/'));
-            if !looked_for || self.is_elsewhere(profile) || is_there(program) {
+            looked_for && !self.is_elsewhere(profile) && !is_there(program)
+        };
+        let missing = |path, program: &str, allowed: &str| PlanProblem {
+            path,
+            problem: format!("{program:?} was not found on this machine"),
+            allowed: allowed.to_owned(),
+        };
+        let installed = "a program that is installed here, or its whole path";
+        for profile in &self.plan.profiles {
+            let below = path_of_profile(profile);
+            for server in &profile.mcp_servers {
+                if let Some(program) = server.argv.first().filter(|it| is_missing(profile, it)) {
+                    let path = format!("{below}.{MCP_KEY}.{}.argv", server.name);
+                    problems.push(missing(path, program, installed));
+                }
+            }
+            let starts = profile.kind.needs_command() || !profile.kind.program().is_empty();
+            let program = profile.argv.first().map_or(profile.kind.program(), String::as_str);
+            if !starts || program.is_empty() || !is_missing(profile, program) {
                 continue;
             }
             let (path, allowed) = match self.users(profile).first() {
@@ -152,16 +167,9 @@ impl<'a> Examination<'a> {
                     self.path_of(need, "run"),
                     "a program that is installed here, its whole path, or one shell line",
                 ),
-                _ => (
-                    format!("{}.argv", path_of_profile(profile)),
-                    "a program that is installed here, or its whole path",
-                ),
+                _ => (format!("{below}.argv"), installed),
             };
-            problems.push(PlanProblem {
-                path,
-                problem: format!("{program:?} was not found on this machine"),
-                allowed: allowed.to_owned(),
-            });
+            problems.push(missing(path, program, allowed));
         }
         problems
     }
@@ -218,6 +226,15 @@ impl<'a> Examination<'a> {
             }
             if let Some(SecretSource::Env(name)) = profile.served.key_source() {
                 look(path("keyFrom"), &name);
+            }
+            for server in &profile.mcp_servers {
+                let path = format!("{}.{}", path(MCP_KEY), server.name);
+                for (index, name) in server.pass_env.iter().enumerate() {
+                    look(format!("{path}.passEnv[{index}]"), name);
+                }
+                if let Some(SecretSource::Env(name)) = server.key_source() {
+                    look(format!("{path}.keyFrom"), &name);
+                }
             }
         }
         problems

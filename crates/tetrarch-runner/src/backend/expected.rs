@@ -38,6 +38,13 @@ pub(crate) struct BadSchema {
     reason: String,
 }
 
+impl BadSchema {
+    /// What is wrong with the schema itself.
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
 /// What a deliverable must look like.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {

@@ -27,7 +27,7 @@ use crate::directories::RunDirectories;
 use crate::mark::ProcessMark;
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
-use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError};
+use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError, starts_servers};
 
 use conversation::LlmConversation;
 pub(crate) use ending::form as verdict_form;
@@ -93,7 +93,8 @@ impl LlmBackend {
         let was_there = workspace_dir.join(start.first.to_string()).is_dir();
         let (dir, dir_is_own) = directory(&self.context, start, start.first).await?;
         let brief = &start.brief;
-        let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
+        let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"))
+            || starts_servers(&brief.tools, &brief.runner.mcp_servers);
         let cgroup = if runs { Some(self.context.cgroup_for(start.run)) } else { None };
         let cgroup = match cgroup {
             Some(Err(cause)) if self.context.containment.required => {
@@ -106,6 +107,7 @@ impl LlmBackend {
             workspace: &dir,
             tools: &brief.tools,
             permissions: &brief.runner.permissions,
+            servers: &brief.runner.mcp_servers,
             scope_paths: &brief.scope_paths,
             run: start.run,
             life: &self.context.life,

@@ -33,7 +33,7 @@ use crate::sweep::Traces;
 
 mod feed;
 mod ladder;
-pub(super) mod launch;
+pub(crate) mod launch;
 pub(crate) mod mcp;
 mod output;
 mod relay;

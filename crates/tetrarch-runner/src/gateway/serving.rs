@@ -20,6 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use tetrarch_core::limits::ACCEPT_PAUSE;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::{UpstreamAnswer, UpstreamError};
 use tetrarch_telemetry::Prompt;
@@ -40,8 +41,6 @@ const HEAD_WITHIN: Duration = Duration::from_secs(30);
 const REQUEST_MAX: usize = 32 * 1024 * 1024;
 /// Longest answer that comes at once, in bytes.
 const ANSWER_MAX: usize = 32 * 1024 * 1024;
-/// How long to wait when no connection can be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where programs send their keys.
 const KEY_HEADERS: [HeaderName; 3] = [
@@ -101,7 +100,7 @@ pub(super) async fn serve(
             Ok((stream, _)) => stream,
             Err(cause) => {
                 tracing::warn!(%cause, "a connection to the model gateway is not accepted");
-                sleep(ACCEPT_PAUSE).await;
+                sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
                 continue;
             }
         };

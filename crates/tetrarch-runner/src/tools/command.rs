@@ -19,7 +19,7 @@ use tetrarch_core::id::RunId;
 use tetrarch_telemetry::trace;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Span;
@@ -185,21 +185,50 @@ impl Commands {
         dir: &OwnedFd,
         turn: OwnedMutexGuard<()>,
     ) -> Result<(Running, pipe::Receiver), NotStarted> {
-        let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let call = format!("{}.{number}", self.run);
         let (output, input) = io::pipe()?;
         let output = pipe::Receiver::from_owned_fd(output.into())?;
-        // The directory that was opened, whatever its name leads to by now.
-        let place = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+        let place = place_of(dir);
         let mut command = self.launcher.command(program, &argv[0], &place, &self.environment)?;
         command
             .args(&argv[1..])
             .envs(trace::onward(&Span::current(), None).map(|own| (trace::VARIABLE, own)))
-            .env(CALL_VARIABLE, &call)
-            .stdin(Stdio::piped())
             .stdout(input.try_clone()?)
-            .stderr(input)
-            .kill_on_drop(true);
+            .stderr(input);
+        let mut process = self.begin(command).await?;
+        // It reads nothing.
+        drop(process.child.stdin.take());
+        Ok((Running { process, _turn: turn }, output))
+    }
+
+    /// Starts a server of tools in the workspace: contained as commands are, but with variables of its own.
+    ///
+    /// # Errors
+    /// Why it does not start, in words.
+    pub(super) async fn serve(
+        &self,
+        workspace: &Workspace,
+        argv: &[String],
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<CommandProcess, String> {
+        let Some((name, arguments)) = argv.split_first() else {
+            return Err("it has no command".to_owned());
+        };
+        let dir = workspace.directory(&workspace.place("")?)?;
+        let program = self.located(name, workspace.path())?;
+        let mut environment = self.environment.clone();
+        environment.extend(variables);
+        let command = self.launcher.command(&program, name, &place_of(&dir), &environment);
+        let mut command = command.map_err(|cause| format!("cannot start `{name}`: {cause}"))?;
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let begun = self.begin(command).await;
+        begun.map_err(|cause| format!("cannot start `{name}`: {cause}"))
+    }
+
+    /// Starts a command in its layers, with a mark and a group of its own.
+    async fn begin(&self, mut command: Command) -> Result<CommandProcess, NotStarted> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let call = format!("{}.{number}", self.run);
+        command.env(CALL_VARIABLE, &call).stdin(Stdio::piped()).kill_on_drop(true);
         let Started { mut child, pid, awaited, layers, proxy } =
             confined::start(&mut command, &self.sandbox)?;
         tracing::debug!(call, ?layers, "a command was started");
@@ -214,10 +243,8 @@ impl Commands {
         if let Err(cause) = self.launcher.release(&mut child).await {
             tracing::debug!(call, %cause, "a command was gone before it began");
         }
-        // It reads nothing.
-        drop(child.stdin.take());
         let traces = Traces::of_program(ProcessMark::Call(call), pid, cgroup);
-        Ok((Running { child, traces, _awaited: awaited, _proxy: proxy, _turn: turn }, output))
+        Ok(CommandProcess { child, traces, _awaited: awaited, _proxy: proxy })
     }
 
     /// A group of its own within the run's, with the program in it.
@@ -234,13 +261,24 @@ impl Commands {
     }
 }
 
+/// The directory that was opened, whatever its name leads to by now.
+fn place_of(dir: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+}
+
+/// The process of a command, and by what all of it is found.
+#[derive(Debug)]
+pub(super) struct CommandProcess {
+    pub(super) child: Child,
+    pub(super) traces: Traces,
+    _awaited: WaitedChild,
+    _proxy: Option<Proxy>,
+}
+
 /// A command that runs.
 #[derive(Debug)]
 struct Running {
-    child: Child,
-    traces: Traces,
-    _awaited: WaitedChild,
-    _proxy: Option<Proxy>,
+    process: CommandProcess,
     _turn: OwnedMutexGuard<()>,
 }
 
@@ -259,21 +297,21 @@ impl Running {
         let (mut open, mut buffer) = (true, vec![0; 16 * 1024]);
         let status = loop {
             tokio::select! {
-                status = self.child.wait() => break status,
+                status = self.process.child.wait() => break status,
                 read = pipe.read(&mut buffer), if open => match read {
                     Ok(0) | Err(_) => open = false,
                     Ok(read) => output.push(&buffer[..read]),
                 },
                 _ended = &mut wanted, if !given_up => {
                     given_up = true;
-                    self.traces.kill_now();
+                    self.process.traces.kill_now();
                 }
                 () = at(end), if end.is_some() => {
                     if timed_out {
-                        self.traces.kill_now();
+                        self.process.traces.kill_now();
                         end = None;
                     } else {
-                        self.traces.term();
+                        self.process.traces.term();
                         timed_out = true;
                         end = Some(Instant::now() + GRACE);
                     }
@@ -281,7 +319,7 @@ impl Running {
             }
         };
         // What it left may write as long as it lives, and may be killed only by being looked for.
-        let sweep = self.traces.clone().until_gone();
+        let sweep = self.process.traces.clone().until_gone();
         let (swept, ()) = tokio::join!(sweep, drain(&mut pipe, &mut output, open));
         ended(&status, output, swept.killed, timed_out.then_some(seconds))
     }

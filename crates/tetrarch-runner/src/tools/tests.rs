@@ -64,6 +64,7 @@ impl Bench {
             workspace: &root,
             tools: &tools.iter().copied().collect(),
             permissions: &[PermissionList { rules }],
+            servers: &[],
             scope_paths: &scope,
             run: RunId(fresh()),
             life: &HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1)),

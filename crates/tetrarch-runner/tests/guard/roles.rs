@@ -159,6 +159,7 @@ fn start(program: &str) -> Start {
             model: String::new(),
             served: Default::default(),
             permissions: Vec::new(),
+            mcp_servers: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

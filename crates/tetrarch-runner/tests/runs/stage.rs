@@ -251,6 +251,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
             model: String::new(),
             served: Default::default(),
             permissions: Vec::new(),
+            mcp_servers: Vec::new(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

@@ -99,6 +99,7 @@ pub(crate) fn run(n: u128, model: &str) -> Run {
         model: model.to_owned(),
         served: Served::default(),
         permissions: Vec::new(),
+        mcp_servers: Vec::new(),
         prompt: String::new(),
     };
     let brief = Brief {

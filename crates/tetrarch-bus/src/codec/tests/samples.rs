@@ -125,6 +125,7 @@ fn brief() -> Brief {
             served: served(),
             prompt: "p".to_owned(),
             permissions: vec![planning::permissions()],
+            mcp_servers: vec![planning::server()],
         },
         worktree: Worktree::Isolated,
         inputs: vec![NodeInput {
@@ -265,6 +266,7 @@ pub(super) fn profile() -> Profile {
         prompt: "p".to_owned(),
         tools: words("t").into_iter().collect(),
         permissions: planning::permissions(),
+        mcp_servers: vec![planning::server()],
         budget: limits(),
         wall: Some(Millis(500)),
         workspace: "/w".to_owned(),

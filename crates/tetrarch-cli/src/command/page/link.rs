@@ -67,28 +67,38 @@ pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> CliResult<PageLink> {
         None => (random(PLACE_DIGITS)?, random(TOKEN_DIGITS)?),
     };
     let link = PageLink::new(at, &place, &token);
-    let (path, beside) = (data_dir.join(FILE), data_dir.join(format!("{FILE}.new")));
+    write_private(&data_dir.join(FILE), &link.url)?;
+    Ok(link)
+}
+
+/// Writes a line to a file that its user alone reads.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_private(path: &Path, line: &str) -> CliResult {
+    let beside = path.with_extension("new");
     let written = || {
-        fs::create_dir_all(data_dir)?;
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
         if beside.exists() {
             fs::remove_file(&beside)?;
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        writeln!(file, "{}", link.url)?;
-        fs::rename(&beside, &path)
+        writeln!(file, "{line}")?;
+        fs::rename(&beside, path)
     };
     written().map_err(|error: std::io::Error| {
         let what = format!("cannot write {}: {error}", path.display());
         CliError::new(Code::Failed, what).hint("make the data directory writable")
-    })?;
-    Ok(link)
+    })
 }
 
 /// So many random hexadecimal digits.
 ///
 /// # Errors
 /// The machine has no randomness.
-pub(super) fn random(digits: usize) -> CliResult<String> {
+pub(crate) fn random(digits: usize) -> CliResult<String> {
     let mut bytes = [0_u8; 32];
     let got = getrandom(&mut bytes, GetRandomFlags::empty())
         .map_err(|error| CliError::new(Code::Failed, format!("no randomness: {error}")))?;

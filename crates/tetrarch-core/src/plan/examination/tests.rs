@@ -182,6 +182,25 @@ fn unset_variable_is_reported_where_it_is_named() {
 }
 
 #[test]
+fn what_a_server_of_tools_lacks_is_reported_where_it_is_named() {
+    let servers = json!({
+        "near": {"argv": ["/no/server"], "passEnv": ["SET", "UNSET"]},
+        "far": {"url": "https://x/", "keyFrom": "env:KEY"},
+    });
+    let mut document = plan([json!({}), json!({})], json!({}));
+    document["profiles"]["model"]["mcpServers"] = servers;
+    let programs = found(&document, |it| it.missing_programs(|name| name != "/no/server"));
+    let missing =
+        "profiles.model.mcpServers.near.argv: \"/no/server\" was not found on this machine";
+    assert_eq!(programs, [missing]);
+    let unset = found(&document, |it| it.unset_variables(|name| name == "SET"));
+    for place in ["near.passEnv[1]: the variable UNSET", "far.keyFrom: the variable KEY"] {
+        let wanted = format!("profiles.model.mcpServers.{place} is not set here");
+        assert!(unset.contains(&wanted), "{wanted}: {unset:?}");
+    }
+}
+
+#[test]
 fn bad_directory_is_reported_where_it_stands() {
     let works = |dir: &str| (dir != "/there").then(|| "is not there".to_owned());
     let writes = |dir: &str| (dir != "/out").then(|| "is closed".to_owned());

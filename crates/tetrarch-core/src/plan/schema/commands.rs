@@ -69,6 +69,7 @@ fn read_command(
         prompt: String::new(),
         tools: Tools::default(),
         permissions: PermissionList::default(),
+        mcp_servers: Vec::new(),
         budget: Limits::default(),
         wall: None,
         workspace,

@@ -1,5 +1,10 @@
 //! The profiles that a plan file brings along (spec 12, Profiles).
 
+mod servers;
+
+#[cfg(test)]
+pub(super) use servers::SERVER_KEYS;
+
 use crate::agent::{DEFAULT_PROFILE, Profile};
 use crate::brief::{RunnerKind, Served, VERDICT_OF_EXIT, VERDICT_VARIABLE, Worktree};
 use crate::id::ProfileName;
@@ -28,6 +33,7 @@ const NAMED_KEYS: &[&str] = &[
     "prompt",
     "tools",
     "permissions",
+    "mcpServers",
     "budget",
     "wall",
     "workspace",
@@ -101,6 +107,7 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         prompt: fields.text("prompt", INSTRUCTION_BYTES_MAX).unwrap_or_default(),
         tools: fields.tools(),
         permissions: read_permissions(kind.unwrap_or_default(), fields),
+        mcp_servers: servers::read_servers(kind.unwrap_or_default(), fields),
         budget: fields.budget(),
         wall: fields.wall(),
         workspace: fields.text("workspace", TEXT_BYTES_MAX).unwrap_or_default(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use tetrarch_core::brief::{Outcome, RunResult, Usage};
+use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
 use tetrarch_core::converse::cost::Price;
 use tetrarch_core::converse::{
     Call, Conversation, Due, Effect, FINISH, Message, Next, Recorded, ToolDefinition, fitting,
@@ -16,13 +16,14 @@ use tetrarch_core::converse::{
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::{CONTEXT_TOKENS, OUTPUT_TOKENS, REPAIRS_MAX};
+use tetrarch_core::mcp::{MCP_CALL, McpServer};
 use tetrarch_core::order::{Exit, LocalFile, RunnerEvent, Start};
 use tetrarch_core::redaction::redact;
 use tetrarch_model::Model;
 use tetrarch_telemetry::Whose;
 
 use super::ending::{self, ConversationResult, EndDecision};
-use super::input::{ConversationInput, Halt, InboxMessage};
+use super::input::{ConversationInput, Halt, InboxMessage, Yields};
 use super::speaking::failed;
 use super::{ConversationSetup, whose};
 use crate::backend::expected::Expected;
@@ -73,6 +74,8 @@ pub(super) struct LlmConversation {
     system: String,
     tools: Vec<ToolDefinition>,
     toolbox: Toolbox,
+    /// Servers whose tools are still to be offered, and the list that allows these.
+    servers: Option<(Vec<McpServer>, Tools)>,
     traces: Option<Traces>,
     conversation: Conversation,
     expected: Expected,
@@ -123,8 +126,7 @@ impl LlmConversation {
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
         let system = opening::system(&start);
-        let schemas: usize = tools.iter().map(|tool| tool.schema.to_string().len()).sum();
-        let besides = system.len() + schemas;
+        let besides = system.len() + schema_bytes(&tools);
         let conversation = Conversation::open(opening::brief(brief), besides, &start.recorded);
         let turn_within = brief.turn_timeout.map_or(TURN_WITHIN, |it| Duration::from_millis(it.0));
         let repairs = if form.is_some() { REPAIRS_MAX } else { 1 };
@@ -134,6 +136,7 @@ impl LlmConversation {
             model,
             tools,
             toolbox,
+            servers: Some((runner.mcp_servers.clone(), brief.tools.clone())),
             traces,
             conversation,
             expected,
@@ -206,6 +209,9 @@ impl LlmConversation {
         while let Some(mail) = self.input.next_mail() {
             self.hear(&mail).await;
         }
+        if let Some((servers, list)) = self.servers.take() {
+            return self.connect(servers, list).await;
+        }
         let tools = &self.tools;
         match self.conversation.next(|call| effect(tools, call)) {
             Next::Ask if self.conversation.is_full(self.context_tokens) => self.compact().await,
@@ -219,6 +225,30 @@ impl LlmConversation {
             Next::Spoke(text) => self.spoke(text).await,
             Next::GiveUp(why) => Err(self.fails(&why)),
         }
+    }
+
+    /// Starts the servers of its tools, before the model is asked for the first time.
+    async fn connect(
+        &mut self,
+        servers: Vec<McpServer>,
+        list: Tools,
+    ) -> Result<(), ConversationEnd> {
+        let connecting = self.toolbox.connect(&servers, &list, &self.whose.profile);
+        let remarks = match self.input.during(Yields::AtOnce, connecting).await {
+            Ok(Ok(remarks)) => remarks,
+            Ok(Err(error)) => return Err(self.fails(&error.to_string())),
+            Err(halt) => {
+                self.servers = Some((servers, list));
+                return Err(halt.into());
+            }
+        };
+        for remark in remarks {
+            self.teller.tell(RunnerEvent::Log { text: format!("[{remark}]") }).await;
+        }
+        let served: Vec<ToolDefinition> = self.toolbox.served().collect();
+        self.conversation.carries(schema_bytes(&served));
+        self.tools.extend(served);
+        Ok(())
     }
 
     /// The model's turn.
@@ -372,6 +402,9 @@ impl LlmConversation {
     }
 
     async fn leave(self, exit: Exit) {
+        if matches!(exit, Exit::Code(_)) {
+            self.toolbox.close().await;
+        }
         if let Some(traces) = self.traces {
             traces.until_gone().await;
         }
@@ -382,8 +415,14 @@ impl LlmConversation {
     }
 }
 
+/// What the schemas of tools add to each request, in bytes.
+fn schema_bytes(tools: &[ToolDefinition]) -> usize {
+    tools.iter().map(|tool| tool.schema.to_string().len()).sum()
+}
+
 fn effect(tools: &[ToolDefinition], call: &Call) -> Effect {
     let known = tools.iter().find(|tool| tool.name == call.tool);
-    // What there is not has no effect.
-    known.map_or(Effect::ReadOnly, |tool| tool.effect)
+    // What there is not has no effect; a server's tool may have had one in an earlier session.
+    let lost = if call.tool.starts_with(MCP_CALL) { Effect::Effectful } else { Effect::ReadOnly };
+    known.map_or(lost, |tool| tool.effect)
 }

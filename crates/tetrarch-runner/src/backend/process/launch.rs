@@ -299,7 +299,7 @@ fn spawn(
 }
 
 /// From now on hides what a profile passes on and counts as a secret.
-fn know_secrets(
+pub(crate) fn know_secrets(
     passed: &[String],
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<(), BuildError> {

@@ -109,6 +109,7 @@ fn missing_required_isolation_disables_tools() {
             workspace: place.path(),
             tools: &tools.iter().copied().collect(),
             permissions: &[],
+            servers: &[],
             scope_paths: &[],
             run: RunId(fresh()),
             life: &life,

@@ -1,13 +1,14 @@
 //! Changes of plans: asked for, proposed, put to people.
 
 use serde_json::json;
+use tetrarch_core::mcp::McpServer;
 use tetrarch_core::permission::{PermissionAction, PermissionList, PermissionRule};
 use tetrarch_core::plan::change::{Edit, NewNode, Output};
 use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, PlanReview, Proposal, ReviewAsk};
 use tetrarch_core::plan::{Node, PlanReason, schema};
 use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
-use tetrarch_core::time::BusTime;
+use tetrarch_core::time::{BusTime, Millis};
 
 use super::{TRACE, id, words};
 
@@ -98,4 +99,19 @@ pub(in crate::codec::tests) fn decided() -> Op {
 pub(super) fn permissions() -> PermissionList {
     let (tool, words, action) = ("run".to_owned(), words("git push"), PermissionAction::Ask);
     PermissionList { rules: vec![PermissionRule { tool, words, action }] }
+}
+
+pub(super) fn server() -> McpServer {
+    McpServer {
+        name: "n".to_owned(),
+        argv: words("server --stdio"),
+        env: vec![("A".to_owned(), "b".to_owned())],
+        pass_env: words("HOME"),
+        url: "u".to_owned(),
+        key_from: "env:K".to_owned(),
+        header: "h".to_owned(),
+        timeout: Some(Millis(7)),
+        required: true,
+        trusted: true,
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::limits::{PHASES_MAX, SUBTASKS_MAX, TASKS_MAX};
 use crate::plan::schema::nodes::{PHASE_KEYS, SUBTASK_KEYS, TASK_KEYS};
-use crate::plan::schema::profiles::PROFILE_KEYS;
+use crate::plan::schema::profiles::{PROFILE_KEYS, SERVER_KEYS};
 
 fn published() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/schema/PlanFile.json");
@@ -23,6 +23,7 @@ fn published_plan_schema_has_the_keys_of_the_reader() {
         ("/$defs/task", TASK_KEYS),
         ("/$defs/subtask", SUBTASK_KEYS),
         ("/$defs/profile", PROFILE_KEYS),
+        ("/$defs/profile/properties/mcpServers/additionalProperties", SERVER_KEYS),
     ] {
         let object = schema.pointer(place).unwrap();
         assert_eq!(object["additionalProperties"], false, "{place}");

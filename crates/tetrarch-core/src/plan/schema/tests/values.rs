@@ -201,6 +201,61 @@ fn permissions_are_parsed_strictly() {
     }
 }
 
+/// A plan whose profile of a model names these servers.
+fn served(servers: &Value) -> Value {
+    let mut plan = plan_of(&[leaf("T1.1")]);
+    plan["profiles"] = json!({"p": {
+        "runner": "llm", "provider": "openai", "model": "m", "mcpServers": servers,
+    }});
+    plan
+}
+
+#[test]
+fn servers_of_tools_are_commands_or_addresses() {
+    let read = assert_read(&served(&json!({
+        "issues": {
+            "argv": ["issues-mcp", "--stdio"], "env": {"A": "b"}, "passEnv": ["TOKEN"],
+            "timeout": "5m", "required": true, "trusted": true,
+        },
+        "search": {"url": "https://x/mcp", "key_from": "env:KEY", "header": "X-Api-Key"},
+    })));
+    let [issues, search] = read.profiles[0].mcp_servers.as_slice() else { panic!("{read:?}") };
+    assert_eq!((issues.name.as_str(), issues.call_within().0), ("issues", 300_000));
+    assert_eq!((issues.argv.len(), issues.required, issues.trusted), (2, true, true));
+    assert_eq!((issues.env.len(), issues.pass_env.as_slice()), (1, &["TOKEN".to_owned()][..]));
+    assert_eq!(search.key_source(), Some(SecretSource::Env("KEY".to_owned())));
+    assert_eq!((search.call_within().0, search.required, search.trusted), (60_000, false, false));
+    for (name, server, path, why) in [
+        ("s", json!({}), "", "has no command and no address"),
+        ("s", json!({"argv": []}), ".argv", "is empty"),
+        ("s", json!({"argv": ["x"], "url": "https://x/"}), ".url", "stands beside `argv`"),
+        ("s", json!({"url": "https://x/", "env": {}}), ".env", "stands beside `url`"),
+        ("s", json!({"url": "ftp://x/"}), ".url", "no http or https"),
+        ("s", json!({"url": "http://far/"}), ".url", "without TLS"),
+        ("s", json!({"url": "https://x/", "keyFrom": "sk-1"}), ".keyFrom", "not a reference"),
+        ("s", json!({"url": "https://x/", "header": "X-Key"}), ".header", "holds no key"),
+        (
+            "s",
+            json!({"url": "https://x/", "keyFrom": "env:K", "header": "Host"}),
+            ".header",
+            "holds no key",
+        ),
+        ("s", json!({"argv": ["x"], "timeout": "2h"}), ".timeout", "is too long"),
+        ("s", json!({"argv": ["x"], "trusted": "yes"}), ".trusted", "a text"),
+        ("s", json!({"argv": ["x"], "command": "x"}), ".command", "is an unknown key"),
+        ("a_b", json!({"argv": ["x"]}), "", "is not a valid name of a server"),
+    ] {
+        let path = format!("profiles.p.mcpServers.{name}{path}");
+        assert_refused(&served(&json!({name: server})), &path, why);
+    }
+    let mut plan = served(&json!({"s": {"argv": ["x"]}}));
+    plan["profiles"]["p"]["runner"] = json!("claude");
+    assert_refused(&plan, "profiles.p.mcpServers", "the claude runner offers none");
+    let many = (0..17).map(|n| (format!("s{n}"), json!({"argv": ["x"]})));
+    let many = Value::Object(many.collect());
+    assert_refused(&served(&many), "profiles.p.mcpServers", "has 17 servers");
+}
+
 #[test]
 fn profiles_are_parsed_strictly() {
     let with = |profile: Value| {

@@ -20,7 +20,10 @@ use crate::backend::fleet_tools::{
     mail_words, replied,
 };
 use crate::backend::llm::input::{Halt, InboxMessage, Yields};
-use crate::tools::Toolbox;
+use crate::tools::{ServedCall, Toolbox};
+
+/// Why nobody knows whether a call took effect.
+type EffectUnknown = String;
 
 /// Answers to a call of which nobody knows whether it took effect.
 const REPEAT: &str = "repeat";
@@ -39,24 +42,32 @@ impl LlmConversation {
             return Ok(());
         }
         for due in due {
-            let said = self.make(&due).await?;
-            self.answer(&due, said).await;
+            match self.make(&due).await? {
+                Some(said) => self.answer(&due, said).await,
+                // It is in doubt, and that comes next.
+                None => return Ok(()),
+            }
         }
         Ok(())
     }
 
-    /// Makes a call of whichever tool.
-    async fn make(&mut self, due: &Due) -> Result<CallText, ConversationEnd> {
+    /// Makes a call of whichever tool. None when nobody knows whether it took effect.
+    async fn make(&mut self, due: &Due) -> Result<Option<CallText>, ConversationEnd> {
         let told = ToolCall::begin(&self.whose, &due.call);
-        let arguments = match arguments(&self.tools, due) {
+        let arguments = match checked(&self.tools, &self.toolbox, due).await {
             Ok(arguments) => arguments,
-            Err(error) => return Ok(tell(told, Err(error))),
+            Err(error) => return Ok(Some(tell(told, Err(error)))),
         };
         if let Err(refused) = self.permitted(due).await? {
-            return Ok(tell(told, Err(refused)));
+            return Ok(Some(tell(told, Err(refused))));
         }
         match self.perform(due, arguments).instrument(told.span()).await {
-            Ok(said) => Ok(tell(told, said)),
+            Ok(Ok(said)) => Ok(Some(tell(told, said))),
+            Ok(Err(why)) => {
+                self.teller.tell(RunnerEvent::Log { text: format!("[{why}]") }).await;
+                drop(tell(told, Err(why)));
+                Ok(None)
+            }
             Err(ConversationEnd::Result(ending)) => {
                 told.end_run();
                 Err(ConversationEnd::Result(ending))
@@ -87,16 +98,16 @@ impl LlmConversation {
         &mut self,
         due: &Due,
         arguments: Map<String, Value>,
-    ) -> Result<CallText, ConversationEnd> {
+    ) -> Result<Result<CallText, EffectUnknown>, ConversationEnd> {
         if effect(&self.tools, &due.call) == Effect::Effectful {
             let (step, index, tool) = (due.step, due.index, due.call.tool.clone());
             self.record_surely(Recorded::Intent { step, index, tool }).await?;
         }
         if due.call.tool == FINISH {
-            return self.finish(arguments).await;
+            return self.finish(arguments).await.map(Ok);
         }
         match AgentTool::named(&due.call.tool) {
-            Some(own) => self.own(own, due, arguments).await,
+            Some(own) => self.own(own, due, arguments).await.map(Ok),
             None => {
                 let call = made(&self.toolbox, due, arguments);
                 Ok(self.input.during(Yields::AfterDrain, call).await?)
@@ -249,7 +260,10 @@ impl LlmConversation {
         redact(&mut question);
         let options = vec![REPEAT.to_owned(), SKIP.to_owned()];
         let said = match self.ask_people(&due, question, options).await? {
-            Ok(said) if said.trim() == REPEAT => self.make(&due).await?,
+            Ok(said) if said.trim() == REPEAT => match self.make(&due).await? {
+                Some(said) => said,
+                None => return Ok(()),
+            },
             Ok(said) if said.trim() == SKIP => {
                 Err("it was left out: nobody knows whether an earlier try of it took effect"
                     .to_owned())
@@ -277,11 +291,27 @@ fn arguments(tools: &[ToolDefinition], due: &Due) -> Result<Map<String, Value>, 
     }
 }
 
+/// The same, when they are what the tool takes.
+async fn checked(
+    tools: &[ToolDefinition],
+    toolbox: &Toolbox,
+    due: &Due,
+) -> Result<Map<String, Value>, String> {
+    let arguments = arguments(tools, due)?;
+    match toolbox.fault(&due.call.tool, &arguments).await {
+        Some(fault) => Err(fault),
+        None => Ok(arguments),
+    }
+}
+
 /// Makes a call of a tool of the toolbox that only looks.
 async fn look(whose: &Whose, tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> CallText {
     let told = ToolCall::begin(whose, &due.call);
-    let said = match arguments(tools, due) {
-        Ok(arguments) => made(toolbox, due, arguments).instrument(told.span()).await,
+    let said = match checked(tools, toolbox, due).await {
+        Ok(arguments) => {
+            let made = made(toolbox, due, arguments).instrument(told.span()).await;
+            made.unwrap_or_else(Err)
+        }
         Err(error) => Err(error),
     };
     tell(told, said)
@@ -296,7 +326,16 @@ fn tell(told: ToolCall, said: CallText) -> CallText {
     said
 }
 
-async fn made(toolbox: &Toolbox, due: &Due, arguments: Map<String, Value>) -> CallText {
-    let outcome = toolbox.call(&due.call.tool, &Value::Object(arguments)).await;
-    if outcome.is_error { Err(outcome.text) } else { Ok(outcome.text) }
+/// Makes a call of a tool of the toolbox.
+async fn made(
+    toolbox: &Toolbox,
+    due: &Due,
+    arguments: Map<String, Value>,
+) -> Result<CallText, EffectUnknown> {
+    let outcome = match toolbox.call_served(&due.call.tool, &arguments).await {
+        Some(ServedCall::Told(outcome)) => outcome,
+        Some(ServedCall::Unknown(why)) => return Err(why),
+        None => toolbox.call(&due.call.tool, &Value::Object(arguments)).await,
+    };
+    Ok(if outcome.is_error { Err(outcome.text) } else { Ok(outcome.text) })
 }
