@@ -76,6 +76,11 @@ def main(size, steps, command):
                 sized(theirs, *step["resize"])
                 os.killpg(child.pid, signal.SIGWINCH)
     code = child.wait()
+    # What it wrote between the last look and its end.
+    while select.select([ours], [], [], 0)[0]:
+        part = os.read(ours, 65536)
+        raw += part
+        stream.feed(part)
     after = termios.tcgetattr(theirs)
     # What a full-screen program draws on is another screen, which it leaves.
     left = raw.rsplit(b"\x1b[?1049l", 1)[-1].decode("utf-8", "replace")
