@@ -117,7 +117,7 @@ impl Stage {
         let plan = json!({
             "project": "fifty", "output": "T1.1", "goal": {"title": "push it"},
             "phases": [{"id": "P1", "name": "Push", "tasks": [
-                {"id": "T1.1", "name": "push it", "maxAttempts": 1, "acceptance": ["it is pushed"]},
+                {"id": "T1.1", "name": "push it", "maxAttempts": 1, "acceptance": ["it is pushed"], "placement": {"host": "h2"}},
             ]}],
             "profiles": {"default": {
                 "runner": "llm", "provider": "openai", "model": "scripted", "wall": "30m",
