@@ -1,6 +1,8 @@
 //! Servers of the Model Context Protocol whose tools a model may call (spec 06, Runners, llm): how a profile names
 //! them, and what a list of tools allows of them. Decides on names alone; starts and reaches nothing.
 
+use core::net::IpAddr;
+
 use crate::brief::Tools;
 use crate::limits::MCP_SERVER_NAME_BYTES_MAX;
 use crate::secret::SecretSource;
@@ -149,7 +151,8 @@ pub fn url_fault(url: &str) -> Option<&'static str> {
     if host.is_empty() || !has_port {
         return Some("has no host, or no port that there is");
     }
-    let is_local = host == "localhost" || host == "::1" || host.starts_with("127.");
+    let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    let is_local = host == "localhost" || is_loopback;
     (!secure && !is_local).then_some("goes beyond this machine without TLS")
 }
 
@@ -230,6 +233,8 @@ mod tests {
             ("http://localhost/mcp", None),
             ("http://[::1]:8080/mcp", None),
             ("http://mcp.example.org/mcp", Some("without TLS")),
+            ("http://127.0.0.1.example.org/mcp", Some("without TLS")),
+            ("http://127.evil/mcp", Some("without TLS")),
             ("http://127.0.0.1.example.org@x/", Some("password")),
             ("https://me@mcp.example.org/", Some("password")),
             ("https://", Some("no host")),

@@ -22,12 +22,12 @@ use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::verb::Verb;
 
-use crate::gateway::ModelProvider;
+use crate::gateway::{ANTHROPIC, ModelProvider, OPENAI};
 use crate::protocol::ProgramEvent;
 
 pub(crate) use preparation::{
-    CONVERSATIONS, NotPrepared, PreparedAgent, clear_old, directory_of, forget, prepare,
-    prepare_program,
+    CONVERSATIONS, NotPrepared, PreparedAgent, PreparedProgram, clear_old, directory_of, forget,
+    prepare,
 };
 pub(crate) use session::AgentSession;
 pub(crate) use starting::whole_brief;
@@ -113,13 +113,12 @@ impl Adapter {
         }
     }
 
-    /// Its model's provider, and where that serves it when a profile does not say; `named` is what the profile says.
-    /// None when only the program knows.
-    fn provider(self, named: &str) -> Option<(&'static str, &'static str)> {
+    /// Its model's provider; `named` is what the profile says. None when only the program knows.
+    fn provider(self, named: &str) -> Option<&'static ModelProvider> {
         match self {
-            Self::Claude => Some(("anthropic", claude::starting::BASE_URL)),
-            Self::Codex => Some(("openai", codex::starting::BASE_URL)),
-            Self::Acp => ModelProvider::named(named).map(|it| (it.name, it.base_url)),
+            Self::Claude => Some(&ANTHROPIC),
+            Self::Codex => Some(&OPENAI),
+            Self::Acp => ModelProvider::named(named),
         }
     }
 }

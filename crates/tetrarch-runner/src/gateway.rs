@@ -51,28 +51,29 @@ pub(crate) struct ModelProvider {
     pub(crate) variables: &'static [&'static str],
 }
 
-const PROVIDERS: [ModelProvider; 3] = [
-    ModelProvider {
-        name: "anthropic",
-        base_url: "https://api.anthropic.com",
-        variables: &["ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"],
-    },
-    ModelProvider {
-        name: "openai",
-        base_url: "https://api.openai.com/v1",
-        variables: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
-    },
-    ModelProvider {
-        name: "gemini",
-        base_url: "https://generativelanguage.googleapis.com",
-        variables: &["GOOGLE_GEMINI_BASE_URL"],
-    },
-];
+/// The provider of claude's models.
+pub(crate) const ANTHROPIC: ModelProvider = ModelProvider {
+    name: "anthropic",
+    base_url: "https://api.anthropic.com",
+    variables: &["ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"],
+};
+/// The provider of codex's models, and whoever serves others in its way.
+pub(crate) const OPENAI: ModelProvider = ModelProvider {
+    name: "openai",
+    base_url: "https://api.openai.com/v1",
+    variables: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
+};
+const GEMINI: ModelProvider = ModelProvider {
+    name: "gemini",
+    base_url: "https://generativelanguage.googleapis.com",
+    variables: &["GOOGLE_GEMINI_BASE_URL"],
+};
+const PROVIDERS: [&ModelProvider; 3] = [&ANTHROPIC, &OPENAI, &GEMINI];
 
 impl ModelProvider {
     /// The one that a profile names, if it is known.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        PROVIDERS.iter().find(|it| it.name == name)
+        PROVIDERS.into_iter().find(|it| it.name == name)
     }
 }
 
@@ -106,7 +107,6 @@ pub(crate) struct ModelGateway {
     address: SocketAddr,
     listener: Mutex<Option<TcpListener>>,
     is_open: bool,
-    token: GatewayToken,
 }
 
 /// What tells the run's programs from others of the machine.
@@ -158,14 +158,14 @@ impl ModelGateway {
     pub(crate) fn open(target: GatewayTarget<'_>) -> Result<Self, NoGateway> {
         let upstream = Upstream::new(target.base_url.clone())?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let (token, most) = (GatewayToken::random()?, target.output_max);
+        let most = target.output_max;
         let state = GatewayState {
             upstream,
             provider: target.provider.to_owned(),
             usual_price: target.prices.of(target.provider, target.model),
             prices: target.prices.clone(),
             key: target.key,
-            token: token.clone(),
+            token: GatewayToken::random()?,
             output_max: most.map(u64::from).or_else(|| assumed_max(target.budget)),
             assumed: most.unwrap_or(OUTPUT_TOKENS).into(),
             whose: target.whose,
@@ -179,7 +179,6 @@ impl ModelGateway {
             state: Arc::new(state),
             listener: Mutex::new(Some(listener)),
             is_open: target.is_open,
-            token,
         })
     }
 
@@ -193,14 +192,14 @@ impl ModelGateway {
         let own = self.address.to_string();
         let at = if self.is_open { own.as_str() } else { proxy::ADDRESS };
         // Programs without a key send none, so the path says who they are.
-        let token =
-            if self.state.key.is_some() { String::new() } else { format!("/{}", self.token.0) };
-        format!("http://{at}{token}{}", self.state.base_path())
+        let state = &self.state;
+        let token = if state.key.is_some() { String::new() } else { format!("/{}", state.token.0) };
+        format!("http://{at}{token}{}", state.base_path())
     }
 
     /// What they are told instead of the provider's key; none where there is none.
     pub(crate) fn key(&self) -> Option<String> {
-        self.state.key.as_ref().map(|_| self.token.0.clone())
+        self.state.key.as_ref().map(|_| self.state.token.0.clone())
     }
 
     /// What became of setting aside for a call; false when nobody waits for that.
@@ -265,10 +264,13 @@ impl GatewayState {
         self.upstream.base_url().path().trim_end_matches('/')
     }
 
+    fn price(&self, model: &str) -> Option<Price> {
+        self.prices.of(&self.provider, model).or(self.usual_price)
+    }
+
     /// What so many tokens of a model cost; calls are no turns, which the program counts.
     fn spend(&self, model: &str, tokens: Tokens) -> Spend {
-        let price = self.prices.of(&self.provider, model).or(self.usual_price);
-        let cost_micro = price.map_or(0, |price| price.of(tokens));
+        let cost_micro = self.price(model).map_or(0, |price| price.of(tokens));
         Spend { tokens: tokens.input.saturating_add(tokens.output), cost_micro, turns: 0 }
     }
 
@@ -307,8 +309,7 @@ impl GatewayState {
     }
 
     async fn tell_unpriced(&self, model: &str, events: &mpsc::Sender<RunnerEvent>) {
-        let is_known = self.prices.of(&self.provider, model).or(self.usual_price).is_some();
-        if is_known || self.was_unpriced.swap(true, Ordering::Relaxed) {
+        if self.price(model).is_some() || self.was_unpriced.swap(true, Ordering::Relaxed) {
             return;
         }
         let text = format!(

@@ -47,25 +47,40 @@ impl Proxy {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let network = Arc::new(network);
-        Ok(Self(tokio::spawn(async move {
-            let (permits, mut connections) =
-                (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
-            loop {
-                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-                let Ok((program, _)) = listener.accept().await else {
-                    sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
-                    continue;
-                };
-                let network = Arc::clone(&network);
-                connections.spawn(async move {
-                    if let Err(cause) = pass_on(program, &network, gateway).await {
-                        tracing::debug!(%cause, "a connection of a program ended");
-                    }
-                    drop(permit);
-                });
-                while connections.try_join_next().is_some() {}
+        let answer = move |program| {
+            let network = Arc::clone(&network);
+            async move {
+                if let Err(cause) = pass_on(program, &network, gateway).await {
+                    tracing::debug!(%cause, "a connection of a program ended");
+                }
             }
-        })))
+        };
+        Ok(Self(tokio::spawn(serve_each(listener, answer))))
+    }
+}
+
+/// Answers the connections of one run's programs, so many at once; more wait. For as long as it is polled.
+pub(crate) async fn serve_each<F: Future<Output = ()> + Send + 'static>(
+    listener: tokio::net::TcpListener,
+    answer: impl Fn(TcpStream) -> F,
+) {
+    let (permits, mut open) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        let program = match listener.accept().await {
+            Ok((program, _)) => program,
+            Err(cause) => {
+                tracing::warn!(%cause, "a connection of a run's program cannot be taken");
+                sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
+                continue;
+            }
+        };
+        let answered = answer(program);
+        open.spawn(async move {
+            answered.await;
+            drop(permit);
+        });
+        while open.try_join_next().is_some() {}
     }
 }
 

@@ -63,8 +63,15 @@ pub(crate) struct PreparedAgent {
     pub(crate) session: AgentSession,
     /// Where it keeps its conversation: to be removed when nobody goes on with it.
     pub(crate) conversation: PathBuf,
-    /// Where it calls its model, if that is known.
+}
+
+/// What there is besides a program that can be started.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedProgram {
+    /// Where it calls its model, if its provider is known.
     pub(crate) gateway: Option<ModelGateway>,
+    /// What a coding agent has.
+    pub(crate) agent: Option<PreparedAgent>,
 }
 
 /// Prepares `start` for its program: `start` is what is to be launched afterwards, on a host that keeps runs to
@@ -73,15 +80,52 @@ pub(crate) struct PreparedAgent {
 /// # Errors
 /// The key or the way to the model is missing, or nothing can be kept.
 pub(crate) fn prepare(
-    adapter: Adapter,
     start: &mut Start,
     workspace_dir: &Path,
     containment: &Containment,
     prices: &Prices,
+) -> Result<PreparedProgram, NotPrepared> {
+    let runner = &start.brief.runner;
+    let (adapter, named) = (Adapter::of(runner.kind), runner.served.provider.as_str());
+    let provider = match adapter {
+        Some(adapter) => adapter.provider(named),
+        None => ModelProvider::named(named),
+    };
+    if adapter.is_none() && provider.is_none() {
+        return Ok(PreparedProgram::default());
+    }
+    let profile = runner.profile.to_string();
+    let key = Address::of(&runner.served, &runner.model)
+        .map_err(|cause| NotPrepared::Key { profile, cause })?
+        .key;
+    let (gateway, key) = match provider {
+        Some(provider) => {
+            let gateway = gateway(provider, start, containment.network, key, prices)?;
+            start.brief.runner.served.base_url = gateway.base_url();
+            let token = gateway.key();
+            (Some(gateway), token)
+        }
+        None => (None, key.map(|key| key.plain().to_owned())),
+    };
+    let agent = match adapter {
+        Some(adapter) => Some(prepare_agent(adapter, start, workspace_dir, containment, key)?),
+        None => {
+            let runner = &mut start.brief.runner;
+            runner.env.extend(addresses(&runner.served));
+            runner.env.extend(key.map(|key| (key_variable(&runner.served), key)));
+            None
+        }
+    };
+    Ok(PreparedProgram { gateway, agent })
+}
+
+fn prepare_agent(
+    adapter: Adapter,
+    start: &mut Start,
+    workspace_dir: &Path,
+    containment: &Containment,
+    key: Option<String>,
 ) -> Result<PreparedAgent, NotPrepared> {
-    let key = key_of(&start.brief.runner)?;
-    let provider = adapter.provider(&start.brief.runner.served.provider);
-    let (gateway, key) = called_through(provider, start, containment.network, key, prices)?;
     let path = directory_of(workspace_dir, start.first);
     let failed = |cause| NotPrepared::Directory { path: path.clone(), cause };
     fs::create_dir_all(&path).map_err(failed)?;
@@ -103,7 +147,7 @@ pub(crate) fn prepare(
     let AgentStart { arguments, environment, key_variable, dialect } = prepared;
     let session = AgentSession::new(sheet, dialect, session_brief(adapter, start));
     command(&mut start.brief.runner, arguments, environment, (key_variable, key));
-    Ok(PreparedAgent { session, conversation: path, gateway })
+    Ok(PreparedAgent { session, conversation: path })
 }
 
 /// Adds to what its profile says of the command.
@@ -121,66 +165,33 @@ fn command(
     runner.env.extend(key.map(|key| (variable, key)));
 }
 
-/// Prepares a program that is no coding agent: its model gateway, if its profile names a provider that is known.
-///
-/// # Errors
-/// Its key is not there, or its calls cannot be passed on.
-pub(crate) fn prepare_program(
-    start: &mut Start,
-    containment: &Containment,
-    prices: &Prices,
-) -> Result<Option<ModelGateway>, NotPrepared> {
-    let provider = ModelProvider::named(&start.brief.runner.served.provider);
-    let Some(provider) = provider.map(|it| (it.name, it.base_url)) else { return Ok(None) };
-    let key = key_of(&start.brief.runner)?;
-    let (gateway, key) = called_through(Some(provider), start, containment.network, key, prices)?;
-    let runner = &mut start.brief.runner;
-    let key = key.map(|key| (key_variable(&runner.served), key));
-    let environment: Vec<_> = addresses(&runner.served).chain(key).collect();
-    runner.env.extend(environment);
-    Ok(gateway)
-}
-
-fn key_of(runner: &Runner) -> Result<Option<ApiKey>, NotPrepared> {
-    let profile = || runner.profile.to_string();
-    let address = Address::of(&runner.served, &runner.model);
-    Ok(address.map_err(|cause| NotPrepared::Key { profile: profile(), cause })?.key)
-}
-
-/// Where its program calls its model from now on, and what it has for a key; no gateway where only the program knows
-/// its model.
-fn called_through(
-    provider: Option<(&str, &str)>,
-    start: &mut Start,
+/// Where its program calls its model.
+fn gateway(
+    provider: &ModelProvider,
+    start: &Start,
     is_open: bool,
     key: Option<ApiKey>,
     prices: &Prices,
-) -> Result<(Option<ModelGateway>, Option<String>), NotPrepared> {
-    let Some((provider, usual)) = provider else {
-        return Ok((None, key.map(|key| key.plain().to_owned())));
-    };
+) -> Result<ModelGateway, NotPrepared> {
     let runner = &start.brief.runner;
-    let url = if runner.served.base_url.is_empty() { usual } else { &runner.served.base_url };
+    let own = &runner.served.base_url;
+    let url = if own.is_empty() { provider.base_url } else { own };
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some(base_url) = parsed.filter(|url| url.has_host()) else {
         let profile = runner.profile.to_string();
         return Err(NotPrepared::Address { profile, url: url.to_owned() });
     };
-    let is_open = is_open || Network::of(&start.brief.tools)? == Network::Open;
-    let gateway = ModelGateway::open(GatewayTarget {
+    Ok(ModelGateway::open(GatewayTarget {
         base_url: &base_url,
-        provider,
+        provider: provider.name,
         model: &runner.model,
         output_max: runner.served.max_output_tokens,
         budget: start.brief.budget,
         key,
         prices,
-        is_open,
+        is_open: is_open || Network::of(&start.brief.tools)? == Network::Open,
         whose: whose(start),
-    })?;
-    start.brief.runner.served.base_url = gateway.base_url();
-    let key = gateway.key();
-    Ok((Some(gateway), key))
+    })?)
 }
 
 /// Where the agent of a run keeps its conversation; `first` is the first of the runs that go on from each other.

@@ -58,10 +58,9 @@ pub(crate) fn whole_brief(start: &Start) -> String {
 }
 
 /// Where a program finds the address of its model, by the provider that its profile names.
-pub(super) fn addresses(served: &Served) -> impl Iterator<Item = (String, String)> {
-    let variables = ModelProvider::named(&served.provider).map(|it| it.variables);
-    let variables = variables.into_iter().flatten();
-    variables.map(|variable| ((*variable).to_owned(), served.base_url.clone()))
+pub(super) fn addresses(served: &Served) -> Vec<(String, String)> {
+    let variables = ModelProvider::named(&served.provider).map_or(&[][..], |it| it.variables);
+    variables.iter().map(|name| ((*name).to_owned(), served.base_url.clone())).collect()
 }
 
 /// Where a program finds its key: under the name that it has at the host. Empty when it has none.

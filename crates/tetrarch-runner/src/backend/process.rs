@@ -273,7 +273,7 @@ impl ProgramRun {
             return RunResult { usage: heard.usage, ..(**handed_back).clone() };
         }
         let mut result = verdict::without_result(exit, heard, &self.ladder);
-        verdict::charge(&mut result, self.speech.withheld());
+        verdict::withheld(&mut result, self.speech.withheld());
         if result.outcome == Outcome::Failure {
             let said = [heard.stdout.text(), heard.stderr.text()].join("\n");
             if let Some(blocked) = Blocked::found(said, &self.sandbox).await {

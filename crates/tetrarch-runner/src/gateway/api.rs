@@ -259,7 +259,7 @@ fn usage_places(api: ModelApi) -> UsagePlaces {
 }
 
 /// What one object says that the call took; none when it does not say.
-pub(super) fn usage_in(api: ModelApi, object: &Value) -> Option<Tokens> {
+fn usage_in(api: ModelApi, object: &Value) -> Option<Tokens> {
     let places = usage_places(api);
     let usage =
         places.objects.iter().find_map(|at| object.pointer(at).filter(|it| it.is_object()))?;

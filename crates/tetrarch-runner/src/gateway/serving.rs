@@ -20,21 +20,17 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tetrarch_core::limits::ACCEPT_PAUSE;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::{UpstreamAnswer, UpstreamError};
 use tetrarch_telemetry::Prompt;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::sync::mpsc;
 
 use super::GatewayState;
 use super::api::{ModelApi, ModelCall, ModelEndpointKind};
 use super::call::OpenCall;
+use crate::proxy::serve_each;
 
-/// Connections of one run's programs at one time; more wait.
-const CONNECTIONS_MAX: usize = 64;
 /// How long the head of a request may take.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Longest request, in bytes.
@@ -93,32 +89,21 @@ pub(super) async fn serve(
     state: Arc<GatewayState>,
     events: mpsc::Sender<RunnerEvent>,
 ) {
-    let (permits, mut open) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
-    loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(cause) => {
-                tracing::warn!(%cause, "a connection to the model gateway is not accepted");
-                sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
-                continue;
-            }
-        };
+    let answer = move |program| {
         let (state, events) = (Arc::clone(&state), events.clone());
-        open.spawn(async move {
+        async move {
             let service = service_fn(move |request| {
                 let (state, events) = (Arc::clone(&state), events.clone());
                 async move { Ok::<_, Infallible>(answer(&state, &events, request).await) }
             });
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
-            if let Err(cause) = server.serve_connection(TokioIo::new(stream), service).await {
+            if let Err(cause) = server.serve_connection(TokioIo::new(program), service).await {
                 tracing::debug!(%cause, "a connection to the model gateway ended");
             }
-            drop(permit);
-        });
-        while open.try_join_next().is_some() {}
-    }
+        }
+    };
+    serve_each(listener, answer).await;
 }
 
 async fn answer(

@@ -268,10 +268,9 @@ async fn programs_in_a_network_of_their_own_call_through_its_proxy() {
             state: Arc::clone(&it.gateway.state),
             address: it.gateway.address,
             listener: Mutex::new(None),
-            token: it.gateway.token.clone(),
         }),
         ..it
     };
     assert_eq!(closed.gateway.base_url(), format!("http://{}/v1", proxy::ADDRESS));
-    assert!(!format!("{:?}", closed.gateway).contains(&closed.gateway.token.0));
+    assert!(!format!("{:?}", closed.gateway).contains(&closed.gateway.state.token.0));
 }

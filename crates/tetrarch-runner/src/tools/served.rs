@@ -303,7 +303,8 @@ fn block(block: &ContentBlock) -> String {
         ContentBlock::Image(image) => left_out("image", &image.mime_type, image.data.len()),
         ContentBlock::Audio(audio) => left_out("audio", &audio.mime_type, audio.data.len()),
         ContentBlock::Resource(resource) => {
-            serde_json::to_string(&resource.resource).unwrap_or_default()
+            let text = serde_json::to_string(&resource.resource);
+            text.unwrap_or_else(|cause| format!("[resource, not shown: {cause}]"))
         }
         ContentBlock::ResourceLink(link) => format!("[resource {}]", link.uri),
         _ => "[content of an unknown kind, not shown]".to_owned(),

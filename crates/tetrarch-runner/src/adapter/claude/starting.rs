@@ -28,8 +28,6 @@ pub(super) const TOOLS: [(&str, &str); 9] = [
 pub(super) const FLEET: &str = "mcp__tetrarch__";
 /// Its tool for a typed result, which it adds by itself.
 pub(super) const RESULT_TOOL: &str = "StructuredOutput";
-/// Where its model is served when a profile does not say.
-pub(in crate::adapter) const BASE_URL: &str = "https://api.anthropic.com";
 /// What is in its directory for each conversation.
 pub(in crate::adapter) const TRANSCRIPTS: &str = "projects";
 
@@ -117,9 +115,7 @@ fn environment(brief: &Brief, directory: &str) -> Vec<(String, String)> {
     let base_url = &brief.runner.served.base_url;
     let base_url = base_url.trim_end_matches('/');
     let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url);
-    if !base_url.is_empty() {
-        environment.push(("ANTHROPIC_BASE_URL", base_url));
-    }
+    environment.push(("ANTHROPIC_BASE_URL", base_url));
     environment.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 

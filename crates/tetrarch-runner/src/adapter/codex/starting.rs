@@ -10,8 +10,6 @@ use crate::adapter::dialect::{Dialect, uuid};
 use crate::adapter::permission::may_ever;
 use crate::adapter::starting::{AgentStart, McpCommand, conversation_of, expected_schema};
 
-/// Where its model is served when a profile does not say.
-pub(in crate::adapter) const BASE_URL: &str = "https://api.openai.com/v1";
 /// What is in its directory of each conversation.
 pub(in crate::adapter) const TRANSCRIPTS: &str = "sessions";
 /// The variable that it takes a key from. Its shell commands do not see it.
@@ -183,11 +181,9 @@ const WAIT_MAX: u64 = 7 * 24 * 3600;
 
 /// Its model's server.
 fn provider(runner: &Runner) -> Vec<(String, Value)> {
-    let base_url =
-        if runner.served.base_url.is_empty() { BASE_URL } else { &runner.served.base_url };
     let mut provider = vec![
         ("name", json!("Tetrarch")),
-        ("base_url", json!(base_url)),
+        ("base_url", json!(runner.served.base_url)),
         ("wire_api", json!("responses")),
     ];
     if !runner.served.key_from.is_empty() {

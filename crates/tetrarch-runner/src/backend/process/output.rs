@@ -2,7 +2,6 @@
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -259,8 +258,7 @@ impl OutputReader {
     }
 
     async fn stdout_line(&mut self, line: &OutputLine) {
-        if let Speech::Agent(talk) = &self.speech {
-            let talk = Arc::clone(talk);
+        if let Some(talk) = self.speech.agent().cloned() {
             return self.agent_line(&talk, line).await;
         }
         let said = match line {
@@ -341,7 +339,7 @@ impl OutputReader {
         }
         self.flush_log();
         result.usage = self.heard.usage;
-        verdict::charge(&mut result, self.speech.withheld());
+        verdict::withheld(&mut result, self.speech.withheld());
         if result.outcome == Outcome::Success
             && !self.heard.gave_result
             && let Err(faults) = self.expected.check(deliverable).await

@@ -21,8 +21,8 @@ use super::mcp::{FleetServer, FleetTools, listen, socket_in};
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
-    Adapter, AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
-    VERBS, forget, prepare, prepare_program, whole_brief,
+    AgentDelivery, AgentInput, AgentOutput, AgentSession, NotPrepared, PreparedAgent,
+    PreparedProgram, VERBS, forget, prepare, whole_brief,
 };
 use crate::backend::fleet_tools::{OF_PEOPLE, STATUS_REQUEST, mail_words, replied};
 use crate::gateway::{GatewayServer, ModelGateway};
@@ -34,15 +34,39 @@ use crate::protocol::{
 use crate::serve::RunnerContext;
 use crate::sweep::Traces;
 
-/// How one program is spoken to.
+/// How one program is spoken to, and where it calls its model.
 #[derive(Debug, Clone)]
-pub(super) enum Speech {
-    /// By the lines of docs/stdio-protocol.md; with the gateway of its model, if its profile names a provider.
-    Lines(Option<Arc<ModelGateway>>),
+pub(super) struct Speech {
+    language: ProgramLanguage,
+    /// There is one where the provider of its model is known.
+    gateway: Option<Arc<ModelGateway>>,
+}
+
+#[derive(Debug, Clone)]
+enum ProgramLanguage {
+    /// The lines of docs/stdio-protocol.md.
+    Lines,
     /// It is asked once, and what it prints is its answer.
-    Once(AskedOnce),
-    /// As a coding agent.
+    Once {
+        /// Whether its arguments have its brief; else its input has.
+        has_argument: bool,
+    },
+    /// That of a coding agent.
     Agent(Arc<AgentTalk>),
+}
+
+/// What stands for the brief in the arguments of a program that is asked once.
+const BRIEF: &str = "{brief}";
+
+/// Puts the brief into the arguments that have a place for it; false when none has.
+fn put_brief(start: &mut Start) -> bool {
+    let has_argument = start.brief.runner.argv.iter().any(|word| word.contains(BRIEF));
+    if has_argument {
+        let brief = whole_brief(start);
+        let argv = start.brief.runner.argv.iter_mut();
+        argv.for_each(|word| *word = word.replace(BRIEF, &brief));
+    }
+    has_argument
 }
 
 /// The conversation with a coding agent.
@@ -52,29 +76,6 @@ pub(super) struct AgentTalk {
     /// Where the agent keeps it.
     directory: PathBuf,
     fleet: Option<FleetTools>,
-    gateway: Option<ModelGateway>,
-}
-
-/// A program that is asked once: by its arguments where they have a place for its brief, else by its input.
-#[derive(Debug, Clone)]
-pub(super) struct AskedOnce {
-    gateway: Option<Arc<ModelGateway>>,
-    has_argument: bool,
-}
-
-/// What stands for its brief in its arguments.
-const BRIEF: &str = "{brief}";
-
-impl AskedOnce {
-    fn of(gateway: Option<Arc<ModelGateway>>, start: &mut Start) -> Self {
-        let has_argument = start.brief.runner.argv.iter().any(|word| word.contains(BRIEF));
-        if has_argument {
-            let brief = whole_brief(start);
-            let argv = start.brief.runner.argv.iter_mut();
-            argv.for_each(|word| *word = word.replace(BRIEF, &brief));
-        }
-        Self { gateway, has_argument }
-    }
 }
 
 /// What becomes of a line for a program.
@@ -133,37 +134,40 @@ impl Speech {
     /// How the program of a run is spoken to. A run of a coding agent becomes one of a program with arguments.
     ///
     /// # Errors
-    /// What the coding agent needs is missing.
+    /// What the program needs is missing.
     pub(super) async fn of(
         context: &Arc<RunnerContext>,
         start: &mut Start,
     ) -> Result<Self, NotPrepared> {
         let (context, mut own) = (Arc::clone(context), start.clone());
-        let Some(adapter) = Adapter::of(start.brief.runner.kind) else {
-            let prepared = spawn_blocking(move || {
-                let prepared = prepare_program(&mut own, &context.containment, &context.prices);
-                prepared.map(|gateway| (own, gateway.map(Arc::new)))
-            });
-            let (own, gateway) = prepared.await.map_err(NotPrepared::Aside)??;
-            *start = own;
-            let is_once = start.brief.runner.kind == RunnerKind::Cli;
-            return Ok(if is_once {
-                Self::Once(AskedOnce::of(gateway, start))
-            } else {
-                Self::Lines(gateway)
-            });
-        };
         let prepared = spawn_blocking(move || {
             let RunnerContext { workspace_dir, containment, prices, .. } = &*context;
-            let prepared = prepare(adapter, &mut own, workspace_dir, containment, prices);
+            let prepared = prepare(&mut own, workspace_dir, containment, prices);
             prepared.map(|prepared| (own, prepared))
         });
-        let (own, prepared) = prepared.await.map_err(NotPrepared::Aside)??;
+        let (own, PreparedProgram { gateway, agent }) =
+            prepared.await.map_err(NotPrepared::Aside)??;
         *start = own;
-        let PreparedAgent { session, conversation, gateway } = prepared;
-        let (session, fleet) = (Mutex::new(session), FleetTools::of(start));
-        let talk = AgentTalk { session, directory: conversation, fleet, gateway };
-        Ok(Self::Agent(Arc::new(talk)))
+        let language = match agent {
+            Some(PreparedAgent { session, conversation }) => {
+                let (session, fleet) = (Mutex::new(session), FleetTools::of(start));
+                let talk = AgentTalk { session, directory: conversation, fleet };
+                ProgramLanguage::Agent(Arc::new(talk))
+            }
+            None if start.brief.runner.kind == RunnerKind::Cli => {
+                ProgramLanguage::Once { has_argument: put_brief(start) }
+            }
+            None => ProgramLanguage::Lines,
+        };
+        Ok(Self { language, gateway: gateway.map(Arc::new) })
+    }
+
+    /// The conversation with a coding agent, if it is one.
+    pub(super) fn agent(&self) -> Option<&Arc<AgentTalk>> {
+        match &self.language {
+            ProgramLanguage::Agent(talk) => Some(talk),
+            ProgramLanguage::Lines | ProgramLanguage::Once { .. } => None,
+        }
     }
 
     /// Where its program's calls to the fleet come in; none where it is offered no tool of it.
@@ -171,12 +175,8 @@ impl Speech {
     /// # Errors
     /// Nobody can listen there.
     pub(super) fn listener(&self) -> io::Result<Option<UnixListener>> {
-        match self {
-            Self::Agent(talk) if talk.fleet.is_some() => {
-                listen(&socket_in(&talk.directory)).map(Some)
-            }
-            Self::Agent(_) | Self::Lines(_) | Self::Once(_) => Ok(None),
-        }
+        let talk = self.agent().filter(|talk| talk.fleet.is_some());
+        talk.map(|talk| listen(&socket_in(&talk.directory))).transpose()
     }
 
     /// Answers its program's calls to the fleet.
@@ -186,28 +186,19 @@ impl Speech {
         traces: &Traces,
         events: mpsc::Sender<RunnerEvent>,
     ) -> Option<FleetServer> {
-        let Self::Agent(talk) = self else { return None };
+        let talk = self.agent()?;
         let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), events);
         listener.map(open)
     }
 
-    /// The model gateway of its program.
-    fn model_gateway(&self) -> Option<&ModelGateway> {
-        match self {
-            Self::Agent(talk) => talk.gateway.as_ref(),
-            Self::Lines(gateway) => gateway.as_deref(),
-            Self::Once(asked) => asked.gateway.as_deref(),
-        }
-    }
-
     /// Where its program's calls of its model come in.
     pub(super) fn gateway(&self) -> Option<SocketAddr> {
-        self.model_gateway().map(ModelGateway::address)
+        self.gateway.as_deref().map(ModelGateway::address)
     }
 
     /// Passes on its program's calls of its model.
     pub(super) fn serve_model(&self, events: mpsc::Sender<RunnerEvent>) -> Option<GatewayServer> {
-        let served = self.model_gateway()?.serve(events);
+        let served = self.gateway.as_ref()?.serve(events);
         served.unwrap_or_else(|cause| {
             tracing::error!(%cause, "a run's model gateway cannot be served");
             None
@@ -216,116 +207,108 @@ impl Speech {
 
     /// Why its program's last call of its model was not made, if it was for its grant.
     pub(super) fn withheld(&self) -> Option<String> {
-        self.model_gateway()?.withheld()
+        self.gateway.as_ref()?.withheld()
     }
 
     /// The first line; `dir` is the absolute working directory.
     pub(super) fn first_line(&self, start: &Start, dir: &str) -> Vec<u8> {
-        match self {
-            Self::Lines(_) => brief_line(start, dir),
-            Self::Once(asked) if asked.has_argument => Vec::new(),
-            Self::Once(_) => whole_brief(start).into_bytes(),
-            Self::Agent(talk) => talk.session().first_line(dir),
+        match &self.language {
+            ProgramLanguage::Lines => brief_line(start, dir),
+            ProgramLanguage::Once { has_argument: true } => Vec::new(),
+            ProgramLanguage::Once { .. } => whole_brief(start).into_bytes(),
+            ProgramLanguage::Agent(talk) => talk.session().first_line(dir),
         }
     }
 
     /// What it takes without saying so; none when it says so itself.
     pub(super) fn takes(&self) -> Option<BTreeSet<Verb>> {
-        match self {
-            Self::Lines(_) => None,
-            Self::Once(_) => Some(BTreeSet::new()),
-            Self::Agent(_) => Some(BTreeSet::from(VERBS)),
+        match &self.language {
+            ProgramLanguage::Lines => None,
+            ProgramLanguage::Once { .. } => Some(BTreeSet::new()),
+            ProgramLanguage::Agent(_) => Some(BTreeSet::from(VERBS)),
         }
     }
 
-    /// A line for it. What it sets aside for calls of its model is its gateway's to hear.
+    /// A line for it.
     pub(super) fn telling(&self, line: &Inbound) -> Telling {
-        let is_heard = self.model_gateway().is_some_and(|gateway| match line {
-            Inbound::Granted { call } => gateway.answered(call, Ok(())),
-            Inbound::Withheld { call, why } => gateway.answered(call, Err(why.clone())),
-            Inbound::Mail { .. }
-            | Inbound::Saved
-            | Inbound::Noted(_)
-            | Inbound::BudgetWarning { .. }
-            | Inbound::BudgetRaised { .. } => false,
-        });
-        if is_heard {
-            return AgentDelivery::Done.into();
-        }
-        match self {
-            Self::Lines(_) => {
-                protocol_line(line).map_or(AgentDelivery::Done, AgentDelivery::Line).into()
-            }
-            Self::Once(_) => match line {
-                Inbound::Mail { .. } => {
+        let is_heard = |call: &str, verdict| {
+            self.gateway.as_ref().is_some_and(|gateway| gateway.answered(call, verdict))
+        };
+        match line {
+            Inbound::Mail { topic, from, body, place, answers } => match &self.language {
+                ProgramLanguage::Lines => protocol_told(line),
+                ProgramLanguage::Once { .. } => {
                     AgentDelivery::Refused("its program takes no messages".to_owned()).into()
                 }
-                Inbound::Saved
-                | Inbound::Noted(_)
-                | Inbound::Granted { .. }
-                | Inbound::Withheld { .. }
-                | Inbound::BudgetWarning { .. }
-                | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
-            },
-            Self::Agent(talk) => match line {
-                Inbound::Mail { topic, .. } if topic == STATUS_REQUEST => {
+                ProgramLanguage::Agent(talk) if topic == STATUS_REQUEST => {
                     Telling { told: AgentDelivery::Done, events: vec![talk.session().status()] }
                 }
-                Inbound::Mail { topic, from, body, place, answers } => {
-                    talk.letter((topic, from, body), *place, *answers)
-                }
+                ProgramLanguage::Agent(talk) => talk.letter((topic, from, body), *place, *answers),
+            },
+            Inbound::Granted { call } if is_heard(call, Ok(())) => AgentDelivery::Done.into(),
+            Inbound::Withheld { call, why } if is_heard(call, Err(why.clone())) => {
+                AgentDelivery::Done.into()
+            }
+            Inbound::Saved
+            | Inbound::Noted(_)
+            | Inbound::Granted { .. }
+            | Inbound::Withheld { .. }
+            | Inbound::BudgetWarning { .. }
+            | Inbound::BudgetRaised { .. } => match &self.language {
+                ProgramLanguage::Lines => protocol_told(line),
                 // What follows from its budget, its host does.
-                Inbound::Saved
-                | Inbound::Noted(_)
-                | Inbound::Granted { .. }
-                | Inbound::Withheld { .. }
-                | Inbound::BudgetWarning { .. }
-                | Inbound::BudgetRaised { .. } => AgentDelivery::Done.into(),
+                ProgramLanguage::Once { .. } | ProgramLanguage::Agent(_) => {
+                    AgentDelivery::Done.into()
+                }
             },
         }
     }
 
     /// What becomes of a verb.
     pub(super) fn verb(&self, command: &Command) -> AgentDelivery {
-        match self {
-            Self::Lines(_) => AgentDelivery::Line(verb_line(command)),
-            Self::Once(_) => AgentDelivery::Refused("its program takes no verbs".to_owned()),
-            Self::Agent(talk) => talk.session().verb(command),
+        match &self.language {
+            ProgramLanguage::Lines => AgentDelivery::Line(verb_line(command)),
+            ProgramLanguage::Once { .. } => {
+                AgentDelivery::Refused("its program takes no verbs".to_owned())
+            }
+            ProgramLanguage::Agent(talk) => talk.session().verb(command),
         }
     }
 
     /// The request to end; none when it waits until it can be said.
     pub(super) fn stop(&self, reason: &str, drain: Millis) -> Option<AgentInput> {
-        match self {
-            Self::Lines(_) => Some(AgentInput::Line(stop_line(reason, drain))),
-            Self::Once(_) => None,
-            Self::Agent(talk) => talk.session().stop(reason),
+        match &self.language {
+            ProgramLanguage::Lines => Some(AgentInput::Line(stop_line(reason, drain))),
+            ProgramLanguage::Once { .. } => None,
+            ProgramLanguage::Agent(talk) => talk.session().stop(reason),
         }
     }
 
     /// The request to end for the next session; none when it waits until it can be said.
     pub(super) fn rotate(&self, reason: &str, drain: Millis) -> Option<AgentInput> {
-        match self {
-            Self::Lines(_) => Some(AgentInput::Line(rotate_line(reason, drain))),
-            Self::Once(_) => None,
-            Self::Agent(talk) => talk.session().rotate(),
+        match &self.language {
+            ProgramLanguage::Lines => Some(AgentInput::Line(rotate_line(reason, drain))),
+            ProgramLanguage::Once { .. } => None,
+            ProgramLanguage::Agent(talk) => talk.session().rotate(),
         }
     }
 
     /// What hands a result back.
     pub(super) fn invalid(&self, faults: &[SchemaViolation]) -> AgentDelivery {
-        match self {
-            Self::Lines(_) => AgentDelivery::Line(invalid_line(faults)),
-            Self::Once(_) => AgentDelivery::Refused("its program was asked once".to_owned()),
-            Self::Agent(talk) => talk.session().invalid(faults),
+        match &self.language {
+            ProgramLanguage::Lines => AgentDelivery::Line(invalid_line(faults)),
+            ProgramLanguage::Once { .. } => {
+                AgentDelivery::Refused("its program was asked once".to_owned())
+            }
+            ProgramLanguage::Agent(talk) => talk.session().invalid(faults),
         }
     }
 
     /// Whether its input is closed once it gave its result: it waits for more otherwise.
     pub(super) fn ends_with_its_result(&self) -> bool {
-        match self {
-            Self::Lines(_) | Self::Once(_) => false,
-            Self::Agent(_) => true,
+        match &self.language {
+            ProgramLanguage::Lines | ProgramLanguage::Once { .. } => false,
+            ProgramLanguage::Agent(_) => true,
         }
     }
 
@@ -339,20 +322,20 @@ impl Speech {
 
     /// Whether it hears nothing after its first line: then its input is closed, and nothing asks it to end.
     pub(super) fn is_asked_once(&self) -> bool {
-        matches!(self, Self::Once(_))
+        matches!(self.language, ProgramLanguage::Once { .. })
     }
 
     /// What it said that nobody knows.
     pub(super) fn unknown(&self) -> Option<String> {
-        match self {
-            Self::Lines(_) | Self::Once(_) => None,
-            Self::Agent(talk) => talk.session().unknown(),
+        match &self.language {
+            ProgramLanguage::Lines | ProgramLanguage::Once { .. } => None,
+            ProgramLanguage::Agent(talk) => talk.session().unknown(),
         }
     }
 
     /// Removes what it kept: nobody goes on with it.
     pub(super) async fn forget(&self) {
-        let Self::Agent(talk) = self else { return };
+        let Some(talk) = self.agent() else { return };
         let directory = talk.directory.clone();
         if let Err(cause) = spawn_blocking(move || forget(&directory)).await {
             tracing::error!(%cause, "removing an agent's conversation failed");
@@ -378,6 +361,10 @@ fn telling_of(output: AgentOutput) -> Telling {
         | ProgramEvent::Result { .. } => None,
     });
     Telling { told, events: note.into_iter().chain(events).collect() }
+}
+
+fn protocol_told(line: &Inbound) -> Telling {
+    protocol_line(line).map_or(AgentDelivery::Done, AgentDelivery::Line).into()
 }
 
 /// A line of our protocol.

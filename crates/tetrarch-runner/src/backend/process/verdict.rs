@@ -70,9 +70,9 @@ pub(super) fn judged(
     }
 }
 
-/// A program that failed since its call of its model was `withheld` has used up its grant.
-pub(super) fn charge(result: &mut RunResult, withheld: Option<String>) {
-    if let (Outcome::Failure, Some(why)) = (result.outcome, withheld) {
+/// A program that failed since its last call of its model was withheld, for the reason `why`, has used up its grant.
+pub(super) fn withheld(result: &mut RunResult, why: Option<String>) {
+    if let (Outcome::Failure, Some(why)) = (result.outcome, why) {
         result.outcome = Outcome::BudgetExceeded;
         result.error = why;
     }
