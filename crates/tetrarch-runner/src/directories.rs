@@ -1,9 +1,11 @@
-//! What a run's programs write besides their working directory: a home of their own, and the directories that the
-//! run's profile gives (docs/stdio-protocol.md, Isolation). Ends with the run. Confines nothing; that is `confined`.
+//! What a run's programs write besides their working directory: a home and a directory for temporary files of their own,
+//! and the directories that the run's profile gives (docs/stdio-protocol.md, Isolation). Ends with the run. Confines
+//! nothing; that is `confined`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tetrarch_core::brief::Runner;
@@ -18,6 +20,8 @@ use crate::removal::remove_tree;
 pub(crate) const HOMES: &str = ".homes";
 /// The variable that names a program's home.
 pub(crate) const HOME: &str = "HOME";
+/// The variable that names a program's directory for temporary files.
+pub(crate) const TEMPORARY: &str = "TMPDIR";
 /// Directories of a home in which programs make entries of their own beside the user's.
 const SHARED: [&str; 3] = [".config", ".local", ".local/share"];
 /// Directories of a home that programs only cache in; a run has empty ones.
@@ -46,11 +50,11 @@ fn place_of(text: &str, user: Option<&Path>) -> PathBuf {
 /// Why a run has not the places that it is to have.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunDirectoriesError {
-    /// The home cannot be made.
+    /// The home, or the directory for temporary files, cannot be made.
     #[error(
-        "cannot create the home of the run at {path}: {cause}; free space and let the host's user write there"
+        "cannot create a directory of the run at {path}: {cause}; free space and let the host's user write there"
     )]
-    Home { path: PathBuf, cause: io::Error },
+    Own { path: PathBuf, cause: io::Error },
     /// The profile gives what the host keeps to itself.
     #[error(
         "profile `{profile}` has {path} in `writable`, but the host keeps credentials in {hidden}; use another directory"
@@ -69,8 +73,8 @@ pub(crate) enum RunDirectoriesError {
 /// The places of one run.
 #[derive(Debug, Default)]
 pub(crate) struct RunDirectories {
-    /// Its home; none where its profile names another.
-    home: Option<PathBuf>,
+    /// Its own: variables that name them, unless its profile sets these, and where they are.
+    own: Vec<(Option<&'static str>, PathBuf)>,
     /// What its profile gives.
     given: Vec<PathBuf>,
     /// What it reads though the host keeps it to itself.
@@ -82,7 +86,7 @@ impl RunDirectories {
     /// be read. Blocks for a moment.
     ///
     /// # Errors
-    /// The home cannot be made; the profile gives what is `hidden` or what cannot be made.
+    /// One of its own cannot be made; the profile gives what is `hidden` or what cannot be made.
     pub(crate) fn make(
         workspace_dir: &Path,
         run: RunId,
@@ -93,27 +97,33 @@ impl RunDirectories {
         let user = home_of_user();
         let mut given = given(runner, user.as_deref(), hidden)?;
         given.extend(open);
-        let named = runner.pass_env.iter().any(|name| name == HOME)
-            || runner.env.iter().any(|(name, _)| name == HOME);
-        if named {
-            return Ok(Self { home: None, given, readable });
-        }
-        let home = workspace_dir.join(HOMES).join(run.to_string());
-        let directories = Self { home: Some(home.clone()), given, readable };
-        furnish(&home, user.as_deref())
-            .map_err(|cause| RunDirectoriesError::Home { path: home, cause })?;
+        let unless_set = |variable: &'static str| {
+            let set = runner.pass_env.iter().any(|name| name == variable)
+                || runner.env.iter().any(|(name, _)| name == variable);
+            (!set).then_some(variable)
+        };
+        let home = (unless_set(HOME), workspace_dir.join(HOMES).join(run.to_string()));
+        let temporary = (unless_set(TEMPORARY), temporary_of(&run.to_string()));
+        let furnished = user.as_deref().filter(|_| home.0.is_some());
+        let failed = |path: &Path, cause| RunDirectoriesError::Own { path: path.into(), cause };
+        // Made before the other, whose name is found by it when the host has died.
+        furnish(&home.1, furnished).map_err(|cause| failed(&home.1, cause))?;
+        let mut directories = Self { own: vec![home], given, readable };
+        // Nobody else's is taken over: the name is in everybody's directory.
+        let made = fs::DirBuilder::new().mode(0o700).create(&temporary.1);
+        made.map_err(|cause| failed(&temporary.1, cause))?;
+        directories.own.push(temporary);
         Ok(directories)
     }
 
-    /// Its home, if it has one of its own.
-    pub(crate) fn home(&self) -> Option<&Path> {
-        self.home.as_deref()
+    /// What its programs are told of its own: variable and directory.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        self.own.iter().filter_map(|(name, path)| Some(((*name)?.into(), path.into())))
     }
 
     /// All that it writes, without links.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
-        let home = self.home.as_deref().map(real);
-        home.into_iter().chain(self.given.iter().cloned()).collect()
+        self.own.iter().map(|(_, own)| real(own)).chain(self.given.iter().cloned()).collect()
     }
 
     /// What it reads besides what everybody may.
@@ -125,10 +135,14 @@ impl RunDirectories {
 /// Its programs are gone, so nobody writes there any more.
 impl Drop for RunDirectories {
     fn drop(&mut self) {
-        let Some(home) = self.home.take() else { return };
+        // The home last: the others are found by its name.
+        let own: Vec<_> = self.own.drain(..).rev().collect();
         let remove = move || {
-            if let Err(cause) = remove_tree(&home) {
-                tracing::warn!(home = %home.display(), %cause, "a run's home stays until the host starts again");
+            for (_, path) in own {
+                if let Err(cause) = remove_if_there(&path) {
+                    tracing::warn!(path = %path.display(), %cause, "a run's directory stays until the host starts again");
+                    return;
+                }
             }
         };
         match Handle::try_current() {
@@ -138,13 +152,27 @@ impl Drop for RunDirectories {
     }
 }
 
-/// Removes the homes that earlier lives of the host left. Blocks.
+/// Where a run's programs put temporary files. It has a short path: sockets there have 107 bytes for theirs.
+fn temporary_of(run: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("tetrarch-{run}"))
+}
+
+/// Removes the directories that runs of earlier lives of the host left. Blocks.
 pub(crate) fn clear(workspace_dir: &Path) {
     let homes = workspace_dir.join(HOMES);
-    if let Err(cause) = remove_tree(&homes)
-        && cause.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(homes = %homes.display(), %cause, "homes of earlier runs stay");
+    let runs = fs::read_dir(&homes).into_iter().flatten().flatten();
+    let temporary = runs.map(|run| temporary_of(&run.file_name().to_string_lossy()));
+    for path in temporary.chain([homes.clone()]) {
+        if let Err(cause) = remove_if_there(&path) {
+            tracing::warn!(path = %path.display(), %cause, "directories of earlier runs stay");
+        }
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match remove_tree(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 
@@ -206,4 +234,23 @@ fn given(
         Ok(place)
     };
     runner.writable.iter().map(give).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_a_dead_hosts_runs_are_removed_by_its_next_life() {
+        let work = tempfile::tempdir().unwrap();
+        let name = work.path().file_name().unwrap().to_string_lossy();
+        let run = format!("run_of{name}");
+        let home = work.path().join(HOMES).join(&run);
+        let temporary = temporary_of(&run);
+        furnish(&home, None).unwrap();
+        fs::create_dir(&temporary).unwrap();
+        fs::write(temporary.join("unpacked.so"), "x").unwrap();
+        clear(work.path());
+        assert!(!home.exists() && !temporary.exists());
+    }
 }

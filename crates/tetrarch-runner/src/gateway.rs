@@ -5,6 +5,7 @@
 
 mod api;
 mod call;
+mod request;
 mod serving;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tetrarch_core::budget::{Limits, Spend};
@@ -25,11 +27,12 @@ use tetrarch_model::{ApiKey, BadAddress, Upstream};
 use tetrarch_telemetry::{Chats, ModelEndpoint, Whose};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
 use url::Url;
 
 use crate::proxy;
 
-use api::ModelCall;
+use request::{CallTerms, ModelCall};
 
 /// Why a run has no gateway.
 #[derive(Debug, thiserror::Error)]
@@ -138,13 +141,12 @@ struct GatewayState {
     /// Prices by model, and that of the profile's model for others.
     prices: Prices,
     usual_price: Option<Price>,
-    /// Longest answer, in tokens; none when only the request says.
-    output_max: Option<u64>,
-    /// Tokens of an answer of a request that says nothing.
-    assumed: u64,
+    terms: CallTerms,
     whose: Whose,
     calls: AtomicU64,
     was_unpriced: AtomicBool,
+    /// When the next call is due at the pace of [`CALLS_PER_SECOND`].
+    next_call: Mutex<Instant>,
     waiting: Mutex<BTreeMap<String, oneshot::Sender<Result<(), String>>>>,
     /// Why the last call was refused for the grant; none when it was made.
     withheld: Mutex<Option<String>>,
@@ -166,11 +168,15 @@ impl ModelGateway {
             prices: target.prices.clone(),
             key: target.key,
             token: GatewayToken::random()?,
-            output_max: most.map(u64::from).or_else(|| assumed_max(target.budget)),
-            assumed: most.unwrap_or(OUTPUT_TOKENS).into(),
+            terms: CallTerms {
+                output_max: most.map(u64::from).or_else(|| assumed_max(target.budget)),
+                assumed: most.unwrap_or(OUTPUT_TOKENS).into(),
+                is_open: target.is_open,
+            },
             whose: target.whose,
             calls: AtomicU64::new(0),
             was_unpriced: AtomicBool::new(false),
+            next_call: Mutex::new(Instant::now()),
             waiting: Mutex::default(),
             withheld: Mutex::default(),
         };
@@ -247,6 +253,9 @@ fn assumed_max(budget: Limits) -> Option<u64> {
     is_limited.then_some(OUTPUT_LIMITED_MAX)
 }
 
+/// Calls of a run in a second, in the long run, and how many of them may come at once.
+const CALLS_PER_SECOND: u32 = 10;
+const CALLS_AT_ONCE: u32 = 50;
 /// Longest answer of a run with a grant, in tokens, where neither its profile nor its request says less.
 const OUTPUT_LIMITED_MAX: u64 = 32_000;
 
@@ -257,6 +266,19 @@ impl GatewayState {
 
     fn withheld(&self) -> MutexGuard<'_, Option<String>> {
         self.withheld.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the next call may be made: each is two entries of the run's journal, also when it costs nothing.
+    async fn pace(&self) {
+        let gap = Duration::from_secs(1) / CALLS_PER_SECOND;
+        let due = {
+            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let due = (*next).max(now.checked_sub(gap * CALLS_AT_ONCE).unwrap_or(now));
+            *next = due + gap;
+            due
+        };
+        sleep_until(due).await;
     }
 
     /// The path below which the model's server is.

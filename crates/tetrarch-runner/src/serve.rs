@@ -134,7 +134,7 @@ impl RunnerContext {
         let make = move || RunDirectories::make(&workspace_dir, run, &runner, &hidden, open);
         spawn_blocking(make).await.unwrap_or_else(|cause| {
             let path = self.workspace_dir.clone();
-            Err(RunDirectoriesError::Home { path, cause: cause.into() })
+            Err(RunDirectoriesError::Own { path, cause: cause.into() })
         })
     }
 

@@ -2,6 +2,7 @@
 //! Isolation). What a brief does not name is not there; no argument reaches a file outside of the
 //! workspace. Journals nothing and knows no model: whoever calls does both.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,8 +98,8 @@ pub struct ToolboxConfig<'a> {
     pub life: &'a HostLife,
     /// What its programs are kept to.
     pub containment: &'a Containment,
-    /// The home of its programs; none: the host's, in which they write nothing.
-    pub home: Option<&'a Path>,
+    /// What its programs are told of the run's own directories; nothing: they are the host's, in which they write nothing.
+    pub variables: Vec<(OsString, OsString)>,
     /// What its programs may write besides.
     pub writable: Vec<PathBuf>,
     /// What its programs read though the host keeps it to itself.

@@ -112,7 +112,7 @@ impl LlmBackend {
             run: start.run,
             life: &self.context.life,
             containment: &self.context.containment,
-            home: directories.home(),
+            variables: directories.variables().collect(),
             writable: directories.writable(),
             readable: directories.readable(),
             profile: brief.runner.profile.as_str(),

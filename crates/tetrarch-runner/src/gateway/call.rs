@@ -1,19 +1,26 @@
-//! A call that was passed on: its answer on the way to the program, and what it took. Books it once, and before the
-//! program has the end of the answer.
+//! A call that was passed on: its answer on the way to the program, and what it took. It is carried to its end also when
+//! the program has left, since what it took is known then; it is booked once, and before the program has the end of the
+//! answer. A call that nobody carries to its end stays set aside, which counts as spent.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use tetrarch_core::converse::Reply;
-use tetrarch_core::converse::cost::Tokens;
+use tetrarch_core::converse::cost::{Tokens, tokens_of};
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::UpstreamAnswer;
 use tetrarch_telemetry::{Answered, Chat};
 use tokio::sync::mpsc;
 
 use super::GatewayState;
-use super::api::{ModelCall, UsageReader};
+use super::api::UsageReader;
+use super::request::ModelCall;
+
+/// Parts of an answer that wait for the program.
+const PARTS: usize = 4;
 
 /// A call for which something is set aside.
 pub(super) struct OpenCall {
@@ -21,7 +28,8 @@ pub(super) struct OpenCall {
     events: mpsc::Sender<RunnerEvent>,
     /// Under which it is set aside; taken when it is booked.
     name: Option<String>,
-    call: ModelCall,
+    model: String,
+    worst: Tokens,
     reader: UsageReader,
     chat: Option<Chat>,
 }
@@ -31,18 +39,16 @@ impl OpenCall {
         state: Arc<GatewayState>,
         events: mpsc::Sender<RunnerEvent>,
         name: String,
-        call: ModelCall,
+        call: &ModelCall,
         chat: Chat,
     ) -> Self {
-        let reader = UsageReader::new(call.api);
-        Self { state, events, name: Some(name), call, reader, chat: Some(chat) }
+        let (reader, model, worst) = (UsageReader::new(call.api), call.model.clone(), call.worst());
+        Self { state, events, name: Some(name), model, worst, reader, chat: Some(chat) }
     }
 
     /// The model's server did not take it.
     pub(super) async fn refused(mut self, kind: &str, words: &str) {
-        if let Some(chat) = self.chat.take() {
-            chat.failed(kind, words);
-        }
+        self.failed(kind, words);
         self.book(Tokens::default()).await;
     }
 
@@ -52,28 +58,46 @@ impl OpenCall {
         self.over().await;
     }
 
-    /// The next part of a stream, or its end; none when the program has it all.
-    pub(super) async fn next(&mut self, answer: &mut UpstreamAnswer) -> Option<io::Result<Bytes>> {
-        match answer.chunk().await {
-            Ok(Some(chunk)) => {
-                self.reader.feed(&chunk);
-                if self.reader.is_over {
-                    self.over().await;
+    /// The answer cannot be taken, so what it took stays unknown.
+    pub(super) fn lost(mut self, words: &str) {
+        self.failed("broken_off", words);
+    }
+
+    /// Passes a stream on to its end.
+    pub(super) async fn pass_on(
+        mut self,
+        mut answer: UpstreamAnswer,
+        program: mpsc::Sender<io::Result<Bytes>>,
+    ) {
+        loop {
+            let part = match answer.chunk().await {
+                Ok(Some(chunk)) => {
+                    self.reader.feed(&chunk);
+                    if self.reader.is_over {
+                        self.over().await;
+                    }
+                    Ok(chunk)
                 }
-                Some(Ok(chunk))
-            }
-            Ok(None) => {
                 // A stream that ends without its last event has ended all the same, if it said what it took.
-                self.over().await;
-                None
-            }
-            Err(cause) => {
-                if let Some(chat) = self.chat.take() {
-                    chat.failed("broken_off", &cause.to_string());
+                Ok(None) => return self.over().await,
+                Err(cause) => {
+                    self.failed("broken_off", &cause.to_string());
+                    self.book(self.broken_off()).await;
+                    Err(io::Error::other(cause))
                 }
-                self.book(self.broken_off()).await;
-                Some(Err(io::Error::other(cause)))
+            };
+            let broke = part.is_err();
+            // A program that has left is told nothing more; its call goes on.
+            let _left = program.send(part).await;
+            if broke {
+                return;
             }
+        }
+    }
+
+    fn failed(&mut self, kind: &str, words: &str) {
+        if let Some(chat) = self.chat.take() {
+            chat.failed(kind, words);
         }
     }
 
@@ -90,33 +114,31 @@ impl OpenCall {
     /// What was said that it took, or what it may have taken so far.
     fn broken_off(&self) -> Tokens {
         let told = self.reader.tokens.unwrap_or_default();
-        let reckoned = self.call.broken_off(self.reader.bytes);
+        let written = self.worst.output.min(tokens_of(self.reader.bytes));
         Tokens {
-            input: if told.input > 0 { told.input } else { reckoned.input },
+            input: if told.input > 0 { told.input } else { self.worst.input },
             cached: told.cached,
-            output: told.output.max(reckoned.output),
+            output: told.output.max(written),
         }
-    }
-
-    fn spent(&mut self, tokens: Tokens) -> Option<RunnerEvent> {
-        let call = self.name.take()?;
-        Some(RunnerEvent::Spent { call, used: self.state.spend(&self.call.model, tokens) })
     }
 
     async fn book(&mut self, tokens: Tokens) {
-        if let Some(spent) = self.spent(tokens) {
-            // Of a run that has ended, what is set aside counts as spent.
-            let _ended = self.events.send(spent).await;
-        }
+        let Some(call) = self.name.take() else { return };
+        let used = self.state.spend(&self.model, tokens);
+        // Of a run that has ended, what is set aside counts as spent.
+        let _ended = self.events.send(RunnerEvent::Spent { call, used }).await;
     }
 }
 
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        let tokens = self.broken_off();
-        if let Some(spent) = self.spent(tokens) {
-            // What is not told now counts with its worst case at the run's end.
-            let _full = self.events.try_send(spent);
-        }
-    }
+/// The two ends of a stream's way to its program.
+pub(super) fn parts() -> (
+    mpsc::Sender<io::Result<Bytes>>,
+    StreamBody<impl futures::Stream<Item = io::Result<Frame<Bytes>>>>,
+) {
+    let (tell, told) = mpsc::channel(PARTS);
+    let parts = futures::stream::unfold(told, async |mut told: mpsc::Receiver<_>| {
+        let part: io::Result<Bytes> = told.recv().await?;
+        Some((part.map(Frame::data), told))
+    });
+    (tell, StreamBody::new(parts))
 }

@@ -201,6 +201,10 @@ async fn stranger_and_other_requests_are_refused_without_a_call() {
         ("/v1/messages", String::new(), 401),
         ("/v1/messages", "x-api-key: other\r\n".to_owned(), 401),
         ("/v1/messages", format!("x-api-key: {KEY}\r\n"), 401),
+        ("/v1/messages", it.token().replace(": ", ": Bearer "), 401),
+        ("/v1/messages", it.token().replace("x-api-key: ", "Authorization: X"), 401),
+        ("/v1/messages", it.token().replace("x-api-key", "Authorization"), 401),
+        ("/v1/messages?fields=id", it.token(), 400),
         ("/v1/files", it.token(), 404),
         ("/messages", it.token(), 404),
         ("/v1/messages", it.token() + "Content-Encoding: zstd\r\n", 415),
@@ -213,6 +217,63 @@ async fn stranger_and_other_requests_are_refused_without_a_call() {
     }
     assert_eq!(it.booked(), [], "nothing was set aside");
     assert!(read.try_recv().is_err());
+}
+
+/// Servers say which key they were called with, and in which form it was.
+#[tokio::test]
+async fn key_that_a_server_repeats_is_not_passed_back() {
+    let body = format!(r#"{{"error": "no key {KEY}"}}"#);
+    let refused = answer(&format!("401 Unauthorized\r\nX-Key: {KEY}"), "application/json", &body);
+    let (url, read) = upstream(vec![refused]);
+    let it = stage(&url, Some(KEY), 100_000);
+    let token = it.token().replace("x-api-key: ", "Authorization: bearer ");
+    let got = it.post("/v1/messages", &token, &call(10)).await;
+    assert!(read.recv().unwrap().contains(&format!("authorization: Bearer {KEY}")));
+    assert!(got.contains("no key [redacted:provider_key]") && !got.contains(KEY), "{got}");
+}
+
+#[tokio::test]
+async fn call_is_carried_to_its_end_when_its_program_has_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url::parse(&format!("http://{}/v1", listener.local_addr().unwrap())).unwrap();
+    let mut it = stage(&url, Some(KEY), 100_000);
+    listener.set_nonblocking(true).unwrap();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    let body = call(4000).replace("true", "false");
+    let request = format!(
+        "POST /v1/messages HTTP/1.1\r\nHost: x\r\n{}Content-Length: {}\r\n\r\n{body}",
+        it.token(),
+        body.len()
+    );
+    let mut program = TcpStream::connect(it.gateway.address()).await.unwrap();
+    program.write_all(request.as_bytes()).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    assert!(server.read(&mut [0; 4096]).await.unwrap() > 0);
+    drop(program);
+    // Its connection is over when another one can be told so.
+    it.post("/v1/files", &it.token(), "").await;
+    let usage = json!({"usage": {"input_tokens": 30, "output_tokens": 9}}).to_string();
+    let whole = answer("200 OK", "application/json", &usage);
+    server.write_all(whole.as_bytes()).await.unwrap();
+    assert!(matches!(it.events.recv().await.unwrap(), RunnerEvent::SetAside { .. }));
+    let spent = it.events.recv().await.unwrap();
+    assert!(matches!(spent, RunnerEvent::Spent { used, .. } if used.tokens == 39), "{spent:?}");
+}
+
+#[tokio::test]
+async fn connections_of_strangers_give_way_to_the_runs_own() {
+    let (url, _read) = upstream(vec![messages()]);
+    let it = stage(&url, Some(KEY), 100_000);
+    let mut strangers = Vec::new();
+    for _ in 0..200 {
+        let mut stranger = TcpStream::connect(it.gateway.address()).await.unwrap();
+        stranger.write_all(b"POST /v1/messages HT").await.unwrap();
+        strangers.push(stranger);
+    }
+    let (token, body) = (it.token(), call(10));
+    let got = it.post("/v1/messages", &token, &body);
+    let got = tokio::time::timeout(Duration::from_secs(10), got).await.unwrap();
+    assert!(got.starts_with("HTTP/1.1 200 "), "{got}");
 }
 
 #[tokio::test]

@@ -34,7 +34,6 @@ use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::SandboxPolicy;
-use crate::directories::HOME;
 use crate::launcher::Launcher;
 use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, ProcessMark, RUN_VARIABLE};
 use crate::proxy::Proxy;
@@ -89,7 +88,7 @@ impl Commands {
         };
         let mut environment: BTreeMap<OsString, OsString> =
             std::env::vars_os().filter(|(name, _)| passed(name)).collect();
-        environment.extend(config.home.map(|home| (HOME.into(), home.into())));
+        environment.extend(config.variables.iter().cloned());
         environment.insert(RUN_VARIABLE.into(), run.to_string().into());
         environment.insert(LIFE_VARIABLE.into(), config.life.to_string().into());
         environment.extend(config.trace.map(|trace| (trace::VARIABLE.into(), trace.into())));

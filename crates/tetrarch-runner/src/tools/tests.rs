@@ -69,7 +69,7 @@ impl Bench {
             run: RunId(fresh()),
             life: &HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1)),
             containment: &Containment::default(),
-            home: None,
+            variables: Vec::new(),
             writable: Vec::new(),
             readable: Vec::new(),
             profile: "coder",

@@ -239,30 +239,34 @@ async fn no_program_works_in_what_the_host_keeps_to_itself_or_around_it() {
 }
 
 #[tokio::test]
-async fn home_is_private_to_the_run_and_leads_to_the_users() {
+async fn home_and_temporary_files_are_the_runs_own_and_end_with_it() {
     let mut stage = Stage::new();
     let script = "set -e; cd; pwd; mkdir .cache/a .config/b .local/share/c; echo x > file; \
-                  echo '[user]' > .gitconfig.new; mktemp -u";
+                  echo '[user]' > .gitconfig.new; mktemp; stat -c %a $TMPDIR; echo $TMPDIR";
     let seen = stage.run(shell(script)).await;
     assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
     let user = std::env::var("HOME").unwrap();
-    let home = seen.made().deliverable.lines().next().unwrap().to_owned();
-    assert!(home.contains("/work/.homes/run_") && home != user, "{home}");
+    let lines: Vec<_> = seen.made().deliverable.lines().map(str::to_owned).collect();
+    let [home, file, mode, temporary] = &lines[..] else { panic!("{lines:?}") };
+    assert!(home.contains("/work/.homes/run_") && *home != user, "{home}");
+    assert!(file.starts_with(temporary) && temporary.contains("/tetrarch-run_"), "{lines:?}");
+    assert_eq!(mode, "700");
     let removed = async {
-        while std::path::Path::new(&home).exists() {
+        while [home, temporary].into_iter().any(|path| std::path::Path::new(path).exists()) {
             tokio::task::yield_now().await;
         }
     };
-    soon("the removal of the home", removed).await;
+    soon("the removal of both", removed).await;
 
     let named = std::fs::read_dir(&user).unwrap().next().unwrap().unwrap().file_name();
     let script = format!("ls -d \"$HOME/{}\"", named.to_str().unwrap());
     let seen = stage.run(shell(&script)).await;
     assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
 
-    let mut start = shell("echo $HOME");
+    let mut start = shell("echo $HOME $TMPDIR");
     start.brief.runner.pass_env = vec!["HOME".to_owned()];
-    assert_eq!(stage.run(start).await.made().deliverable, user);
+    start.brief.runner.env = vec![("TMPDIR".to_owned(), "/var/tmp".to_owned())];
+    assert_eq!(stage.run(start).await.made().deliverable, format!("{user} /var/tmp"));
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use crate::cgroup::ControlGroup;
 use crate::children::WaitedChild;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::{SandboxPolicy, exposed};
-use crate::directories::{HOME, HOMES, RunDirectories, RunDirectoriesError};
+use crate::directories::{HOMES, RunDirectories, RunDirectoriesError};
 use crate::headcount::Headcount;
 use crate::launcher::Launcher;
 use crate::links::{NotStraight, straight};
@@ -216,7 +216,8 @@ async fn contain(
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
         None => {
-            spawn(start, &context.life, dir, &sandbox, &containment.launcher, directories.home())
+            let own = directories.variables();
+            spawn(start, &context.life, dir, &sandbox, &containment.launcher, own)
         }
     };
     let mut started = match spawned {
@@ -262,14 +263,14 @@ fn spawn(
     dir: &Path,
     sandbox: &SandboxPolicy,
     launcher: &Launcher,
-    home: Option<&Path>,
+    own: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<Started, LaunchError> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
     let Some((program, arguments)) = runner.argv.split_first() else {
         return Err(LaunchError::NoCommand { profile });
     };
-    let environment = environment(start, life, home, std::env::vars_os());
+    let environment = environment(start, life, own, std::env::vars_os());
     know_secrets(&runner.pass_env, &environment)?;
     let failed = |cause: io::Error| {
         let program = program.clone();
@@ -398,7 +399,7 @@ pub(crate) async fn directory(
 fn environment(
     start: &Start,
     life: &HostLife,
-    home: Option<&Path>,
+    own: impl Iterator<Item = (OsString, OsString)>,
     host: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<OsString, OsString> {
     let runner = &start.brief.runner;
@@ -411,7 +412,7 @@ fn environment(
     };
     let mut environment: BTreeMap<OsString, OsString> =
         host.filter(|(name, _)| passed(name)).collect();
-    environment.extend(home.map(|home| (HOME.into(), home.into())));
+    environment.extend(own);
     let set = runner.env.iter().map(|(name, value)| (name.into(), value.into()));
     environment.extend(set);
     let own = [

@@ -1,10 +1,6 @@
-//! Which requests are calls, what they may cost, and what answers say that they took.
+//! Which requests are calls, and what answers say that they took.
 
 use super::*;
-
-fn read(api: ModelApi, body: &Value, most: Option<u64>) -> Result<ModelCall, String> {
-    ModelCall::read(api, "/v1beta/models/g:generateContent", body.to_string().as_bytes(), most, 500)
-}
 
 #[test]
 fn only_calls_of_models_and_what_is_free_are_passed_on() {
@@ -35,84 +31,6 @@ fn only_calls_of_models_and_what_is_free_are_passed_on() {
     ] {
         assert_eq!(ModelEndpointKind::of(is_post, path), expected, "{is_post} {path}");
     }
-}
-
-#[test]
-fn worst_case_is_the_body_and_the_longest_answer_of_each() {
-    let rows = [
-        (ModelApi::Messages, json!({"model": "m", "max_tokens": 9}), 9),
-        (ModelApi::Chat, json!({"model": "m", "max_tokens": 9, "n": 3}), 27),
-        (ModelApi::Chat, json!({"model": "m", "max_completion_tokens": 9, "max_tokens": 7}), 9),
-        (ModelApi::Responses, json!({"model": "m", "max_output_tokens": 9}), 9),
-        (
-            ModelApi::Gemini,
-            json!({"generationConfig": {"maxOutputTokens": 9, "candidateCount": 2}}),
-            18,
-        ),
-        (ModelApi::Responses, json!({"model": "m"}), 500),
-    ];
-    for (api, body, output) in rows {
-        let call = read(api, &body, None).unwrap();
-        let input = tokens_of(body.to_string().len());
-        assert_eq!(call.worst(), Tokens { input, cached: 0, output }, "{body}");
-        assert_eq!(call.model, if api == ModelApi::Gemini { "g" } else { "m" });
-        assert_eq!(call.bytes(), body.to_string().into_bytes(), "it is sent as it came");
-    }
-    assert_eq!(read(ModelApi::Chat, &json!({"n": 16}), None).unwrap().worst().output, 16 * 500);
-    assert!(read(ModelApi::Chat, &json!({"n": 17}), None).unwrap_err().contains("at most 16"));
-}
-
-#[test]
-fn answer_is_limited_where_the_request_says_more_or_nothing() {
-    let sent = |api, body: Value| {
-        let call = read(api, &body, Some(100)).unwrap();
-        serde_json::from_slice::<Value>(&call.bytes()).unwrap()
-    };
-    assert_eq!(sent(ModelApi::Messages, json!({"max_tokens": 101}))["max_tokens"], 100);
-    assert_eq!(sent(ModelApi::Messages, json!({"max_tokens": 99}))["max_tokens"], 99);
-    assert_eq!(sent(ModelApi::Messages, json!({}))["max_tokens"], 100);
-    let chat = sent(ModelApi::Chat, json!({"max_tokens": 300}));
-    assert_eq!((&chat["max_tokens"], &chat["max_completion_tokens"]), (&json!(100), &Value::Null));
-    assert_eq!(sent(ModelApi::Chat, json!({}))["max_completion_tokens"], 100);
-    assert_eq!(sent(ModelApi::Responses, json!({}))["max_output_tokens"], 100);
-    assert_eq!(sent(ModelApi::Gemini, json!({}))["generationConfig"]["maxOutputTokens"], 100);
-    let thinks = json!({"max_tokens": 300, "thinking": {"type": "enabled", "budget_tokens": 299}});
-    assert_eq!(sent(ModelApi::Messages, thinks)["thinking"]["budget_tokens"], 99);
-}
-
-#[test]
-fn call_that_does_not_fit_is_lowered_to_a_useful_answer_at_least() {
-    let mut call =
-        read(ModelApi::Messages, &json!({"max_tokens": 4 * OUTPUT_MIN + 1}), None).unwrap();
-    let mut outputs = Vec::new();
-    while call.lower() {
-        outputs.push(call.worst().output);
-    }
-    assert_eq!(outputs, [2 * OUTPUT_MIN, OUTPUT_MIN]);
-    assert_eq!(call.worst().output, OUTPUT_MIN);
-}
-
-#[test]
-fn request_of_unknown_cost_is_refused() {
-    for (body, words) in [
-        (json!({"background": true}), "`background`"),
-        (json!({"previous_response_id": "r"}), "`previous_response_id`"),
-        (json!({"conversation": {"id": "c"}}), "`conversation`"),
-        (json!([]), "not a JSON object"),
-    ] {
-        assert!(read(ModelApi::Responses, &body, None).unwrap_err().contains(words), "{body}");
-    }
-    let plain = json!({"background": false, "previous_response_id": null});
-    assert!(read(ModelApi::Responses, &plain, None).is_ok());
-    let cut = ModelCall::read(ModelApi::Chat, "", b"{", None, 1).unwrap_err();
-    assert!(cut.contains("not JSON"), "{cut}");
-}
-
-#[test]
-fn chat_stream_is_asked_to_say_what_it_took() {
-    let sent = |body: Value| read(ModelApi::Chat, &body, None).unwrap().body;
-    assert_eq!(sent(json!({"stream": true}))["stream_options"]["include_usage"], true);
-    assert_eq!(sent(json!({"stream": false})).get("stream_options"), None);
 }
 
 #[test]

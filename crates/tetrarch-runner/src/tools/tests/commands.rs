@@ -114,7 +114,7 @@ fn missing_required_isolation_disables_tools() {
             run: RunId(fresh()),
             life: &life,
             containment: &Containment { required: true, ..Containment::default() },
-            home: None,
+            variables: Vec::new(),
             writable: Vec::new(),
             readable: Vec::new(),
             profile: "coder",
