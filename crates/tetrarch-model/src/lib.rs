@@ -22,7 +22,7 @@ use tetrarch_telemetry::{Chat, Chats, Prompt, Whose};
 use tetrarch_core::brief::Served;
 
 pub use key::{ApiKey, NoKey};
-pub use reqwest::Error as HttpError;
+pub use reqwest::{Client as HttpClient, Error as HttpError};
 pub use speech::{AnswerPart, ModelAnswer};
 pub use trouble::{ModelFailure, TRIES, pause};
 pub use upstream::{Upstream, UpstreamAnswer, UpstreamError};

@@ -87,8 +87,6 @@ pub(crate) struct GatewayTarget<'a> {
     pub(crate) base_url: &'a Url,
     /// The provider, by which prices are found and spans are named.
     pub(crate) provider: &'a str,
-    /// The profile's model, whose price is that of models without one.
-    pub(crate) model: &'a str,
     /// Longest answer that the profile allows, in tokens.
     pub(crate) output_max: Option<u32>,
     /// The grant.
@@ -138,9 +136,9 @@ struct GatewayState {
     provider: String,
     key: Option<ApiKey>,
     token: GatewayToken,
-    /// Prices by model, and that of the profile's model for others.
+    /// Prices by model, and that of a model without one.
     prices: Prices,
-    usual_price: Option<Price>,
+    highest_price: Option<Price>,
     terms: CallTerms,
     whose: Whose,
     calls: AtomicU64,
@@ -164,7 +162,7 @@ impl ModelGateway {
         let state = GatewayState {
             upstream,
             provider: target.provider.to_owned(),
-            usual_price: target.prices.of(target.provider, target.model),
+            highest_price: target.prices.highest(target.provider),
             prices: target.prices.clone(),
             key: target.key,
             token: GatewayToken::random()?,
@@ -253,6 +251,8 @@ fn assumed_max(budget: Limits) -> Option<u64> {
     is_limited.then_some(OUTPUT_LIMITED_MAX)
 }
 
+/// How the names of a gateway's calls begin, in the run's journal: calls that programs tell of have other names.
+pub(crate) const CALLS: &str = "gateway-";
 /// Calls of a run in a second, in the long run, and how many of them may come at once.
 const CALLS_PER_SECOND: u32 = 10;
 const CALLS_AT_ONCE: u32 = 50;
@@ -287,7 +287,7 @@ impl GatewayState {
     }
 
     fn price(&self, model: &str) -> Option<Price> {
-        self.prices.of(&self.provider, model).or(self.usual_price)
+        self.prices.of(&self.provider, model).or(self.highest_price)
     }
 
     /// What so many tokens of a model cost; calls are no turns, which the program counts.
@@ -308,7 +308,7 @@ impl GatewayState {
     ) -> Result<String, String> {
         self.tell_unpriced(&call.model, events).await;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let name = format!("gateway-{number}");
+        let name = format!("{CALLS}{number}");
         loop {
             let (answer, answered) = oneshot::channel();
             self.waiting().insert(name.clone(), answer);

@@ -20,6 +20,7 @@ mod gateway;
 mod guard;
 mod headcount;
 mod isolation;
+mod json_values;
 mod launcher;
 mod lines;
 mod links;

@@ -79,6 +79,21 @@ impl Prices {
     pub fn of(&self, provider: &str, model: &str) -> Option<Price> {
         self.0.get(&format!("{provider}/{model}")).or_else(|| self.0.get(model)).copied()
     }
+
+    /// The most that any model of a provider costs, for one whose own price is not known.
+    #[must_use]
+    pub fn highest(&self, provider: &str) -> Option<Price> {
+        let is_its = |name: &&String| match name.split_once('/') {
+            Some((of, _)) => of == provider,
+            None => true,
+        };
+        let its = self.0.iter().filter(|(name, _)| is_its(name)).map(|(_, price)| *price);
+        its.reduce(|one, other| Price {
+            input: one.input.max(other.input),
+            output: one.output.max(other.output),
+            cached: one.cached.max(other.cached),
+        })
+    }
 }
 
 impl FromIterator<(String, Price)> for Prices {
@@ -139,6 +154,9 @@ mod tests {
         assert_eq!(prices.of("openai", "m"), Some(Price { input: 3, output: 4, cached: 1 }));
         assert_eq!(prices.of("other", "m"), Some(Price { input: 1, output: 2, cached: 1 }));
         assert_eq!(prices.of("openai", "n"), None);
+        assert_eq!(prices.highest("openai"), Some(Price { input: 3, output: 4, cached: 1 }));
+        assert_eq!(prices.highest("other"), Some(Price { input: 1, output: 2, cached: 1 }));
+        assert_eq!(Prices::default().highest("openai"), None);
     }
 
     #[test]

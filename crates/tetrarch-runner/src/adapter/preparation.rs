@@ -184,7 +184,6 @@ fn gateway(
     Ok(ModelGateway::open(GatewayTarget {
         base_url: &base_url,
         provider: provider.name,
-        model: &runner.model,
         output_max: runner.served.max_output_tokens,
         budget: start.brief.budget,
         key,

@@ -158,8 +158,12 @@ impl UsageReader {
     pub(super) fn feed_whole(&mut self, answer: &[u8]) {
         self.bytes = answer.len();
         self.is_over = true;
-        if let Ok(object) = serde_json::from_slice(answer) {
-            self.take(&object);
+        // A stream of Gemini's that is not of events is a list of what they would have been.
+        match serde_json::from_slice(answer) {
+            Ok(Value::Array(parts)) => parts.iter().for_each(|part| self.take(part)),
+            Ok(object) => self.take(&object),
+            // It does not say what it took.
+            Err(_) => {}
         }
     }
 
@@ -195,11 +199,8 @@ fn ends(api: ModelApi, event: &Value) -> bool {
         ModelApi::Responses => {
             is_of(&["response.completed", "response.failed", "response.incomplete"])
         }
-        ModelApi::Gemini => {
-            event.pointer("/candidates/0/finishReason").is_some_and(|it| !it.is_null())
-        }
-        // Its usage follows its last words, and `[DONE]` both.
-        ModelApi::Chat => false,
+        // One answer of several may be over before the others; and usage follows the last words of a chat.
+        ModelApi::Gemini | ModelApi::Chat => false,
     }
 }
 

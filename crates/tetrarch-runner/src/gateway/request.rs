@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 use tetrarch_core::converse::cost::{Tokens, tokens_of};
 
 use super::api::ModelApi;
+use crate::json_values::ValueCount;
 
 /// Least tokens of an answer to which a call is lowered.
 const OUTPUT_MIN: u64 = 2048;
 /// Most answers that one call may ask for.
 const ANSWERS_MAX: u64 = 16;
-/// Most values of a request: each takes a hundred bytes of memory, and two of the request.
+/// Most values of a request.
 const VALUES_MAX: usize = 500_000;
 /// Longest name of a model, in bytes.
 const MODEL_BYTES_MAX: usize = 200;
@@ -112,11 +113,14 @@ impl ModelCall {
         bytes: &[u8],
         terms: CallTerms,
     ) -> Result<Self, String> {
-        if values_of(bytes) > VALUES_MAX {
+        if ValueCount::default().add(bytes) > VALUES_MAX {
             return Err(format!("the body has more than {VALUES_MAX} values; send fewer"));
         }
         let mut body: Map<String, Value> = serde_json::from_slice(bytes)
             .map_err(|cause| format!("the body is not a JSON object: {cause}"))?;
+        if body.get(CONFIG).is_some_and(Value::is_null) {
+            body.remove(CONFIG);
+        }
         spelled(api, &body)?;
         of_known_cost(&body)?;
         if api == ModelApi::Gemini && !body.get(CONFIG).is_none_or(Value::is_object) {
@@ -243,21 +247,6 @@ fn output_keys(api: ModelApi) -> &'static [&'static str] {
         ModelApi::Responses => &["max_output_tokens"],
         ModelApi::Gemini => &["maxOutputTokens"],
     }
-}
-
-/// How many values a JSON text has, at least.
-fn values_of(bytes: &[u8]) -> usize {
-    let (mut values, mut in_text, mut is_escaped) = (1, false, false);
-    for byte in bytes {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_text,
-            b'"' => in_text = !in_text,
-            b',' | b'[' | b'{' if !in_text => values += 1,
-            _ => {}
-        }
-    }
-    values
 }
 
 /// Refuses a name that some servers read as one that decides.

@@ -75,7 +75,6 @@ fn stage(base_url: &Url, key: Option<&str>, free: u64) -> Stage {
     let target = GatewayTarget {
         base_url,
         provider: "anthropic",
-        model: "m",
         output_max: None,
         budget: Limits { tokens: Some(100_000), ..Limits::default() },
         key: key.map(|key| ApiKey::new(key.to_owned()).unwrap()),

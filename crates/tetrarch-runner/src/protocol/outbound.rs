@@ -16,6 +16,7 @@ use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::overseer::update;
 use tetrarch_core::verb::Verb;
 
+use crate::gateway;
 use crate::lines::start_of;
 
 /// Longest name of an operation that is passed on, in bytes.
@@ -311,6 +312,12 @@ fn call(fields: CallFields) -> Result<(String, Spend), String> {
             call.len()
         ));
     }
+    if call.starts_with(gateway::CALLS) {
+        return Err(format!(
+            "`call` begins with `{}`, as the host's own do; use another name",
+            gateway::CALLS
+        ));
+    }
     // A part of a millionth is a millionth: what is set aside is never less than it may cost.
     let cost_micro = (micro(cost_usd)? - 1e-3).ceil() as u64;
     let amount = Spend { tokens: tokens.unwrap_or(0), cost_micro, turns: turns.unwrap_or(0) };
@@ -445,6 +452,11 @@ mod tests {
             used: Spend { tokens: 7, ..Spend::default() },
         };
         assert_eq!(told(r#"{"type":"spent","call":"a","tokens":7}"#), ProgramEvent::Plain(over));
+        for kind in ["call", "spent"] {
+            let line = format!(r#"{{"type":"{kind}","call":"gateway-0","tokens":0}}"#);
+            let refused = read(line.as_bytes());
+            assert!(matches!(refused, ProgramLine::Malformed { .. }), "{refused:?}");
+        }
     }
 
     #[test]

@@ -206,17 +206,19 @@ impl Commands {
     pub(super) async fn serve(
         &self,
         workspace: &Workspace,
-        argv: &[String],
+        (argv, has_secrets): (&[String], bool),
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<CommandProcess, String> {
         let Some((name, arguments)) = argv.split_first() else {
             return Err("it has no command".to_owned());
         };
-        let dir = workspace.directory(&workspace.place("")?)?;
+        let own = workspace.directory(&workspace.place("")?)?;
+        // Many programs take code and settings from where they start, and the model writes here.
+        let dir = if has_secrets { PathBuf::from("/") } else { place_of(&own) };
         let program = self.located(name, workspace.path())?;
         let mut environment = self.environment.clone();
         environment.extend(variables);
-        let command = self.launcher.command(&program, name, &place_of(&dir), &environment);
+        let command = self.launcher.command(&program, name, &dir, &environment);
         let mut command = command.map_err(|cause| format!("cannot start `{name}`: {cause}"))?;
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let begun = self.begin(command).await;

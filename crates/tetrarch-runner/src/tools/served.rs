@@ -4,6 +4,7 @@
 
 mod connection;
 mod output;
+mod paced;
 mod process;
 
 use std::time::Duration;
@@ -32,6 +33,8 @@ const CALL_NAME_BYTES_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 128;
 const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
+/// Of what a server says of all its tools, in bytes: each request of the model has it in it.
+const DEFINITIONS_BYTES_MAX: usize = 128 * 1024;
 
 /// What is said of tools of one server that are not offered, one by one.
 const REMARKS_MAX: usize = 20;
@@ -53,6 +56,8 @@ struct ServedTool {
     /// What a list of tools calls it.
     entry: String,
     definition: ToolDefinition,
+    /// Bytes of its definition.
+    bytes: usize,
     schema: Expected,
 }
 
@@ -162,15 +167,16 @@ impl ServedTools {
         if self.tools.iter().any(|other| other.definition.name == name) {
             return Err(format!("another tool has the name {name}"));
         }
-        if self.tools.iter().filter(|other| other.server == place).count() >= TOOLS_MAX {
+        let others = || self.tools.iter().filter(|other| other.server == place);
+        if others().count() >= TOOLS_MAX {
             return Err(format!("its server has more than {TOOLS_MAX} tools"));
         }
         let schema = Value::Object(Map::clone(&tool.input_schema));
         let text = schema.to_string();
-        if text.len() > SCHEMA_BYTES_MAX {
+        let schema_bytes = text.len();
+        if schema_bytes > SCHEMA_BYTES_MAX {
             return Err(format!(
-                "its schema has {} bytes; the limit is {SCHEMA_BYTES_MAX}",
-                text.len()
+                "its schema has {schema_bytes} bytes; the limit is {SCHEMA_BYTES_MAX}"
             ));
         }
         if schema.get("type").is_none_or(|kind| kind != "object") {
@@ -181,10 +187,16 @@ impl ServedTools {
             checked.map_err(|fault| format!("its schema is not valid: {}", fault.reason()))?;
         let description = tool.description.as_deref().unwrap_or_default();
         let description = start_of(description, DESCRIPTION_BYTES_MAX).to_owned();
+        let bytes = schema_bytes + description.len() + name.len();
+        if others().map(|other| other.bytes).sum::<usize>() + bytes > DEFINITIONS_BYTES_MAX {
+            return Err(format!(
+                "its server says more than {DEFINITIONS_BYTES_MAX} bytes of its tools; list those that are wanted"
+            ));
+        }
         let definition =
             ToolDefinition { name, description, schema, effect: effect(server, &tool) };
         let (entry, name) = (server.entry(&tool.name), tool.name.into_owned());
-        Ok(ServedTool { server: place, name, entry, definition, schema: checked })
+        Ok(ServedTool { server: place, name, entry, definition, bytes, schema: checked })
     }
 
     /// The tools that may be called.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -19,6 +19,7 @@ use tetrarch_core::id::sha256_hex;
 use tetrarch_page::guard::is_own;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::AssistantMcp;
 use crate::command::page::{random, write_private};
@@ -161,6 +162,19 @@ async fn within(gate: &HttpGate, request: Request) -> Response {
         let why = "too many requests are answered already; wait for one to end\n";
         return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
+    let (head, body) = request.into_parts();
+    let body = match timeout(serving::SENT_WITHIN, to_bytes(body, BODY_BYTES_MAX)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            let why = "the request is not whole, or has more than 2 MiB\n";
+            return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+        }
+        Err(_) => {
+            let why = "the request took too long; send it within 10 s\n";
+            return (StatusCode::REQUEST_TIMEOUT, why).into_response();
+        }
+    };
+    let request = Request::from_parts(head, Body::from(body));
     let (parts, body) = gate.service.handle(request).await.into_parts();
     let pieces = Body::new(body).into_data_stream();
     let counted = pieces.map(move |piece| {

@@ -68,9 +68,10 @@ fn usage_is_read_from_streams_of_each_api() {
                 reader.feed(chunk);
             }
             let expected = Tokens { input: 13, cached: 4, output: 9 };
+            let is_over = api != ModelApi::Gemini;
             assert_eq!(
                 (reader.tokens, reader.is_over),
-                (Some(expected), true),
+                (Some(expected), is_over),
                 "{api:?} by {part}"
             );
             assert_eq!(reader.bytes, all.len());
@@ -82,6 +83,9 @@ fn usage_is_read_from_streams_of_each_api() {
 fn whole_answer_and_an_endless_line_are_read_within_bounds() {
     let mut reader = UsageReader::new(ModelApi::Chat);
     reader.feed_whole(br#"{"usage":{"prompt_tokens":3,"completion_tokens":2}}"#);
+    assert_eq!(reader.tokens, Some(Tokens { input: 3, cached: 0, output: 2 }));
+    let mut reader = UsageReader::new(ModelApi::Gemini);
+    reader.feed_whole(br#"[{"usageMetadata":{"promptTokenCount":3}},{"usageMetadata":{"candidatesTokenCount":2}}]"#);
     assert_eq!(reader.tokens, Some(Tokens { input: 3, cached: 0, output: 2 }));
     let mut reader = UsageReader::new(ModelApi::Chat);
     for _ in 0..40 {

@@ -51,7 +51,9 @@ fn answer_is_limited_where_the_request_says_more_or_nothing() {
     assert_eq!((&chat["max_tokens"], &chat["max_completion_tokens"]), (&json!(100), &Value::Null));
     assert_eq!(sent(ModelApi::Chat, json!({}))["max_completion_tokens"], 100);
     assert_eq!(sent(ModelApi::Responses, json!({}))["max_output_tokens"], 100);
-    assert_eq!(sent(ModelApi::Gemini, json!({}))["generationConfig"]["maxOutputTokens"], 100);
+    for body in [json!({}), json!({"generationConfig": null})] {
+        assert_eq!(sent(ModelApi::Gemini, body)["generationConfig"]["maxOutputTokens"], 100);
+    }
     let thinks = json!({"max_tokens": 300, "thinking": {"type": "enabled", "budget_tokens": 299}});
     assert_eq!(sent(ModelApi::Messages, thinks)["thinking"]["budget_tokens"], 99);
 }
@@ -164,11 +166,10 @@ fn run_without_a_network_has_nothing_fetched_by_its_provider() {
 #[test]
 fn request_of_too_many_values_is_refused_before_it_is_read() {
     let body = |values: usize| format!(r#"{{"x": [{}0]}}"#, "0,".repeat(values));
-    // The object, the list and its first value.
+    // The object and the list, and a comma for each value but one.
     let read = |values: usize| {
-        ModelCall::read(ModelApi::Chat, PATH, body(values - 3).as_bytes(), terms(None))
+        ModelCall::read(ModelApi::Chat, PATH, body(values - 2).as_bytes(), terms(None))
     };
     assert!(read(VALUES_MAX).is_ok());
     assert!(read(VALUES_MAX + 1).unwrap_err().contains("more than 500000 values"));
-    assert_eq!(values_of(br#"{"a\"[,": "[{,\\"}"#), 2, "texts have none");
 }

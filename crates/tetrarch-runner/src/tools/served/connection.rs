@@ -26,6 +26,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use super::output::MESSAGE_BYTES_MAX;
+use super::paced::PacedHttp;
 use super::process::ServerProcess;
 use crate::lines::start_of;
 use crate::tools::command::Commands;
@@ -33,9 +34,10 @@ use crate::tools::inside::Workspace;
 
 /// How long a server may take to be ready, and to list what it has.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// Pages of its tools that are asked for, and tools after which no more are.
+/// Pages of its tools that are asked for, and tools, and bytes of their schemas, after which no more are.
 const PAGES_MAX: usize = 32;
 const LISTED_MAX: usize = 1024;
+const LISTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What is said of an error of a server, in bytes.
 const WORDS_BYTES_MAX: usize = 2 * 1024;
 
@@ -206,6 +208,7 @@ impl Connection {
             let config = self.address().await.map_err(|why| (why, false))?;
             let client = http_client();
             let client = client.map_err(|cause| (format!("cannot be called: {cause}"), false))?;
+            let client = PacedHttp::of(client);
             let transport = StreamableHttpClientTransport::with_client(client, config);
             let begun = timeout(READY_WITHIN, HostClient.serve_with_lifecycle(transport, mode));
             return match begun.await {
@@ -268,13 +271,15 @@ impl ServerLink {
 }
 
 async fn pages(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceError> {
-    let (mut tools, mut cursor) = (Vec::new(), None);
+    let (mut tools, mut cursor, mut bytes) = (Vec::new(), None, 0);
     for _ in 0..PAGES_MAX {
         let asked = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(asked)).await?;
+        let schema = |tool: &Tool| serde_json::to_vec(&tool.input_schema).map_or(0, |it| it.len());
+        bytes += page.tools.iter().map(schema).sum::<usize>();
         tools.extend(page.tools);
         cursor = page.next_cursor;
-        if cursor.is_none() || tools.len() > LISTED_MAX {
+        if cursor.is_none() || tools.len() > LISTED_MAX || bytes > LISTED_BYTES_MAX {
             break;
         }
     }

@@ -1,14 +1,27 @@
 //! What a server of tools writes to its standard output, with bounds: it is for messages, a line each.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process::ChildStdout;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::json_values::ValueCount;
 
 /// Longest message of a server, in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most values of a message.
+const MESSAGE_VALUES_MAX: usize = 200_000;
+/// Messages of a server in a second, in the long run, and how many of them may come at once: each is a task here until
+/// its server has read the answer.
+const MESSAGES_PER_SECOND: u32 = 100;
+const MESSAGES_AT_ONCE: u32 = 10_000;
+/// How long a server may leave what it is sent unread.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 /// What is kept of a line that is no message, in bytes.
 const STRANGE_BYTES: usize = 200;
 
@@ -20,7 +33,8 @@ pub(super) struct OutputRemarks(Arc<Mutex<Strange>>);
 struct Strange {
     /// The beginning of the first line that is no message.
     line: Vec<u8>,
-    is_overlong: bool,
+    /// Why nothing more is read of it.
+    ended: Option<String>,
 }
 
 impl OutputRemarks {
@@ -31,8 +45,8 @@ impl OutputRemarks {
     /// In words; none when nothing was.
     pub(super) fn words(&self) -> Option<String> {
         let strange = self.strange();
-        if strange.is_overlong {
-            return Some(format!("wrote a message of more than {MESSAGE_BYTES_MAX} bytes"));
+        if let Some(why) = &strange.ended {
+            return Some(why.clone());
         }
         let line = String::from_utf8_lossy(&strange.line);
         (!line.trim().is_empty()).then(|| {
@@ -41,27 +55,41 @@ impl OutputRemarks {
     }
 }
 
-/// An output that ends with a line that is longer than a message may be.
+/// An output that ends with a line that is more than a message may be, and with messages that come too fast.
 #[derive(Debug)]
 pub(super) struct MessageLines<R = ChildStdout> {
     output: R,
     remarks: OutputRemarks,
     /// Bytes of the line so far.
     length: usize,
+    values: ValueCount,
     /// Whether the line is kept as the first that is no message.
     is_kept: bool,
+    /// When the next message is due at the pace of [`MESSAGES_PER_SECOND`].
+    next: Instant,
 }
 
 impl<R> MessageLines<R> {
     pub(super) fn of(output: R) -> (Self, OutputRemarks) {
         let remarks = OutputRemarks::default();
-        (Self { output, remarks: remarks.clone(), length: 0, is_kept: false }, remarks)
+        let (values, next) = (ValueCount::default(), Instant::now());
+        let lines =
+            Self { output, remarks: remarks.clone(), length: 0, values, is_kept: false, next };
+        (lines, remarks)
+    }
+
+    /// Whether one more message is within the pace.
+    fn is_due(&mut self) -> bool {
+        let (now, gap) = (Instant::now(), Duration::from_secs(1) / MESSAGES_PER_SECOND);
+        self.next = self.next.max(now) + gap;
+        self.next - now <= gap * MESSAGES_AT_ONCE
     }
 
     /// Looks at what came; whether it may be passed on.
     fn look(&mut self, bytes: &[u8]) -> bool {
+        let remarks = self.remarks.clone();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let mut strange = self.remarks.strange();
+            let mut strange = remarks.strange();
             if self.length == 0 {
                 let is_message =
                     piece.first().is_some_and(|byte| matches!(byte, b'{' | b'\n' | b'\r'));
@@ -72,12 +100,21 @@ impl<R> MessageLines<R> {
                 strange.line.extend(&piece[..room.min(piece.len())]);
             }
             self.length += piece.len();
-            if self.length > MESSAGE_BYTES_MAX {
-                strange.is_overlong = true;
+            let is_whole = piece.ends_with(b"\n");
+            strange.ended = if self.length > MESSAGE_BYTES_MAX {
+                Some(format!("wrote a message of more than {MESSAGE_BYTES_MAX} bytes"))
+            } else if self.values.add(piece) > MESSAGE_VALUES_MAX {
+                Some(format!("wrote a message of more than {MESSAGE_VALUES_MAX} values"))
+            } else if is_whole && !self.is_due() {
+                Some(format!("wrote more than {MESSAGES_PER_SECOND} messages a second for long"))
+            } else {
+                None
+            };
+            if strange.ended.is_some() {
                 return false;
             }
-            if piece.ends_with(b"\n") {
-                self.length = 0;
+            if is_whole {
+                (self.length, self.values) = (0, ValueCount::default());
             }
         }
         true
@@ -100,10 +137,58 @@ impl<R: AsyncRead + Unpin> AsyncRead for MessageLines<R> {
     }
 }
 
+/// An input of a server that fails when it is not read for too long.
+#[derive(Debug)]
+pub(super) struct ReadInput<W = ChildStdin> {
+    input: W,
+    /// The time at which it has failed, while it is full.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl<W> ReadInput<W> {
+    pub(super) fn of(input: W) -> Self {
+        Self { input, until: None }
+    }
+
+    fn within<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.until = None;
+            return polled;
+        }
+        let until = self.until.get_or_insert_with(|| Box::pin(sleep(READ_WITHIN)));
+        ready!(until.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for ReadInput<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.input).poll_write(context, bytes);
+        self.within(context, polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.input).poll_flush(context);
+        self.within(context, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.input).poll_shutdown(context)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     async fn read(bytes: &[u8]) -> (usize, Option<String>) {
         let (mut lines, remarks) = MessageLines::of(bytes);
@@ -129,5 +214,33 @@ mod tests {
         let (length, words) = read(&long).await;
         assert!(length <= MESSAGE_BYTES_MAX, "{length}");
         assert!(words.unwrap().contains("more than 4194304 bytes"));
+    }
+    #[tokio::test]
+    async fn output_ends_with_a_message_of_too_many_values() {
+        let message = |values: usize| format!("[{}]\n", "0,".repeat(values - 1)).into_bytes();
+        let most = message(MESSAGE_VALUES_MAX);
+        assert_eq!(read(&[&most[..], &most].concat()).await, (2 * most.len(), None));
+        let words = read(&message(MESSAGE_VALUES_MAX + 1)).await.1;
+        assert!(words.unwrap().contains("more than 200000 values"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn output_ends_when_messages_come_too_fast_for_long() {
+        let most = b"{}\n".repeat(MESSAGES_AT_ONCE as usize);
+        assert_eq!(read(&most).await.1, None);
+        let words = read(&[&most[..], b"{}\n"].concat()).await.1;
+        assert!(words.unwrap().contains("100 messages a second"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn input_fails_when_its_server_reads_nothing() {
+        let (mut near, mut far) = tokio::io::duplex(4);
+        let mut input = ReadInput::of(&mut near);
+        input.write_all(b"1234").await.unwrap();
+        let begun = Instant::now();
+        let failed = input.write_all(b"5").await.unwrap_err();
+        assert_eq!((failed.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, READ_WITHIN));
+        far.read_exact(&mut [0; 4]).await.unwrap();
+        input.write_all(b"5678").await.unwrap();
     }
 }

@@ -11,12 +11,12 @@ use rmcp::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tetrarch_core::mcp::McpServer;
 use tokio::io::AsyncReadExt;
-use tokio::process::{ChildStderr, ChildStdin};
+use tokio::process::ChildStderr;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::connection::ServerGround;
-use super::output::{MESSAGE_BYTES_MAX, MessageLines, OutputRemarks};
+use super::output::{MESSAGE_BYTES_MAX, MessageLines, OutputRemarks, ReadInput};
 use crate::backend::process::launch::know_secrets;
 use crate::lines::{Tail, end_of};
 use crate::tools::command::CommandProcess;
@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const WORDS_BYTES: usize = 1024;
 
 /// What a server and its host say to each other.
-pub(super) type ServerLines = AsyncRwTransport<RoleClient, MessageLines, ChildStdin>;
+pub(super) type ServerLines = AsyncRwTransport<RoleClient, MessageLines, ReadInput>;
 
 /// A server that runs.
 #[derive(Debug)]
@@ -58,8 +58,9 @@ impl ServerProcess {
         know_secrets(&server.pass_env, &passed)
             .map_err(|cause| format!("cannot be given its `passEnv`: {cause}"))?;
         let set = server.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let command = (server.argv.as_slice(), !server.pass_env.is_empty());
         let begun =
-            ground.commands.serve(&ground.workspace, &server.argv, passed.into_iter().chain(set));
+            ground.commands.serve(&ground.workspace, command, passed.into_iter().chain(set));
         let mut process = begun.await.map_err(|cause| {
             format!("cannot be started: {cause}; install its program, or correct its `argv`")
         })?;
@@ -69,7 +70,8 @@ impl ServerProcess {
             return Err("has no pipes".to_owned());
         };
         let (lines, remarks) = MessageLines::of(stdout);
-        let lines = AsyncRwTransport::new(lines, stdin).with_max_line_length(MESSAGE_BYTES_MAX);
+        let lines = AsyncRwTransport::new(lines, ReadInput::of(stdin))
+            .with_max_line_length(MESSAGE_BYTES_MAX);
         let said = Arc::default();
         let reading = tokio::spawn(listen(stderr, Arc::clone(&said)));
         Ok((Self { process, remarks, said, reading }, lines))
