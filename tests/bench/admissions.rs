@@ -103,6 +103,8 @@ pub(crate) async fn captured(
 ) -> (Capture, LifeCost) {
     let lives = requesters.len() * each;
     let epics = goals(fleet, requesters).await;
+    // What was stored for them before is none of it.
+    settled(fleet).await;
     let (capture, _) = Capture::of(fleet, round(requesters, &epics, each)).await;
     let cost = LifeCost::of(&capture, lives);
     (capture, cost)

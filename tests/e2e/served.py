@@ -1,5 +1,5 @@
 """A server of the Model Context Protocol, made with its published library: some tools behave, others do not. What is
-called and has an effect is noted in `calls.log` of the directory that it works in."""
+called and has an effect is noted in `calls.log` of LAB_DIR, else of the directory that it works in."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ server = FastMCP("lab", log_level="ERROR")
 
 
 def note(text):
-    with open("calls.log", "a") as log:
+    with open(os.path.join(os.environ.get("LAB_DIR", ""), "calls.log"), "a") as log:
         log.write(text + "\n")
 
 
@@ -81,7 +81,7 @@ def large(size: int) -> str:
 @server.tool()
 def variables() -> str:
     """Says what it was given."""
-    return ", ".join(f"{name}={value}" for name, value in sorted(os.environ.items()))
+    return f"cwd={os.getcwd()}\n" + ", ".join(f"{name}={value}" for name, value in sorted(os.environ.items()))
 
 
 @server.tool()

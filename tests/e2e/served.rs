@@ -154,9 +154,11 @@ fn model_calls_the_tools_of_a_server_that_its_list_names() {
     let own = ["add", "push", "large", "variables", "fail", "push_and_wait", "missing"];
     let tools: Vec<String> = own.iter().map(|tool| format!("mcp:lab:{tool}")).collect();
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    // With a secret it starts where the model cannot write.
+    let set = json!({"LAB_SET": "set", "LAB_DIR": lab.work});
     let server = Lab::server(
         &[],
-        &json!({"trusted": true, "timeout": "2s", "passEnv": ["LAB_SECRET"], "env": {"LAB_SET": "set"}}),
+        &json!({"trusted": true, "timeout": "2s", "passEnv": ["LAB_SECRET"], "env": set}),
     );
     let rules = json!({"permissions": [{"tool": "mcp:lab:fail", "action": "deny"}]});
     let running = lab.goal(&tools, &json!({"lab": server}), &rules);
@@ -183,7 +185,7 @@ fn model_calls_the_tools_of_a_server_that_its_list_names() {
     assert!(answers[4].contains("bytes left out]") && answers[4].len() < 40_000);
     assert!(answers[5].contains("it was left out"), "{}", answers[5]);
     let given = &answers[6];
-    for part in ["LAB_SET=set", "LAB_SECRET=[redacted", "TETRARCH_RUN=", "PATH="] {
+    for part in ["LAB_SET=set", "LAB_SECRET=[redacted", "TETRARCH_RUN=", "PATH=", "cwd=/\n"] {
         assert!(given.contains(part), "{part}: {given}");
     }
     assert!(!given.contains("LAB_OTHER") && !given.contains(SECRET), "{given}");

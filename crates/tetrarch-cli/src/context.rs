@@ -9,9 +9,10 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::error::PublishError;
+use tetrarch_bus::error::{ConnectError, PublishError};
+use tetrarch_bus::retry::Retry;
 use tetrarch_bus::send::{SendError, send_request};
-use tetrarch_bus::server::{self, FreeSpace};
+use tetrarch_bus::server::{self, DataDirLock, FreeSpace, ReaderLock};
 use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::tail::follow_ledger;
@@ -26,6 +27,8 @@ use crate::config::{BusConfig, Config};
 use crate::options::{GlobalArgs, OutputFormat, with_installation};
 use crate::{CliError, CliResult, Code};
 
+/// How long a command waits for a server that is started again.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(10);
 /// How long a command waits for the owner.
 const REPLY_WITHIN: Duration = Duration::from_secs(15);
 
@@ -138,20 +141,39 @@ impl Context {
         with_installation(&self.global, words)
     }
 
-    /// A connection as a party.
+    /// A connection as a party. A fleet that is up starts its server again when that has died, so it is waited for.
     ///
     /// # Errors
     /// The bus does not answer or refuses the credential.
     pub(crate) async fn connect(&self, holder: &CredentialHolder, name: &str) -> CliResult<Bus> {
-        let options = ConnectOptions {
-            urls: self.urls()?,
-            credentials: Some(self.credentials(holder)?),
-            name: name.to_owned(),
-            api_prefix: self.config.bus.api_prefix.clone(),
-            tls_ca: self.tls_ca(),
-            tls_identity: self.config.bus.tls_identity.clone(),
+        let mut retry = Retry::until(RESTARTED_WITHIN);
+        loop {
+            let options = ConnectOptions {
+                urls: self.urls()?,
+                credentials: Some(self.credentials(holder)?),
+                name: name.to_owned(),
+                api_prefix: self.config.bus.api_prefix.clone(),
+                tls_ca: self.tls_ca(),
+                tls_identity: self.config.bus.tls_identity.clone(),
+            };
+            match Bus::connect(&options).await {
+                Err(ConnectError::Unreachable { .. }) if self.is_up()? && retry.pause().await => {}
+                connected => return Ok(connected?),
+            }
+        }
+    }
+
+    /// Whether a fleet with a bus of its own is up in the data directory.
+    ///
+    /// # Errors
+    /// The data directory cannot be used.
+    pub(crate) fn is_up(&self) -> CliResult<bool> {
+        let BusConfig { url, data_dir, .. } = &self.config.bus;
+        // The bus of a question that is read meanwhile is no fleet.
+        let is_fleet = || {
+            Ok(DataDirLock::holder(data_dir)?.is_some() && ReaderLock::holder(data_dir)?.is_none())
         };
-        Ok(Bus::connect(&options).await?)
+        if url.is_none() { is_fleet() } else { Ok(false) }
     }
 
     /// A connection as the human who is asking.

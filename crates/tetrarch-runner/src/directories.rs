@@ -162,7 +162,7 @@ pub(crate) fn clear(workspace_dir: &Path) {
     let homes = workspace_dir.join(HOMES);
     let runs = fs::read_dir(&homes).into_iter().flatten().flatten();
     let temporary = runs.map(|run| temporary_of(&run.file_name().to_string_lossy()));
-    for path in temporary.chain([homes.clone()]) {
+    for path in temporary.chain([homes]) {
         if let Err(cause) = remove_if_there(&path) {
             tracing::warn!(path = %path.display(), %cause, "directories of earlier runs stay");
         }

@@ -13,6 +13,11 @@ use super::ServerError;
 use crate::creds::private_file;
 use crate::retry::Retry;
 
+/// The file of the [`DataDirLock`].
+const LOCK: &str = "lock";
+/// The file of the [`ReaderLock`].
+const READER_LOCK: &str = "reader.lock";
+
 /// Held while a process works on a data directory; the system frees it at the process's end,
 /// however that comes.
 #[derive(Debug)]
@@ -26,7 +31,15 @@ impl DataDirLock {
     /// # Errors
     /// `InUse` with the holder's process id, or a file that cannot be used.
     pub fn acquire(data_dir: &Path) -> Result<Self, ServerError> {
-        Ok(Self { _file: hold(data_dir, "lock")? })
+        Ok(Self { _file: hold(data_dir, LOCK)? })
+    }
+
+    /// The process that holds the lock of a data directory, if any.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn holder(data_dir: &Path) -> Result<Option<String>, ServerError> {
+        holder(data_dir, LOCK)
     }
 }
 
@@ -39,6 +52,14 @@ pub struct ReaderLock {
 }
 
 impl ReaderLock {
+    /// The process that holds the lock of a data directory, if any.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn holder(data_dir: &Path) -> Result<Option<String>, ServerError> {
+        holder(data_dir, READER_LOCK)
+    }
+
     /// Takes the lock of a data directory, waiting as long as `within` for it.
     ///
     /// # Errors
@@ -46,7 +67,7 @@ impl ReaderLock {
     pub async fn wait(data_dir: &Path, within: Duration) -> Result<Self, ServerError> {
         let mut retry = Retry::until(within);
         loop {
-            match hold(data_dir, "reader.lock") {
+            match hold(data_dir, READER_LOCK) {
                 Ok(file) => return Ok(Self { _file: file }),
                 Err(error @ ServerError::InUse { .. }) => {
                     if !retry.pause().await {
@@ -56,6 +77,17 @@ impl ReaderLock {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+fn holder(data_dir: &Path, name: &str) -> Result<Option<String>, ServerError> {
+    if !data_dir.join(name).exists() {
+        return Ok(None);
+    }
+    match hold(data_dir, name) {
+        Ok(_free) => Ok(None),
+        Err(ServerError::InUse { pid, .. }) => Ok(Some(pid)),
+        Err(error) => Err(error),
     }
 }
 
@@ -93,11 +125,14 @@ mod tests {
     #[test]
     fn second_holder_is_told_who_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
+        assert_eq!(DataDirLock::holder(dir.path()).unwrap(), None);
         let held = DataDirLock::acquire(dir.path()).unwrap();
         let error = DataDirLock::acquire(dir.path()).unwrap_err();
         let own = std::process::id().to_string();
         assert!(matches!(&error, ServerError::InUse { pid, .. } if *pid == own), "{error}");
+        assert_eq!(DataDirLock::holder(dir.path()).unwrap(), Some(own));
         drop(held);
+        assert_eq!(DataDirLock::holder(dir.path()).unwrap(), None);
         DataDirLock::acquire(dir.path()).unwrap();
     }
 

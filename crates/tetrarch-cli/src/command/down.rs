@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tetrarch_bus::server::{DataDirLock, ManagedServer, ServerError};
+use tetrarch_bus::server::{DataDirLock, ManagedServer};
 use tetrarch_core::duration;
 use tetrarch_core::time::Millis;
 
@@ -45,7 +45,9 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
         return Err(CliError::new(Code::Usage, what)
             .hint("stop its `tetrarch serve --global` and `tetrarch host` where they run"));
     }
-    let Some(pid) = holder(context)? else { return left(context).await };
+    let Some(pid) = DataDirLock::holder(&context.config.bus.data_dir)? else {
+        return left(context).await;
+    };
     let unknown =
         || CliError::new(Code::Failed, format!("{pid:?} in {} is not a process id", dir.display()));
     let number: i32 = pid.parse().map_err(|_| unknown())?;
@@ -56,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> CliResult {
     kill_process(process, Signal::TERM).map_err(|error| {
         CliError::new(Code::Denied, format!("cannot signal process {pid}: {error}"))
     })?;
-    while holder(context)?.is_some_and(|holder| holder == pid) {
+    while DataDirLock::holder(&context.config.bus.data_dir)?.is_some_and(|holder| holder == pid) {
         if Instant::now() >= until {
             let what =
                 format!("process {pid} has not ended within {}", duration::print(args.timeout));
@@ -95,17 +97,4 @@ async fn left(context: &Context) -> CliResult {
         }
         None => format!("nothing is running in {}\n", dir.display()),
     })
-}
-
-/// The process that holds the data directory, if any.
-fn holder(context: &Context) -> CliResult<Option<String>> {
-    let dir = &context.config.bus.data_dir;
-    if !dir.join("lock").exists() {
-        return Ok(None);
-    }
-    match DataDirLock::acquire(dir) {
-        Ok(_free) => Ok(None),
-        Err(ServerError::InUse { pid, .. }) => Ok(Some(pid)),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::ChangeStatus;
 use tetrarch_core::duration;
@@ -207,23 +208,29 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> CliResult {
 async fn until(bus: &Bus, name: &str, awaited: &WaitTarget, wanted: &str) -> CliResult {
     // Read before the records: what is newer than this is in the ledger from there on.
     let from = history::next_entry(bus).await?;
+    // What was made just now may stand in the ledger alone.
+    let last = bus.stream_last_seq(LEDGER).await?;
+    let mut seen = from.saturating_sub(1);
     let mut snapshot = StateSnapshot::read(bus, &awaited.records()).await?;
     let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
     loop {
-        let Some(stand) = awaited.stands(&snapshot) else {
-            return Err(CliError::new(Code::NotFound, format!("{name} was not found")).hint(
-                "list goals with `tetrarch get goals`, and runs, agents and nodes likewise",
-            ));
-        };
-        if stand.state == wanted {
-            return Ok(());
-        }
-        if !stand.next.contains(&wanted) {
-            let what = format!("{name} is {} and cannot become {wanted}", stand.state);
-            return Err(CliError::new(Code::Failed, what)
-                .hint(format!("see `tetrarch describe {name}` for the cause")));
+        match awaited.stands(&snapshot) {
+            None if seen < last => {}
+            None => {
+                return Err(CliError::new(Code::NotFound, format!("{name} was not found")).hint(
+                    "list goals with `tetrarch get goals`, and runs, agents and nodes likewise",
+                ));
+            }
+            Some(stand) if stand.state == wanted => return Ok(()),
+            Some(stand) if !stand.next.contains(&wanted) => {
+                let what = format!("{name} is {} and cannot become {wanted}", stand.state);
+                return Err(CliError::new(Code::Failed, what)
+                    .hint(format!("see `tetrarch describe {name}` for the cause")));
+            }
+            Some(_) => {}
         }
         let Some(item) = entries.next().await else { return Ok(()) };
+        seen = item.seq;
         if let Ok(entry) = item.entry {
             snapshot.apply(item.seq, &entry);
         }

@@ -137,11 +137,12 @@ impl ModelCall {
         };
         if api == ModelApi::Chat && streams {
             // Otherwise a stream does not say what it took.
-            match body.entry("stream_options").or_insert(Value::Null) {
-                Value::Object(options) => drop(options.insert("include_usage".into(), true.into())),
-                options @ Value::Null => *options = json!({"include_usage": true}),
-                _ => return Err("`stream_options` is no object".to_owned()),
+            let options = body.entry("stream_options").or_insert(Value::Null);
+            if options.is_null() {
+                *options = json!({});
             }
+            let options = options.as_object_mut().ok_or("`stream_options` is no object")?;
+            options.insert("include_usage".to_owned(), true.into());
         }
         let model = match api {
             ModelApi::Gemini => path.rsplit('/').next().and_then(|it| it.split(':').next()),
@@ -208,13 +209,11 @@ impl ModelCall {
     fn limit(&mut self, most: u64) {
         self.output = most;
         let terms = match self.api {
-            ModelApi::Gemini => match self.body.entry(CONFIG).or_insert(json!({})) {
-                Value::Object(config) => config,
-                // It was looked at when it was read.
-                _ => return,
-            },
-            ModelApi::Messages | ModelApi::Chat | ModelApi::Responses => &mut self.body,
+            ModelApi::Gemini => self.body.entry(CONFIG).or_insert(json!({})).as_object_mut(),
+            ModelApi::Messages | ModelApi::Chat | ModelApi::Responses => Some(&mut self.body),
         };
+        // That it is one was looked at when it was read.
+        let Some(terms) = terms else { return };
         let keys = output_keys(self.api);
         let mut said = false;
         for key in keys {

@@ -29,7 +29,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
-use url::form_urlencoded;
 
 use super::GatewayState;
 use super::api::{ModelApi, ModelEndpointKind};
@@ -124,7 +123,7 @@ struct Serving {
 }
 
 /// One connection.
-struct Connection {
+struct GatewayConnection {
     serving: Arc<Serving>,
     /// Calls of the run, which go on when their connection has ended.
     calls: Arc<Mutex<JoinSet<()>>>,
@@ -159,7 +158,7 @@ pub(super) async fn serve(
             oldest.abort();
         }
         let is_known = Arc::new(AtomicBool::new(false));
-        let connection = Arc::new(Connection {
+        let connection = Arc::new(GatewayConnection {
             serving: Arc::clone(&serving),
             calls: Arc::clone(&calls),
             is_known: Arc::clone(&is_known),
@@ -170,7 +169,7 @@ pub(super) async fn serve(
     }
 }
 
-impl Connection {
+impl GatewayConnection {
     async fn serve(self: Arc<Self>, program: TcpStream) {
         let service = service_fn(move |request| {
             let connection = Arc::clone(&self);
@@ -373,10 +372,11 @@ fn invalid(words: String) -> GatewayRefusal {
 
 /// Refuses a query that could have a server leave out what a call took.
 fn plain_query(query: &str) -> Result<(), String> {
-    let known = ["alt", "api-version", "beta"];
-    let other = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| !known.contains(&&**key));
-    match other {
-        Some((key, _)) => Err(format!("`{key}` of the query is not passed on; leave it out")),
+    // A name in another spelling, such as with `%`, is none of these.
+    let known = ["", "alt", "api-version", "beta"];
+    let mut keys = query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(key, _)| key));
+    match keys.find(|key| !known.contains(key)) {
+        Some(key) => Err(format!("`{key}` of the query is not passed on; leave it out")),
         None => Ok(()),
     }
 }

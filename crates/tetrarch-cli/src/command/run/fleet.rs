@@ -46,7 +46,9 @@ pub(super) async fn ensure(
 pub(in crate::command) async fn running(context: &Context) -> CliResult<Option<HumanClient>> {
     let Ok(client) = context.client().await else { return Ok(None) };
     let owned = Lease::look(&client.bus, &LeaseKey::Go).await?;
-    Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(client))
+    // One that is up starts its owner again.
+    let is_there = owned.is_some_and(|seen| seen.holder.is_some()) || context.is_up()?;
+    Ok(is_there.then_some(client))
 }
 
 /// Whether nothing was ever given to a fleet here: no bus was ever up in the data directory.

@@ -139,7 +139,9 @@ pub(in crate::adapter) fn prepared(
 fn arguments(start: &Start, fleet: Option<&McpCommand>) -> Vec<String> {
     let tools = &start.brief.tools;
     let shell = ["run", "read", "list", "search"].iter().any(|entry| may_ever(tools, entry));
-    let searches = if may_ever(tools, "network") { "live" } else { "disabled" };
+    // The provider searches, so nobody could be asked first.
+    let has_network = tools.names().any(|entry| entry == "network");
+    let searches = if has_network { "live" } else { "disabled" };
     let mut settings = vec![
         ("model_provider".to_owned(), json!("tetrarch")),
         ("web_search".to_owned(), json!(searches)),

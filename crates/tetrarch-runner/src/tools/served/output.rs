@@ -207,17 +207,19 @@ mod tests {
 
     #[tokio::test]
     async fn output_ends_with_a_line_that_is_too_long() {
-        let whole = vec![b'{'; MESSAGE_BYTES_MAX - 1];
+        let whole = [b"{".to_vec(), vec![b' '; MESSAGE_BYTES_MAX - 2]].concat();
         let two = [&whole[..], b"\n", &whole, b"\n"].concat();
         assert_eq!(read(&two).await, (2 * MESSAGE_BYTES_MAX, None));
-        let long = [&whole[..], b"{{\n{}\n"].concat();
+        let long = [&whole[..], b"  \n{}\n"].concat();
         let (length, words) = read(&long).await;
         assert!(length <= MESSAGE_BYTES_MAX, "{length}");
         assert!(words.unwrap().contains("more than 4194304 bytes"));
     }
     #[tokio::test]
     async fn output_ends_with_a_message_of_too_many_values() {
-        let message = |values: usize| format!("[{}]\n", "0,".repeat(values - 1)).into_bytes();
+        // The object and the list, and a comma for each value but one.
+        let message =
+            |values: usize| format!("{{\"x\":[{}0]}}\n", "0,".repeat(values - 2)).into_bytes();
         let most = message(MESSAGE_VALUES_MAX);
         assert_eq!(read(&[&most[..], &most].concat()).await, (2 * most.len(), None));
         let words = read(&message(MESSAGE_VALUES_MAX + 1)).await.1;

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 const REOPENED_AFTER: Duration = Duration::from_secs(1);
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Answered<T> = Result<T, StreamableHttpError<HttpError>>;
+type HttpOutcome<T> = Result<T, StreamableHttpError<HttpError>>;
 
 /// A client that opens few streams.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl StreamableHttpClient for PacedHttp {
         session: Option<Arc<str>>,
         key: Option<String>,
         headers: Headers,
-    ) -> Answered<StreamableHttpPostResponse> {
+    ) -> HttpOutcome<StreamableHttpPostResponse> {
         self.client.post_message(uri, message, session, key, headers).await
     }
 
@@ -67,7 +67,7 @@ impl StreamableHttpClient for PacedHttp {
         key: Option<String>,
         headers: Headers,
         limits: StreamableHttpResponseLimits,
-    ) -> Answered<StreamableHttpPostResponse> {
+    ) -> HttpOutcome<StreamableHttpPostResponse> {
         let client = &self.client;
         client.post_message_with_response_limits(uri, message, session, key, headers, limits).await
     }
@@ -78,7 +78,7 @@ impl StreamableHttpClient for PacedHttp {
         session: Arc<str>,
         key: Option<String>,
         headers: Headers,
-    ) -> Answered<()> {
+    ) -> HttpOutcome<()> {
         self.client.delete_session(uri, session, key, headers).await
     }
 
@@ -89,7 +89,7 @@ impl StreamableHttpClient for PacedHttp {
         last_event: Option<String>,
         key: Option<String>,
         headers: Headers,
-    ) -> Answered<BoxStream<'static, Result<Sse, SseError>>> {
+    ) -> HttpOutcome<BoxStream<'static, Result<Sse, SseError>>> {
         self.pause().await;
         self.client.get_stream(uri, session, last_event, key, headers).await
     }
@@ -102,7 +102,7 @@ impl StreamableHttpClient for PacedHttp {
         key: Option<String>,
         headers: Headers,
         bytes_max: usize,
-    ) -> Answered<BoxStream<'static, Result<Sse, SseError>>> {
+    ) -> HttpOutcome<BoxStream<'static, Result<Sse, SseError>>> {
         self.pause().await;
         let client = &self.client;
         client
