@@ -27,10 +27,11 @@ use tetrarch_model::{ApiKey, BadAddress, Upstream};
 use tetrarch_telemetry::{Chats, ModelEndpoint, Whose};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 use url::Url;
 
 use crate::proxy;
+use crate::rate::RateLimit;
 
 use request::{CallTerms, ModelCall};
 
@@ -143,8 +144,7 @@ struct GatewayState {
     whose: Whose,
     calls: AtomicU64,
     was_unpriced: AtomicBool,
-    /// When the next call is due at the pace of [`CALLS_PER_SECOND`].
-    next_call: Mutex<Instant>,
+    rate: Mutex<RateLimit>,
     waiting: Mutex<BTreeMap<String, oneshot::Sender<Result<(), String>>>>,
     /// Why the last call was refused for the grant; none when it was made.
     withheld: Mutex<Option<String>>,
@@ -174,7 +174,7 @@ impl ModelGateway {
             whose: target.whose,
             calls: AtomicU64::new(0),
             was_unpriced: AtomicBool::new(false),
-            next_call: Mutex::new(Instant::now()),
+            rate: Mutex::new(RateLimit::new(CALLS_GAP, CALLS_AT_ONCE)),
             waiting: Mutex::default(),
             withheld: Mutex::default(),
         };
@@ -253,8 +253,8 @@ fn assumed_max(budget: Limits) -> Option<u64> {
 
 /// How the names of a gateway's calls begin, in the run's journal: calls that programs tell of have other names.
 pub(crate) const CALLS: &str = "gateway-";
-/// Calls of a run in a second, in the long run, and how many of them may come at once.
-const CALLS_PER_SECOND: u32 = 10;
+/// The time between two calls of a run, in the long run, and how many of them may come at once.
+const CALLS_GAP: Duration = Duration::from_millis(100);
 const CALLS_AT_ONCE: u32 = 50;
 /// Longest answer of a run with a grant, in tokens, where neither its profile nor its request says less.
 const OUTPUT_LIMITED_MAX: u64 = 32_000;
@@ -270,14 +270,7 @@ impl GatewayState {
 
     /// Waits until the next call may be made: each is two entries of the run's journal, also when it costs nothing.
     async fn pace(&self) {
-        let gap = Duration::from_secs(1) / CALLS_PER_SECOND;
-        let due = {
-            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = Instant::now();
-            let due = (*next).max(now.checked_sub(gap * CALLS_AT_ONCE).unwrap_or(now));
-            *next = due + gap;
-            due
-        };
+        let due = self.rate.lock().unwrap_or_else(PoisonError::into_inner).take();
         sleep_until(due).await;
     }
 

@@ -29,6 +29,7 @@ mod pace;
 mod procfs;
 mod protocol;
 mod proxy;
+mod rate;
 mod removal;
 mod serve;
 mod sweep;

@@ -11,14 +11,15 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::json_values::ValueCount;
+use crate::rate::RateLimit;
 
 /// Longest message of a server, in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most values of a message.
 const MESSAGE_VALUES_MAX: usize = 200_000;
-/// Messages of a server in a second, in the long run, and how many of them may come at once: each is a task here until
-/// its server has read the answer.
-const MESSAGES_PER_SECOND: u32 = 100;
+/// The time between two messages of a server, in the long run, and how many of them may come at once: each is a task
+/// here until its server has read the answer.
+const MESSAGES_GAP: Duration = Duration::from_millis(10);
 const MESSAGES_AT_ONCE: u32 = 10_000;
 /// How long a server may leave what it is sent unread.
 const READ_WITHIN: Duration = Duration::from_secs(30);
@@ -65,24 +66,17 @@ pub(super) struct MessageLines<R = ChildStdout> {
     values: ValueCount,
     /// Whether the line is kept as the first that is no message.
     is_kept: bool,
-    /// When the next message is due at the pace of [`MESSAGES_PER_SECOND`].
-    next: Instant,
+    rate: RateLimit,
 }
 
 impl<R> MessageLines<R> {
     pub(super) fn of(output: R) -> (Self, OutputRemarks) {
         let remarks = OutputRemarks::default();
-        let (values, next) = (ValueCount::default(), Instant::now());
+        let (values, rate) =
+            (ValueCount::default(), RateLimit::new(MESSAGES_GAP, MESSAGES_AT_ONCE));
         let lines =
-            Self { output, remarks: remarks.clone(), length: 0, values, is_kept: false, next };
+            Self { output, remarks: remarks.clone(), length: 0, values, is_kept: false, rate };
         (lines, remarks)
-    }
-
-    /// Whether one more message is within the pace.
-    fn is_due(&mut self) -> bool {
-        let (now, gap) = (Instant::now(), Duration::from_secs(1) / MESSAGES_PER_SECOND);
-        self.next = self.next.max(now) + gap;
-        self.next - now <= gap * MESSAGES_AT_ONCE
     }
 
     /// Looks at what came; whether it may be passed on.
@@ -105,8 +99,8 @@ impl<R> MessageLines<R> {
                 Some(format!("wrote a message of more than {MESSAGE_BYTES_MAX} bytes"))
             } else if self.values.add(piece) > MESSAGE_VALUES_MAX {
                 Some(format!("wrote a message of more than {MESSAGE_VALUES_MAX} values"))
-            } else if is_whole && !self.is_due() {
-                Some(format!("wrote more than {MESSAGES_PER_SECOND} messages a second for long"))
+            } else if is_whole && self.rate.take() > Instant::now() {
+                Some("wrote more than 100 messages a second for long".to_owned())
             } else {
                 None
             };
