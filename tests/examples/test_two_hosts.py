@@ -29,7 +29,8 @@ class TwoHosts(unittest.TestCase):
         return program, held.name
 
     def assert_nothing_left(self, path):
-        self.assertEqual(os.listdir(path), [])
+        # A killed host's next life removes the temporary files of its runs, and here it has none.
+        self.assertEqual([name for name in os.listdir(path) if not name.startswith("tetrarch-run_")], [])
         for pid in filter(str.isdecimal, os.listdir("/proc")):
             try:
                 with open("/proc/%s/cmdline" % pid, encoding="utf-8", errors="replace") as words:
