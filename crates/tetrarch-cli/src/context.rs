@@ -12,7 +12,7 @@ use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::error::{ConnectError, PublishError};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::send::{SendError, send_request};
-use tetrarch_bus::server::{self, DataDirLock, FreeSpace, ReaderLock};
+use tetrarch_bus::server::{self, DataDirLock, FreeSpace};
 use tetrarch_bus::subject::pattern::policy::{CredentialRole, Person};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::tail::follow_ledger;
@@ -169,11 +169,7 @@ impl Context {
     /// The data directory cannot be used.
     pub(crate) fn is_up(&self) -> CliResult<bool> {
         let BusConfig { url, data_dir, .. } = &self.config.bus;
-        // The bus of a question that is read meanwhile is no fleet.
-        let is_fleet = || {
-            Ok(DataDirLock::holder(data_dir)?.is_some() && ReaderLock::holder(data_dir)?.is_none())
-        };
-        if url.is_none() { is_fleet() } else { Ok(false) }
+        Ok(url.is_none() && DataDirLock::fleet(data_dir)?.is_some())
     }
 
     /// A connection as the human who is asking.

@@ -47,40 +47,34 @@ impl Proxy {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let network = Arc::new(network);
-        let answer = move |program| {
-            let network = Arc::clone(&network);
-            async move {
-                if let Err(cause) = pass_on(program, &network, gateway).await {
-                    tracing::debug!(%cause, "a connection of a program ended");
-                }
+        Ok(Self(tokio::spawn(async move {
+            let (permits, mut open) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
+            loop {
+                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+                let program = accepted(&listener).await;
+                let network = Arc::clone(&network);
+                open.spawn(async move {
+                    if let Err(cause) = pass_on(program, &network, gateway).await {
+                        tracing::debug!(%cause, "a connection of a program ended");
+                    }
+                    drop(permit);
+                });
+                while open.try_join_next().is_some() {}
             }
-        };
-        Ok(Self(tokio::spawn(serve_each(listener, answer))))
+        })))
     }
 }
 
-/// Answers the connections of one run's programs, so many at once; more wait. For as long as it is polled.
-pub(crate) async fn serve_each<F: Future<Output = ()> + Send + 'static>(
-    listener: tokio::net::TcpListener,
-    answer: impl Fn(TcpStream) -> F,
-) {
-    let (permits, mut open) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), JoinSet::new());
+/// The next connection of a run's programs. One that cannot be taken does not end the listening.
+pub(crate) async fn accepted(listener: &tokio::net::TcpListener) -> TcpStream {
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-        let program = match listener.accept().await {
-            Ok((program, _)) => program,
+        match listener.accept().await {
+            Ok((program, _)) => return program,
             Err(cause) => {
                 tracing::warn!(%cause, "a connection of a run's program cannot be taken");
                 sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
-                continue;
             }
-        };
-        let answered = answer(program);
-        open.spawn(async move {
-            answered.await;
-            drop(permit);
-        });
-        while open.try_join_next().is_some() {}
+        }
     }
 }
 

@@ -39,7 +39,31 @@ impl DataDirLock {
     /// # Errors
     /// A file that cannot be used.
     pub fn holder(data_dir: &Path) -> Result<Option<String>, ServerError> {
-        holder(data_dir, LOCK)
+        if !data_dir.join(LOCK).exists() {
+            return Ok(None);
+        }
+        match Self::acquire(data_dir) {
+            Ok(_free) => Ok(None),
+            Err(ServerError::InUse { pid, .. }) => Ok(Some(pid)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The process of the fleet that is up in a data directory, if one is. Who reads a question there, or starts a
+    /// fleet, has the [`ReaderLock`]: it is not taken for one, and not disturbed.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn fleet(data_dir: &Path) -> Result<Option<String>, ServerError> {
+        // Nor is a directory made in which there never was one.
+        if !data_dir.join(LOCK).exists() {
+            return Ok(None);
+        }
+        match hold(data_dir, READER_LOCK) {
+            Ok(_turn) => Self::holder(data_dir),
+            Err(ServerError::InUse { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -52,14 +76,6 @@ pub struct ReaderLock {
 }
 
 impl ReaderLock {
-    /// The process that holds the lock of a data directory, if any.
-    ///
-    /// # Errors
-    /// A file that cannot be used.
-    pub fn holder(data_dir: &Path) -> Result<Option<String>, ServerError> {
-        holder(data_dir, READER_LOCK)
-    }
-
     /// Takes the lock of a data directory, waiting as long as `within` for it.
     ///
     /// # Errors
@@ -77,17 +93,6 @@ impl ReaderLock {
                 Err(error) => return Err(error),
             }
         }
-    }
-}
-
-fn holder(data_dir: &Path, name: &str) -> Result<Option<String>, ServerError> {
-    if !data_dir.join(name).exists() {
-        return Ok(None);
-    }
-    match hold(data_dir, name) {
-        Ok(_free) => Ok(None),
-        Err(ServerError::InUse { pid, .. }) => Ok(Some(pid)),
-        Err(error) => Err(error),
     }
 }
 
@@ -134,6 +139,18 @@ mod tests {
         drop(held);
         assert_eq!(DataDirLock::holder(dir.path()).unwrap(), None);
         DataDirLock::acquire(dir.path()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn question_that_is_read_is_no_fleet() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(DataDirLock::fleet(dir.path()).unwrap(), None);
+        let turn = ReaderLock::wait(dir.path(), Duration::ZERO).await.unwrap();
+        let _held = DataDirLock::acquire(dir.path()).unwrap();
+        assert_eq!(DataDirLock::fleet(dir.path()).unwrap(), None);
+        drop(turn);
+        let own = std::process::id().to_string();
+        assert_eq!(DataDirLock::fleet(dir.path()).unwrap(), Some(own));
     }
 
     #[tokio::test]

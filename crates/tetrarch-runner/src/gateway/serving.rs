@@ -21,19 +21,19 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tetrarch_core::limits::ACCEPT_PAUSE;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::{UpstreamAnswer, UpstreamError};
 use tetrarch_telemetry::Prompt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::GatewayState;
 use super::api::{ModelApi, ModelEndpointKind};
 use super::call::{OpenCall, parts};
 use super::request::ModelCall;
+use crate::proxy::accepted;
 
 /// How long the head of a request, and its body, may take.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -143,14 +143,7 @@ pub(super) async fn serve(
     let mut open = JoinSet::new();
     let mut newcomers: VecDeque<(Arc<AtomicBool>, AbortHandle)> = VecDeque::new();
     loop {
-        let program = match listener.accept().await {
-            Ok((program, _)) => program,
-            Err(cause) => {
-                tracing::warn!(%cause, "a connection to the model gateway cannot be taken");
-                sleep(Duration::from_millis(ACCEPT_PAUSE.0)).await;
-                continue;
-            }
-        };
+        let program = accepted(&listener).await;
         newcomers.retain(|(known, task)| !known.load(Ordering::Relaxed) && !task.is_finished());
         if newcomers.len() >= NEWCOMERS_MAX
             && let Some((_, oldest)) = newcomers.pop_front()

@@ -7,8 +7,6 @@ use super::super::api::ModelApi;
 
 /// Names of a request that are such a thing by themselves.
 const HOSTED: [&str; 4] = ["container", "mcp_servers", "plugins", "web_search_options"];
-/// Contents that what a model asked for may have in it: nobody fetches that.
-const ARGUMENTS: [&str; 2] = ["functionCall", "function_call"];
 
 /// The first such thing of a request, in words.
 pub(super) fn found(api: ModelApi, body: &Map<String, Value>) -> Option<String> {
@@ -81,7 +79,8 @@ fn fetched(value: &Value) -> Option<&'static str> {
             "file_url" if is_elsewhere() => return Some("file_url"),
             "file_id" if is_elsewhere() => return Some("file_id"),
             "fileData" | "file_data" if value.is_object() => return Some("fileData"),
-            name if ARGUMENTS.contains(&name) => {}
+            // What Gemini's models call functions with, and what these gave: nobody fetches that.
+            "args" | "response" => {}
             _ => {
                 if let Some(key) = fetched(value) {
                     return Some(key);

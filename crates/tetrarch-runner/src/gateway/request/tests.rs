@@ -157,6 +157,10 @@ fn run_without_a_network_has_nothing_fetched_by_its_provider() {
         (Chat, json!({"tools": [{"type": "function"}]})),
         (Responses, json!({"input": [{"image_url": data}], "tools": [{"type": "local_shell"}]})),
         (Gemini, json!({"contents": [{"parts": [{"functionCall": {"args": {"file_id": "f"}}}]}]})),
+        (
+            Gemini,
+            json!({"contents": [{"parts": [{"functionResponse": {"response": {"file_id": "f"}}}]}]}),
+        ),
         (Gemini, json!({"tools": [{"functionDeclarations": []}]})),
     ] {
         assert!(read(api, &body, None).is_ok(), "{body}: {:?}", read(api, &body, None));
