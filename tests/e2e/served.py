@@ -67,8 +67,9 @@ def die_always() -> str:
 @server.tool()
 def push_and_wait(text: str) -> str:
     """Has an effect, and says so too late."""
-    note(text)
+    # Who reads the note finds the process: it is there once this returns.
     subprocess.Popen(["sleep", "600"], start_new_session=True)
+    note(text)
     time.sleep(600)
 
 
