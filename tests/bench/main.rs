@@ -24,6 +24,10 @@ mod tree;
 
 use asked::{Args, Effort};
 
+/// The binary's (docs/decisions/0137).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "\
 benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::outbox::{Announcer, OutboxError, Recorder};
+use tetrarch_bus::outbox::{Announcer, OutboxError, PlanPublisher, Recorder};
 use tetrarch_bus::state::Revisions;
 use tetrarch_core::agent::Host;
 use tetrarch_core::goal::GoalStatus;
@@ -113,20 +113,21 @@ fn plan_event(epic: EpicId, version: u32) -> PlanEvent {
     }
 }
 
-/// Both halves of an owner's outbox, one after the other.
-struct Outbox(Announcer, Recorder);
+/// The three parts of an owner's outbox, one after the other.
+struct Outbox(Announcer, PlanPublisher, Recorder);
 
 impl Outbox {
     async fn publish(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         self.0.announce(entries).await?;
-        self.1.record(entries, tokio::time::Instant::now()).await.map(drop)
+        self.1.publish(entries).await?;
+        self.2.record(entries, tokio::time::Instant::now()).await.map(drop)
     }
 }
 
 /// An outbox that knows nothing yet, as a new owner's.
 fn outbox(bus: &Bus) -> Outbox {
     let recorder = Recorder::new(bus.clone(), Revisions::new(), "then".to_owned(), "s".to_owned());
-    Outbox(Announcer::new(bus.clone()), recorder)
+    Outbox(Announcer::new(bus.clone()), PlanPublisher::new(bus.clone()), recorder)
 }
 
 /// Entries with ledger sequences from `first` on.

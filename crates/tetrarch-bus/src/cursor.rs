@@ -62,6 +62,8 @@ pub enum Claimed {
         cursor: Cursor,
         /// Its sequence.
         seq: u64,
+        /// Whether it is the agent's first cursor, so that no session of it wrote or read anything before.
+        is_first: bool,
     },
     /// An earlier life of this host claimed it: report `host_restart`, do not start.
     EarlierLife {
@@ -164,7 +166,9 @@ pub async fn claim(
             continue;
         };
         match cursor::judge_claim(&cursor, epoch, ours) {
-            cursor::ClaimOutcome::Claimed => return Ok(Claimed::Ours { cursor, seq }),
+            cursor::ClaimOutcome::Claimed => {
+                return Ok(Claimed::Ours { cursor, seq, is_first: false });
+            }
             cursor::ClaimOutcome::EarlierLife => return Ok(Claimed::EarlierLife { cursor }),
             cursor::ClaimOutcome::DoNotStart => {
                 if cursor.epoch >= epoch || !lagging.pause().await {
@@ -178,7 +182,9 @@ pub async fn claim(
                 let headers = stamp::of_session(claimed.session, epoch).headers(&subject);
                 let text = subject.to_string();
                 match surely::publish(bus, &text, &headers, &payload, Some(seq)).await {
-                    Ok(seq) => return Ok(Claimed::Ours { cursor: claimed, seq }),
+                    Ok(seq) => {
+                        return Ok(Claimed::Ours { cursor: claimed, seq, is_first: false });
+                    }
                     Err(PublishError::WrongLast { last, .. }) => {
                         found = match surely::named(bus, CURSORS, last).await? {
                             Some(message) => Some(decoded(agent, &message)?),
@@ -199,7 +205,7 @@ pub async fn claim(
 /// See [`CursorError`].
 pub async fn claim_first(bus: &Bus, first: Cursor, ours: &Claim) -> Result<Claimed, CursorError> {
     match write_cursor(bus, &first, 0).await {
-        Ok(seq) => Ok(Claimed::Ours { cursor: first, seq }),
+        Ok(seq) => Ok(Claimed::Ours { cursor: first, seq, is_first: true }),
         // Somebody claimed it, or the owner sealed it: for a later session, or as earlier versions do.
         Err(CursorError::Fenced { .. }) => claim(bus, &first.agent, first.epoch, ours).await,
         Err(error) => Err(error),

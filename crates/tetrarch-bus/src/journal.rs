@@ -111,6 +111,13 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
+    /// Begins the journal of an agent's first run. Nothing is read: should there be an entry all the same, the first
+    /// append is fenced.
+    #[must_use]
+    pub fn first(bus: Bus, writer: Writer) -> Self {
+        Self { bus, writer, last_seq: 0, index: 0, pending: None }
+    }
+
     /// Goes on where the journal ends. An entry of a higher epoch, the owner's seal for instance,
     /// means that this session is over.
     ///

@@ -1,7 +1,7 @@
 //! The outbox: what a committed entry makes visible, each class acknowledged before the next (spec
 //! 02, Outbox): seals, then control that needs them, mail beside both; plan events; then STATE and
-//! how far it got. The two halves work side by side, so that nobody's mail waits for
-//! the images of earlier entries (docs/decisions/0008). Every class may be repeated from any entry
+//! how far it got. The three parts work side by side, so that nobody's mail waits for plan events or
+//! images of earlier entries (docs/decisions/0008). Every class may be repeated from any entry
 //! on, by this owner or the next one, and ends in the same. It decides nothing and reads the
 //! entries only.
 
@@ -54,14 +54,20 @@ pub enum OutboxError {
     Encoding(#[from] CodecError),
 }
 
-/// The first half of the owner's outbox: what somebody waits for.
+/// The first part of the owner's outbox: seals, orders and mail.
 #[derive(Debug)]
 pub struct Announcer {
+    bus: Bus,
+}
+
+/// The second part of the owner's outbox: plan events.
+#[derive(Debug)]
+pub struct PlanPublisher {
     bus: Bus,
     tips: HashMap<String, Tip>,
 }
 
-/// The second half of the owner's outbox: what anybody may look up.
+/// The third part of the owner's outbox: what anybody may look up.
 #[derive(Debug)]
 pub struct Recorder {
     bus: Bus,
@@ -72,19 +78,19 @@ pub struct Recorder {
 }
 
 impl Announcer {
-    /// The first half of a new owner's outbox.
+    /// The first part of a new owner's outbox.
     #[must_use]
     pub fn new(bus: Bus) -> Self {
-        Self { bus, tips: HashMap::new() }
+        Self { bus }
     }
 
-    /// Sends the seals, mail and plan events of these valid entries, in the ledger's order and
+    /// Sends the seals, orders and mail of these valid entries, in the ledger's order and
     /// each with its sequence. Waits while the bus is away; dropping it leaves nothing that
     /// repeating it does not repair.
     ///
     /// # Errors
     /// See [`OutboxError`]; the caller sends the whole batch again.
-    pub async fn announce(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+    pub async fn announce(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         let (orders, mail): (Vec<_>, Vec<_>) =
             post::messages(entries)?.into_iter().partition(|message| message.lane == Lane::Ctl);
         let sealed = async {
@@ -95,10 +101,6 @@ impl Announcer {
         // Only orders need seals.
         futures::try_join!(sealed, self.send(mail))?;
         reach_if(Failpoint::LaunchPublished, || launch_runs(entries));
-        self.plans(entries).await?;
-        reach_if(Failpoint::PlanPublished, || {
-            entries.iter().any(|(_, entry)| !entry.plans.is_empty())
-        });
         Ok(())
     }
 
@@ -136,9 +138,21 @@ impl Announcer {
         }))
         .await
     }
+}
 
-    /// One at a time for each epic, epics side by side.
-    async fn plans(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+impl PlanPublisher {
+    /// The second part of a new owner's outbox.
+    #[must_use]
+    pub fn new(bus: Bus) -> Self {
+        Self { bus, tips: HashMap::new() }
+    }
+
+    /// Publishes the plan events of these announced entries: one at a time for each epic, epics side by side.
+    /// Waits while the bus is away.
+    ///
+    /// # Errors
+    /// See [`OutboxError`]; the caller sends the whole batch again, from its announcement on.
+    pub async fn publish(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         let lines =
             by_line(plan::notices(entries)?.into_iter().map(|notice| (notice.epic, notice)));
         let bus = &self.bus;
@@ -160,6 +174,9 @@ impl Announcer {
                 }
             }
         }
+        reach_if(Failpoint::PlanPublished, || {
+            entries.iter().any(|(_, entry)| !entry.plans.is_empty())
+        });
         Ok(())
     }
 }
@@ -245,7 +262,7 @@ pub async fn settle(
 }
 
 impl Recorder {
-    /// The second half of a new owner's outbox. It knows the revisions of STATE as they were
+    /// The third part of a new owner's outbox. It knows the revisions of STATE as they were
     /// loaded; unknown ones are found out. `ledger_created` is when the server says the ledger
     /// was made, for the amnesia guard; `server` the start of the server that STATE was loaded from.
     #[must_use]
@@ -260,7 +277,7 @@ impl Recorder {
         self.pending.next_due()
     }
 
-    /// Writes the images of these announced entries, of each record the last one, with those that waited
+    /// Writes the images of these entries, whose plan events are published, of each record the last one, with those that waited
     /// and are due, and how far everything is out; gives that sequence when it moved. Waits while the bus is
     /// away.
     ///

@@ -6,6 +6,8 @@ mod inputs;
 mod timing;
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
@@ -25,7 +27,8 @@ use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
 use tetrarch_failpoint::{Failpoint, reach, reach_if};
 use tetrarch_telemetry::{Whose, ended, invoke_agent, trace};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 use crate::error::{EngineError, EngineResult};
@@ -35,6 +38,10 @@ use crate::reading::InboxReader;
 use crate::session::{Admitted, CheckedMessage, Session, Shared};
 
 use before::PriorRuns;
+
+/// How long the inbox of a new agent stays closed that asks nobody for anything: few know of it, and a life that is
+/// shorter costs the server no subscriptions and no reads.
+const FIRST_READ_WITHIN: Duration = Duration::from_millis(100);
 
 /// What an agent's actor is told.
 #[derive(Debug)]
@@ -82,6 +89,8 @@ pub(crate) struct AgentState {
     reader: Option<InboxReader>,
     orders: mpsc::Sender<Order>,
     inbox: Option<Pump>,
+    /// Keeps the inbox of a new agent closed.
+    opener: Option<oneshot::Sender<Infallible>>,
     /// Whether its mail is left where it is.
     hold: watch::Sender<bool>,
     timer: Option<Pump>,
@@ -126,6 +135,7 @@ impl Actor for AgentActor {
             reader: None,
             orders,
             inbox: None,
+            opener: None,
             hold: watch::channel(false).0,
             timer: None,
             reports: 0,
@@ -264,6 +274,9 @@ impl AgentState {
         myself: &ActorRef<AgentMsg>,
         effect: SessionEffect,
     ) -> EngineResult<Performed> {
+        if effect.has_an_answer() {
+            self.opener = None;
+        }
         match effect {
             SessionEffect::Claim => return self.claim(myself).await.map(Performed::Gave),
             SessionEffect::Journal(event) => self.append(event).await?,
@@ -344,7 +357,7 @@ impl AgentState {
 
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> EngineResult<SessionInput> {
         let outcome = match self.session.claim(self.machine.first_run()).await? {
-            Claimed::Ours { cursor, seq } => {
+            Claimed::Ours { cursor, seq, is_first } => {
                 reach(Failpoint::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;
                 let writer = Writer {
@@ -353,19 +366,31 @@ impl AgentState {
                     session: *session,
                     epoch: *epoch,
                 };
-                self.journal = Some(JournalWriter::open(shared.bus.clone(), writer).await?);
+                let bus = shared.bus.clone();
+                self.journal = Some(if is_first {
+                    JournalWriter::first(bus, writer)
+                } else {
+                    JournalWriter::open(bus, writer).await?
+                });
                 // What a program that died had been given it may not have taken in, so the one that
                 // goes on from it is given all mail of this work again (docs/stdio-protocol.md); its
                 // inbox began with this work. Control is for one session and not repeated.
                 let again = self.run.continues.is_some();
-                let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, again).await?;
+                let reader = InboxReader::open(&self.session, cursor, seq, again).await?;
                 if reader.is_anew() {
                     self.machine.has_new_inbox();
                 }
+                let (opener, opens) = oneshot::channel();
+                self.opener = is_first.then_some(opener);
+                let (inbox, hold) = (reader.inbox(), self.hold.subscribe());
+                let opening = async move {
+                    // Both an opener that is gone and the end of the time open it.
+                    let _opened = timeout(FIRST_READ_WITHIN, opens).await;
+                    inbox.await.map(|inbox| inbox.held_by(hold))
+                };
                 self.reader = Some(reader);
-                let inbox = inbox.held_by(self.hold.subscribe());
                 let to = myself.clone();
-                self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
+                self.inbox = Some(Pump::inbox(opening, self.session.clone(), move |it| {
                     to.cast(AgentMsg::Incoming(it)).is_ok()
                 }));
                 ClaimOutcome::Claimed

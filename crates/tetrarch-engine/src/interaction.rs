@@ -78,16 +78,16 @@ impl Actor for InteractionActor {
 impl InteractionState {
     async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> EngineResult<bool> {
         let (cursor, seq) = match self.session.claim(None).await? {
-            Claimed::Ours { cursor, seq } => (cursor, seq),
+            Claimed::Ours { cursor, seq, .. } => (cursor, seq),
             Claimed::EarlierLife { .. } => {
                 self.report(&Report::Crashed { cause: HOST_RESTART.to_owned() }).await?;
                 return Ok(false);
             }
             Claimed::DoNotStart { .. } => return Ok(false),
         };
-        let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
+        let reader = InboxReader::open(&self.session, cursor, seq, false).await?;
         let to = myself.clone();
-        self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
+        self.inbox = Some(Pump::inbox(reader.inbox(), self.session.clone(), move |it| {
             to.cast(InteractionMsg::Incoming(it)).is_ok()
         }));
         self.reader = Some(reader);

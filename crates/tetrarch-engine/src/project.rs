@@ -175,10 +175,10 @@ impl ProjectState {
     /// Claims the cursor, opens the inbox and says that the session is up.
     async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> EngineResult<bool> {
         match self.session.claim(None).await? {
-            Claimed::Ours { cursor, seq } => {
-                let (reader, inbox) = InboxReader::open(&self.session, cursor, seq, false).await?;
+            Claimed::Ours { cursor, seq, .. } => {
+                let reader = InboxReader::open(&self.session, cursor, seq, false).await?;
                 let to = myself.clone();
-                self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
+                self.inbox = Some(Pump::inbox(reader.inbox(), self.session.clone(), move |it| {
                     to.cast(ProjectMsg::Incoming(it)).is_ok()
                 }));
                 self.reader = Some(reader);

@@ -81,17 +81,24 @@ impl Pump {
         })
     }
 
-    /// Puts the messages of a session's inbox into its actor's mailbox, each with whether its sender
+    /// Opens a session's inbox and puts its messages into its actor's mailbox, each with whether its sender
     /// may write there; `put` says whether it still takes any. What there is to wait for at a
     /// message is waited for here: its actor has more to hear of. An inbox that cannot be read any
     /// more is the last that is put.
     pub(crate) fn inbox(
-        mut inbox: Inbox,
+        opening: impl Future<Output = EngineResult<Inbox>> + Send + 'static,
         session: Session,
         put: impl Fn(FromBus<CheckedMessage>) -> bool + Send + 'static,
     ) -> Self {
         Self::run(async move {
             let slots = MailboxSlots::new(INBOX_IN_MAILBOX);
+            let mut inbox = match opening.await {
+                Ok(inbox) => inbox,
+                Err(error) => {
+                    put(Err(error));
+                    return;
+                }
+            };
             loop {
                 let judged = match inbox.next().await {
                     Ok(incoming) => session.judge(incoming).await,

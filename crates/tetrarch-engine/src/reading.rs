@@ -1,6 +1,8 @@
 //! How a session reads its inbox, as core's `reading` says: the cursor is written when a message is
 //! handled, and before it when it is suspect, and writers hear how far their mail came. It handles nothing itself.
 
+use std::sync::Arc;
+
 use tetrarch_bus::inbox::Inbox;
 use tetrarch_bus::subject::pattern::MAIL;
 use tetrarch_core::cursor::{Cursor, FIRST_EPOCH, Positions, Trials};
@@ -22,14 +24,14 @@ pub(crate) struct InboxReader {
 }
 
 impl InboxReader {
-    /// Opens the inbox of a session that claimed this cursor. `again`: what was handled of the mail
+    /// The place of a session that claimed this cursor. `again`: what was handled of the mail
     /// lane is handled once more. A stream that was made anew is read from its end on.
     pub(crate) async fn open(
         session: &Session,
         mut cursor: Cursor,
         at: u64,
         again: bool,
-    ) -> EngineResult<(Self, Inbox)> {
+    ) -> EngineResult<Self> {
         let owner = Principal::Agent(session.agent.clone());
         let within = session.shared.wakeup.within(&owner, cursor.positions).await?;
         let is_anew = within != cursor.positions;
@@ -43,9 +45,15 @@ impl InboxReader {
             session.shared.bus.stream_last_seq(MAIL).await?
         };
         let reading = Reading::resume(cursor, again, suspect);
-        let inbox = Inbox::open(&session.shared.wakeup, &owner, reading.from()).await?;
         let is_written = !is_anew;
-        Ok((Self { session: session.clone(), reading, at, is_written, is_anew }, inbox))
+        Ok(Self { session: session.clone(), reading, at, is_written, is_anew })
+    }
+
+    /// Opens the inbox where this reader, which took nothing yet, goes on.
+    pub(crate) fn inbox(&self) -> impl Future<Output = EngineResult<Inbox>> + Send + 'static {
+        let (wakeup, from) = (Arc::clone(&self.session.shared.wakeup), self.reading.from());
+        let owner = Principal::Agent(self.session.agent.clone());
+        async move { Ok(Inbox::open(&wakeup, &owner, from).await?) }
     }
 
     /// Whether the inbox is not the one that was read before.

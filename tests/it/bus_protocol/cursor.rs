@@ -97,7 +97,7 @@ async fn sealed_session_cannot_move_its_cursor() {
     let bus = server.control().await;
     sealed(&bus, 1).await;
     let claimed = claim(&bus, &worker(1), 1, &ours("a", "one")).await.unwrap();
-    let Claimed::Ours { cursor, seq } = claimed else { panic!("{claimed:?}") };
+    let Claimed::Ours { cursor, seq, .. } = claimed else { panic!("{claimed:?}") };
     let moved = Cursor { positions: Positions { mail: 4, ctl: 2 }, ..cursor };
     let seq = write_cursor(&bus, &moved, seq).await.unwrap();
     sealed(&bus, 2).await;
@@ -127,7 +127,7 @@ async fn dies_of(bus: &Bus, epoch: u64, message: u64) -> Turn {
     sealed(bus, epoch).await;
     let host = format!("life{epoch}");
     let claimed = claim(bus, &worker(1), epoch, &ours("a", &host)).await.unwrap();
-    let Claimed::Ours { cursor, seq } = claimed else { panic!("{claimed:?}") };
+    let Claimed::Ours { cursor, seq, .. } = claimed else { panic!("{claimed:?}") };
     let mut reading = Reading::resume(cursor, false, message);
     let turn = reading.turn(Lane::Mail, message);
     if matches!(turn, Turn::Handle { .. }) {

@@ -66,7 +66,7 @@ impl Reality {
             Deed::Commit { owner, commit, unheard } => self.commit(*owner, *commit, *unheard).await,
             Deed::Seal(order) => {
                 let entry = Entry { seals: vec![order.clone()], ..entry(CommitId(Ulid(1)), 1) };
-                let mut announcer = Announcer::new(self.bus.clone());
+                let announcer = Announcer::new(self.bus.clone());
                 announcer.announce(&[(1, Arc::new(entry))]).await.unwrap();
                 self.cursor(&order.agent).await
             }
@@ -76,7 +76,7 @@ impl Reality {
                     None => claim(&self.bus, agent, *epoch, ours).await,
                 };
                 match claimed.unwrap() {
-                    Claimed::Ours { cursor, seq } => {
+                    Claimed::Ours { cursor, seq, .. } => {
                         self.claims[*slot] = Some((cursor, seq));
                         Outcome::Stored(seq)
                     }

@@ -123,10 +123,16 @@ impl Bus {
         start_seq: u64,
         batch: usize,
     ) -> Result<Vec<RawMessage>, ReadError> {
-        let seq = start_seq.max(1);
+        let (seq, at) = (start_seq.max(1), pattern::direct_get(self.api_prefix(), stream));
+        if batch == 1 {
+            // It has one answer, which needs no subscription.
+            let body = json!({ "seq": seq, "next_by_subj": filter }).to_string();
+            let found = single(stream, self.ask(stream, at, body.into()).await?)?;
+            return Ok(found.into_iter().collect());
+        }
         let body =
             json!({ "seq": seq, "batch": batch, "max_bytes": BATCH_BYTES, "next_by_subj": filter });
-        self.get_many(stream, &body).await
+        self.get_many(stream, at, &body).await
     }
 
     /// The last message of every subject that matches one of the filters, in stream order.
@@ -139,7 +145,8 @@ impl Bus {
         stream: &str,
         filters: &[&str],
     ) -> Result<Vec<RawMessage>, ReadError> {
-        self.get_many(stream, &json!({ "multi_last": filters })).await
+        let at = pattern::direct_get(self.api_prefix(), stream);
+        self.get_many(stream, at, &json!({ "multi_last": filters })).await
     }
 
     /// Listens to what is published on a subject or pattern from now on.
@@ -274,7 +281,12 @@ impl Bus {
         }
     }
 
-    async fn get_many(&self, stream: &str, body: &Value) -> Result<Vec<RawMessage>, ReadError> {
+    async fn get_many(
+        &self,
+        stream: &str,
+        at: String,
+        body: &Value,
+    ) -> Result<Vec<RawMessage>, ReadError> {
         let unanswered = |reason: String| ReadError::Unanswered { what: stream.to_owned(), reason };
         let inbox = self.client.new_inbox();
         let mut answers = self
@@ -282,7 +294,6 @@ impl Bus {
             .subscribe(inbox.clone())
             .await
             .map_err(|error| unanswered(error.to_string()))?;
-        let at = pattern::direct_get(self.api_prefix(), stream);
         let (mut notices, mut losses) = (self.notices(), self.losses());
         self.client
             .publish_with_reply(at.clone(), inbox, body.to_string().into())

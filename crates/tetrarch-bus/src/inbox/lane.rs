@@ -42,6 +42,8 @@ pub(super) struct LaneReader {
     owner_seen: Option<Option<LedgerPosition>>,
     ready: VecDeque<RawMessage>,
     due: bool,
+    /// Whether all was read, so that there is no more than hints announced since.
+    caught_up: bool,
     announced: Vec<u64>,
     found: VecDeque<u64>,
     again: Option<(usize, Instant)>,
@@ -70,6 +72,7 @@ impl LaneReader {
             owner_seen: (position == 0).then_some(None),
             ready: VecDeque::new(),
             due: true,
+            caught_up: false,
             announced: Vec::new(),
             found: VecDeque::new(),
             again: None,
@@ -94,6 +97,7 @@ impl LaneReader {
 
     /// Reads whether or not a hint came.
     pub(super) fn wake(&mut self) {
+        self.caught_up = false;
         self.due = true;
     }
 
@@ -116,7 +120,10 @@ impl LaneReader {
     pub(super) async fn read(&mut self, bus: &Bus) -> Result<(), ReadError> {
         let suspect = self.suspect;
         let asked = Instant::now();
-        let batch = self.batch(bus).await?;
+        let is_early = self.once_more.is_none_or(|at| at > asked);
+        let single = self.caught_up && is_early && self.announced.len() == 1;
+        let most = if single { 1 } else { BATCH };
+        let batch = self.batch(bus, most).await?;
         self.once_more = self.once_more.filter(|at| *at > asked);
         let from_owner = batch.iter().any(|message| message.subject == self.owner_subject);
         let mut seen = match self.owner_seen {
@@ -127,7 +134,7 @@ impl LaneReader {
         if from_owner {
             self.owner_seen = Some(seen);
         }
-        let more = batch.len() == BATCH || suspect && !batch.is_empty();
+        let (filled, any) = (batch.len() == BATCH, !batch.is_empty());
         for message in batch {
             self.position = message.seq;
             self.note_found(&message);
@@ -143,14 +150,17 @@ impl LaneReader {
             self.ready.push_back(message);
         }
         self.progress.fetch_max(self.position, Ordering::Relaxed);
-        self.due = more;
+        // Another one than was announced: there are more.
+        let other = single && any && !self.announced.is_empty();
+        self.due = filled || other || suspect && any;
+        self.caught_up = !self.due;
         self.plan_again();
         Ok(())
     }
 
     /// What comes next; after a failure one message alone, in the one way that no message can
     /// break.
-    async fn batch(&mut self, bus: &Bus) -> Result<Vec<RawMessage>, ReadError> {
+    async fn batch(&mut self, bus: &Bus, most: usize) -> Result<Vec<RawMessage>, ReadError> {
         let (pattern, next) = (&self.pattern, self.position.saturating_add(1));
         let tried = self.tried.get_or_insert_with(Instant::now);
         self.suspect |= tried.elapsed() > TRIED_LONG;
@@ -159,7 +169,7 @@ impl LaneReader {
             self.suspect = found.as_ref().is_some_and(|(_, breaks)| *breaks);
             found.into_iter().map(|(message, _)| message).collect()
         } else {
-            let batch = bus.next_by_subject_batch(MAIL, pattern, next, BATCH).await;
+            let batch = bus.next_by_subject_batch(MAIL, pattern, next, most).await;
             self.suspect = batch.is_err();
             batch?
         };
@@ -213,7 +223,7 @@ impl LaneReader {
             None => {
                 self.announced.clear();
                 self.suspect = true;
-                self.due = true;
+                self.wake();
             }
         }
     }

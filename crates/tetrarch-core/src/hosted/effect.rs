@@ -47,6 +47,26 @@ pub enum SessionEffect {
     End,
 }
 
+impl SessionEffect {
+    /// Whether somebody is asked for something, and answers by a message.
+    #[must_use]
+    pub fn has_an_answer(&self) -> bool {
+        match self {
+            Self::Request(..) | Self::Operate { .. } | Self::Mail(_) => true,
+            Self::Report(report) => matches!(**report, Report::Ask { .. }),
+            Self::Claim
+            | Self::Journal(_)
+            | Self::Note(_)
+            | Self::Order(_)
+            | Self::ReadSpawn { .. }
+            | Self::Consumed
+            | Self::Store(_)
+            | Self::Stream(_)
+            | Self::End => false,
+        }
+    }
+}
+
 /// Something to be stored as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keep {

@@ -13,7 +13,7 @@ use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::Intaken;
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::mailbox::opening::Openings;
-use tetrarch_bus::outbox::{Announcer, Recorder};
+use tetrarch_bus::outbox::{Announcer, PlanPublisher, Recorder};
 use tetrarch_core::governor::{Governor, GovernorAction, Outgoing, OwnerStart};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{Archived, Fill, Input, Policy, Settlement, stalling};
@@ -30,7 +30,10 @@ use super::keeping::{self, Keeping, OutboxProgress};
 use super::memory::StoredMemory;
 use super::planning::{self, PlannerHandle};
 use super::posting;
-use super::publishing::{Committed, ENTRIES_TO_ANNOUNCE, ENTRIES_TO_RECORD, announce, record};
+use super::publishing::{
+    Committed, ENTRIES_TO_ANNOUNCE, ENTRIES_TO_PUBLISH, ENTRIES_TO_RECORD, OutboxPart, publish,
+    record,
+};
 use super::reached;
 use super::reclaiming;
 use super::replying::Replying;
@@ -142,9 +145,11 @@ impl Actor for OwnerActor {
         let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
         let Restored { server, kept, troubles, holds, .. } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_TO_ANNOUNCE);
-        let (announced, images) = mpsc::channel(ENTRIES_TO_RECORD);
+        let (announced, plans) = mpsc::channel(ENTRIES_TO_PUBLISH);
+        let (published, images) = mpsc::channel(ENTRIES_TO_RECORD);
         let (recorded, told) = watch::channel(OutboxProgress::default());
-        let announcer = Announcer::new(bus.clone());
+        let announcer = OutboxPart::Announce(Announcer::new(bus.clone()));
+        let publisher = OutboxPart::Publish(PlanPublisher::new(bus.clone()));
         let recorder = Recorder::new(bus.clone(), revisions, kept.ledger.created.clone(), server);
         memory.send_replace(kept);
         let retention = config.retention;
@@ -153,7 +158,8 @@ impl Actor for OwnerActor {
         let (sweeper, sweeping) =
             sweeping::start(&bus, (&config, heartbeats.clone()), &records, myself.clone()).await?;
         let mut pumps = vec![
-            ("announcer", announce(announcer, unpublished, entries, announced, ending.clone())),
+            ("announcer", publish(announcer, unpublished, entries, announced, ending.clone())),
+            ("publisher", publish(publisher, Vec::new(), plans, published, ending.clone())),
             ("recorder", record(recorder, images, (recorded, memory.clone()), ending.clone())),
             ("keeper", keeping::start(keeping, &records, told)),
             ("intake", reading),
