@@ -2,6 +2,7 @@
 //! its orchestrator, has goals worked on, and ends with an answer. Which way a turn goes is not decided here.
 
 mod graphs;
+mod scheduled;
 
 use serde_json::json;
 
@@ -25,6 +26,8 @@ use super::fit::Room;
 use super::goals::fits;
 use super::operations::{join_human, known_project};
 use super::{Policy, consulting, goals, profiles};
+
+pub(super) use scheduled::{begin_scheduled, may_begin};
 
 const RULE: &str = "07 State graphs";
 const LANES: &str = "07 Lanes";
@@ -78,17 +81,22 @@ fn say(
         return Ok(OpReply { data: Some(data), ..reply });
     }
     let turn = new_turn(draft, human, request.seq, said)?;
-    join_human(draft, &request.sender.from, human)?;
-    let before = open.iter().filter(|open| open.lane == said.lane).count();
-    lane::admit(said.lane, before, None)
-        .map_err(|full| Refusal::new(ErrorCode::LaneFull, full.to_string()))?;
-    let id = turn.id.clone();
-    let event = draft.event(EventKind::TurnSaid, LANES, format!("{id}: {} bytes", said.text.len()));
-    event.agent = Some(AgentId::Io(human.clone()));
-    draft.put(Record::Turn(Box::new(turn)));
-    begin_due(draft, human);
-    let data = draft.turn(&id).map(|turn| told(turn, turn.status, before));
+    let data = take_in(draft, turn, &open)?;
     Ok(OpReply { data, ..reply })
+}
+
+/// A turn comes into its lane, behind those of its person that have not ended. Gives what its person is told.
+fn take_in(draft: &mut Draft<'_>, turn: Turn, open: &[Turn]) -> Result<Option<String>, Refusal> {
+    let (id, lane) = (turn.id.clone(), turn.lane);
+    join_human(draft, &Principal::Human(id.human.clone()), &id.human)?;
+    let before = open.iter().filter(|open| open.lane == lane).count();
+    lane::admit(lane, before, None)
+        .map_err(|full| Refusal::new(ErrorCode::LaneFull, full.to_string()))?;
+    let event = draft.event(EventKind::TurnSaid, LANES, format!("{id}: {} bytes", turn.text.len()));
+    event.agent = Some(AgentId::Io(id.human.clone()));
+    draft.put(Record::Turn(Box::new(turn)));
+    begin_due(draft, &id.human);
+    Ok(draft.turn(&id).map(|turn| told(turn, turn.status, before)))
 }
 
 /// What a person is told of a turn that they said or answered: `ahead` is how many of its lane come before it.
@@ -155,6 +163,8 @@ fn new_turn(
     let number = last.map_or(0, |last| last.id.number) + 1;
     Ok(Turn {
         id: TurnId { human: human.clone(), conversation: conversation.clone(), number },
+        schedule: None,
+        tell: None,
         lane: *lane,
         project,
         graph,
@@ -174,9 +184,16 @@ fn new_turn(
     })
 }
 
-/// The latest turn of a conversation: what else this decision wrote is of another one.
-fn latest<'d>(draft: &Draft<'d>, human: &HumanName, said: &TurnSay) -> Option<&'d Turn> {
-    draft.base().turns_of(human, &said.conversation).next_back()
+/// The latest turn of a conversation, with those that this decision began: one may begin what is due of many schedules.
+fn latest<'d>(draft: &'d Draft<'_>, human: &HumanName, said: &TurnSay) -> Option<&'d Turn> {
+    let before = draft.base().turns_of(human, &said.conversation).next_back();
+    let next =
+        |turn: &&'d Turn| draft.turn(&TurnId { number: turn.id.number + 1, ..turn.id.clone() });
+    let first = || {
+        let (human, conversation) = (human.clone(), said.conversation.clone());
+        draft.turn(&TurnId { human, conversation, number: 1 })
+    };
+    std::iter::successors(before.or_else(first), next).last()
 }
 
 /// An orchestrator's session is up: it is told of what the one before it may have left. A move that was made
@@ -200,7 +217,8 @@ fn open_turns(draft: &Draft<'_>, human: &HumanName) -> Vec<Turn> {
     ids.dedup();
     let turns = ids.iter().filter_map(|id| draft.turn(id)).filter(|turn| turn.id.human == *human);
     let mut open: Vec<Turn> = turns.filter(|turn| !turn.status.is_over()).cloned().collect();
-    open.sort_by_key(|turn| turn.order);
+    // A schedule's turn has the place of what was said last.
+    open.sort_by_key(|turn| (turn.order, turn.said));
     open
 }
 
@@ -292,6 +310,7 @@ fn move_turn(
         Doing::Ask(text) => {
             let answer = Room::of(TEXT_BYTES_MAX).text(text, usize::MAX);
             let turn = Turn { status: TurnStatus::Asking, answer, ..turn };
+            scheduled::tell_of_question(draft, &turn);
             draft.put(Record::Turn(Box::new(turn)));
             begin_due(draft, &it.turn.human);
         }
@@ -382,12 +401,8 @@ fn end(draft: &mut Draft<'_>, turn: Turn, status: TurnStatus, answer: &str) {
     let reason = format!("{}: {status}", turn.id);
     draft.event(EventKind::TurnEnded, RULE, reason).epic = turn.epic;
     let human = turn.id.human.clone();
-    if turn.lane == TurnLane::Background {
-        // Nobody waits for it.
-        let text = format!("{}: {answer}", turn.id);
-        draft.mail(Principal::Human(human.clone()), turn.epic, MailBody::Info { text });
-    }
     let turn = Turn { status, answer, working: false, since: draft.now, ..turn };
+    scheduled::tell_of_end(draft, &turn);
     draft.put(Record::Turn(Box::new(turn)));
     begin_due(draft, &human);
 }

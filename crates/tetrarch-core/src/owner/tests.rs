@@ -3,6 +3,7 @@
 
 mod affording;
 mod archiving;
+mod background;
 mod bounds;
 mod budgets;
 pub(crate) mod changes;

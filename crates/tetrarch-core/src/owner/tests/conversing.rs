@@ -20,7 +20,7 @@ use crate::request::goals::{GoalOp, GoalVerb};
 use crate::request::{Op, Report};
 use crate::role::Role;
 
-fn io() -> AgentId {
+pub(super) fn io() -> AgentId {
     id("IO@Shai")
 }
 
@@ -41,11 +41,11 @@ pub(super) fn said(conversation: &str, text: &str) -> TurnSay {
     }
 }
 
-fn say(fleet: &mut Fleet, said: TurnSay) -> OpReply {
+pub(super) fn say(fleet: &mut Fleet, said: TurnSay) -> OpReply {
     fleet.op(&human(), Op::Conversation(ConversationOp::Say(said)))
 }
 
-fn turn<'f>(fleet: &'f Fleet, conversation: &str, number: u64) -> &'f Turn {
+pub(super) fn turn<'f>(fleet: &'f Fleet, conversation: &str, number: u64) -> &'f Turn {
     let human = HumanName::new("Shai").unwrap();
     let conversation = ConversationName::new(conversation).unwrap();
     &fleet.records.turns[&TurnId { human, conversation, number }]
@@ -64,7 +64,7 @@ pub(super) fn last_due(fleet: &Fleet) -> TurnDue {
 }
 
 /// The orchestrator's session is up and makes the move it was told of last.
-fn moved(fleet: &mut Fleet) -> OpReply {
+pub(super) fn moved(fleet: &mut Fleet) -> OpReply {
     let made = advance(&last_due(fleet));
     make(fleet, made)
 }
@@ -83,7 +83,7 @@ fn delegated(fleet: &mut Fleet) -> EpicId {
     turn(fleet, "main", 1).epic.unwrap()
 }
 
-fn whole(fleet: &mut Fleet, epic: EpicId, text: &str) -> Entry {
+pub(super) fn whole(fleet: &mut Fleet, epic: EpicId, text: &str) -> Entry {
     let worker = fleet.worker(epic, "T1.1");
     fleet.end(&worker, success("draft"));
     fleet.report(&po(), Report::Result { run: None, epic: Some(epic), result: success(text) })

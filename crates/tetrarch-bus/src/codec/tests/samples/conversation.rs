@@ -30,6 +30,8 @@ pub(super) fn turn(full: bool) -> Turn {
         graph: id("g"),
         version: u32::from(full),
         text: "do it".to_owned(),
+        schedule: full.then(|| id("sch_~")),
+        tell: full.then(|| id("bob")),
         status: if full { TurnStatus::Running } else { TurnStatus::Queued },
         moved: u64::from(full),
         position: full.then(position),
