@@ -19,7 +19,7 @@ use crate::acting;
 use crate::failover::owner_of;
 
 /// A project `desk` whose agents end when their gate is open.
-fn desk(fleet: &Fleet) {
+pub(crate) fn desk(fleet: &Fleet) {
     fleet.ok(["project", "create", "desk"]);
     let gate = fleet.cwd().join("gate");
     let argv = acting(&["gate", gate.to_str().unwrap()]);
@@ -28,7 +28,7 @@ fn desk(fleet: &Fleet) {
     fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
 }
 
-fn open(fleet: &Fleet) {
+pub(crate) fn open(fleet: &Fleet) {
     File::create(fleet.cwd().join("gate")).unwrap();
 }
 
