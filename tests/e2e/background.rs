@@ -1,16 +1,17 @@
 //! What schedules say in conversations: beside what a person says, and told to whom the schedule says.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::{Value, json};
-use tetrarch_tests::{Fleet, wait};
+use tetrarch_core::schedule::Schedule;
+use tetrarch_tests::{Fleet, Ledger, wait};
 
 use crate::conversations::{desk, open};
 
 /// Milliseconds until a schedule is due.
-fn due_in(fleet: &Fleet, schedule: &str) -> u128 {
-    let shown = fleet.json(&["schedule", "show", schedule]);
-    let next: u128 = shown["nextUnixMs"].as_u64().unwrap().into();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    next.saturating_sub(now.as_millis())
+fn due_in(schedule: &Schedule) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    schedule.next.unwrap().0.saturating_sub(u64::try_from(now).unwrap())
 }
 
 /// Where the first turn of a conversation stands; none before it begins.
@@ -20,8 +21,8 @@ fn stands(fleet: &Fleet, conversation: &str) -> Option<Value> {
     found.map(|it| it["status"].clone())
 }
 
-#[test]
-fn scheduled_turn_runs_silently_beside_a_conversation() {
+#[tokio::test(flavor = "multi_thread")]
+async fn scheduled_turn_runs_silently_beside_a_conversation() {
     let fleet = Fleet::up();
     desk(&fleet);
     let schedule = |conversation: &str, more: &[&str]| {
@@ -30,9 +31,13 @@ fn scheduled_turn_runs_silently_beside_a_conversation() {
         fleet.ok([&create[..], &say, more].concat()).trim().to_owned()
     };
     let made = [schedule("night", &[]), schedule("day", &["--tell", "ada"])];
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let id = made[0].parse().unwrap();
+    let known = ledger.until("its schedule", |records| records.schedules.get(&id).cloned()).await;
     // A minute, in parts that each have to pass soon.
     for left in [40_000, 20_000] {
-        wait::until("time passes", || (due_in(&fleet, &made[0]) <= left).then_some(()));
+        wait::until("time passes", || (due_in(&known) <= left).then_some(()));
     }
     wait::until("its agent runs", || (!fleet.agents().is_empty()).then_some(()));
     for id in &made {
@@ -66,7 +71,7 @@ fn scheduled_turn_needs_a_conversation_and_its_project() {
         (&[][..], 2, "--conversation"),
         (&["-c", "night"], 3, "project main was not found"),
         (&["-c", "night", "--project", "desk", "--graph", "none"], 3, "has no graph none"),
-        (&["-c", "a b", "--project", "desk"], 2, "' ' at position 2"),
+        (&["-c", "a b", "--project", "desk"], 2, "' ' at position 1"),
     ] {
         let refused = fleet.run([&create[..], more].concat());
         assert_eq!(refused.code, Some(code), "{}", refused.err);

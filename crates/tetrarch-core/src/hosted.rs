@@ -327,6 +327,7 @@ impl HostedSession {
             epoch: self.launch.epoch,
             parent: self.launch.parent.clone(),
             depth: self.launch.depth,
+            project: self.launch.project.clone(),
             epic: self.run.epic,
             node: self.run.node,
             brief: self.run.brief.clone(),

@@ -18,6 +18,7 @@ use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::{Question, QuestionStatus};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::output::unmixed;
 use crate::{CliError, CliResult, Code, StateSnapshot};
 
 /// The longest silence while something runs (spec 07, Streaming).
@@ -263,5 +264,5 @@ fn questions(turn: Option<&Turn>, entry: Entry) -> impl Iterator<Item = TurnNews
 
 /// A question as its person reads it.
 pub(in crate::command) fn words_of(question: &Question) -> String {
-    format!("{} asks: {}", question.agent, question.text)
+    format!("{} asks: {}", question.agent, unmixed(&question.text))
 }
