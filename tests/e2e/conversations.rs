@@ -82,7 +82,9 @@ async fn turn_is_answered_once_though_owner_and_host_are_killed() {
     let ended = asking.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.out.contains("\"agent\":\"W:"), "{}", ended.out);
-    assert!(ended.err.contains("delegation: asking project desk for an agent"), "{}", ended.err);
+    for said in ["delegation: asking project desk for an agent", "goes on in its next session"] {
+        assert!(ended.err.contains(said), "{said}: {}", ended.err);
+    }
 
     let done =
         |records: &Records| turn(records, 1).filter(|it| it.status == TurnStatus::Done).cloned();
@@ -104,6 +106,28 @@ async fn turn_is_answered_once_though_owner_and_host_are_killed() {
         "{transcript}"
     );
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn two_terminals_in_one_conversation_take_turns_and_hear_their_own() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    let first: Program = fleet.spawn(["ask", "--project", "desk", "open the gate"]);
+    wait::until("its agent runs", || (!fleet.agents().is_empty()).then_some(()));
+    let second: Program = fleet.spawn(["ask", "hello"]);
+    wait::until("the second waits", || {
+        let list = fleet.json(&["chat", "--list"]);
+        (list[0]["status"] == "queued").then_some(())
+    });
+    open(&fleet);
+    let (first, second) = (first.ended(), second.ended());
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{}{}", first.err, second.err);
+    assert!(second.err.contains("queued: 1 before it"), "{}", second.err);
+    assert!(second.out.starts_with("Say what you want done"), "{}", second.out);
+    assert!(first.out.contains("W:") && !second.out.contains("W:"), "{}{}", first.out, second.out);
+    let stranger = fleet.run(["--as", "eve", "ask", "--project", "desk", "hello"]);
+    assert_eq!(stranger.code, Some(4), "{}", stranger.err);
+    assert!(stranger.err.contains("`tetrarch creds issue human:eve`"), "{}", stranger.err);
 }
 
 #[test]

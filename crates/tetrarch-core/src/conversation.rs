@@ -77,6 +77,8 @@ pub struct Turn {
     pub schedule: Option<ScheduleId>,
     /// Who gets the answer of a scheduled turn as mail.
     pub tell: Option<HumanName>,
+    /// The W3C `traceparent` of what was said.
+    pub trace: Option<String>,
     /// Where it stands.
     pub status: TurnStatus,
     /// How often it was moved; whoever moves it says which move is meant.

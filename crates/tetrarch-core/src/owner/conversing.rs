@@ -165,6 +165,7 @@ fn new_turn(
         id: TurnId { human: human.clone(), conversation: conversation.clone(), number },
         schedule: None,
         tell: None,
+        trace: draft.trace.clone(),
         lane: *lane,
         project,
         graph,
@@ -265,8 +266,12 @@ fn tell(draft: &mut Draft<'_>, turn: Turn) {
             };
             let io = Principal::Agent(AgentId::Io(turn.id.human.clone()));
             let epic = turn.epic;
+            // What another turn's end brings about is not part of its trace.
+            let trace = turn.trace.clone();
             draft.put(Record::Turn(Box::new(turn)));
+            let before = std::mem::replace(&mut draft.trace, trace);
             draft.mail(io, epic, MailBody::TurnDue(Box::new(body)));
+            draft.trace = before;
         }
         Err(why) => end(draft, turn, TurnStatus::Failed, &why),
     }

@@ -32,6 +32,7 @@ pub(super) fn turn(full: bool) -> Turn {
         text: "do it".to_owned(),
         schedule: full.then(|| id("sch_~")),
         tell: full.then(|| id("bob")),
+        trace: full.then(|| "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         status: if full { TurnStatus::Running } else { TurnStatus::Queued },
         moved: u64::from(full),
         position: full.then(position),
