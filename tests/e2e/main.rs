@@ -52,6 +52,7 @@ mod overseeing;
 mod own_tools;
 mod page;
 mod pauses;
+mod people;
 mod plan_document;
 mod planner;
 mod planning;

@@ -2,21 +2,20 @@
 //! its orchestrator, has goals worked on, and ends with an answer. Which way a turn goes is not decided here.
 
 mod graphs;
+mod hearing;
 mod scheduled;
 
 use serde_json::json;
 
 use crate::conversation::lane::{self, TurnLane};
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus};
-use crate::error::{DenialReason, ErrorCode, Refusal};
-use crate::goal::GoalStatus;
+use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
 use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{TEXT_BYTES_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
 use crate::plan::schema::{PlanFile, one_task};
-use crate::plan::{ATTEMPTS_EXHAUSTED, NodeStatus, STOPPED};
 use crate::request::Request;
 use crate::request::conversations::{ConversationOp, TurnSay};
 use crate::role::Role;
@@ -25,8 +24,9 @@ use crate::step::Draft;
 use super::fit::Room;
 use super::goals::fits;
 use super::operations::{join_human, known_project};
-use super::{Policy, consulting, goals, profiles};
+use super::{Policy, consulting, profiles};
 
+pub(super) use hearing::heard;
 pub(super) use scheduled::{begin_scheduled, may_begin};
 
 const RULE: &str = "07 State graphs";
@@ -366,39 +366,6 @@ fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
         }
     }
     plan
-}
-
-/// Something happened to a goal: a turn that waits for it goes on when it is over, or when no agent will try it or try it
-/// again, which ends the goal.
-pub(super) fn heard(draft: &mut Draft<'_>, epic: EpicId) {
-    let known = draft.base().turn_of(epic).and_then(|turn| draft.turn(&turn.id));
-    let waits = known.filter(|turn| turn.working && turn.epic == Some(epic));
-    let Some(turn) = waits.cloned() else { return };
-    let Some(state) = draft.goal_state(epic).cloned() else { return };
-    match state.status {
-        GoalStatus::Completed => {
-            let Some(result) = state.result else { return };
-            let said = [result.deliverable, result.summary];
-            let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-            due(draft, turn, "success", &said);
-        }
-        GoalStatus::Cancelled | GoalStatus::Archived => {
-            due(draft, turn, "cancelled", "the goal was cancelled");
-        }
-        GoalStatus::Active | GoalStatus::Paused => {
-            let leaf = draft.node_state(epic, NodeId::task(1, 1));
-            let blocker = leaf.filter(|leaf| leaf.status == NodeStatus::Blocked);
-            let blocker = blocker.and_then(|leaf| leaf.blocker.as_ref());
-            let denied =
-                |kind: &str| DenialReason::ALL.iter().any(|reason| reason.as_str() == kind);
-            let over = |kind: &str| kind == ATTEMPTS_EXHAUSTED || kind == STOPPED || denied(kind);
-            let Some(blocker) = blocker.filter(|blocker| over(&blocker.kind)).cloned() else {
-                return;
-            };
-            due(draft, turn, "failure", &blocker.detail);
-            goals::end_for_turn(draft, epic, &blocker.kind);
-        }
-    }
 }
 
 fn end(draft: &mut Draft<'_>, turn: Turn, status: TurnStatus, answer: &str) {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, human, id, node, po, project, request, success, tasks, wish};
-use crate::brief::{Outcome, RunResult};
+use crate::brief::{Outcome, RunResult, Usage};
 use crate::conversation::lane::TurnLane;
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance};
 use crate::error::{DenialReason, ErrorCode};
@@ -136,6 +136,32 @@ fn work_that_will_not_be_tried_again_fails_the_turn_and_ends_its_goal() {
     assert_eq!(turn.status, TurnStatus::Done);
     assert!(turn.answer.starts_with("That was not done: "), "{}", turn.answer);
     assert!(turn.answer.contains("no disk"), "{}", turn.answer);
+}
+
+#[test]
+fn guard_sees_how_often_work_was_tried_and_what_it_used() {
+    let mut fleet = fleet();
+    let graph = json!({"name": "g", "nodes": [
+        {"name": "work", "entry": "spawn", "edges": [
+            {"to": "again", "guard": "attempt == 2 && budget.turns == 3 && budget.tokens == 7"},
+            {"to": "once"},
+        ]},
+        {"name": "again", "entry": {"answer": "at last: {result}"}, "terminal": true},
+        {"name": "once", "entry": "answer", "terminal": true},
+    ]});
+    assert_eq!(apply(&mut fleet, &graph).error, None);
+    say(&mut fleet, TurnSay { graph: Some("g".parse().unwrap()), ..said("main", "count") });
+    fleet.report(&io(), Report::Ready);
+    moved(&mut fleet);
+    let epic = turn(&fleet, "main", 1).epic.unwrap();
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, RunResult::ended(Outcome::Failure, "no disk"));
+    let worker = fleet.worker(epic, "T1.1");
+    let usage = Usage { tokens_in: 5, tokens_out: 2, turns: 3, ..Usage::default() };
+    fleet.end(&worker, RunResult { usage, ..success("7") });
+    fleet.report(&po(), Report::Result { run: None, epic: Some(epic), result: success("7") });
+    moved(&mut fleet);
+    assert_eq!(turn(&fleet, "main", 1).answer, "at last: 7");
 }
 
 #[test]
