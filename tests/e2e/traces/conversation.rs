@@ -44,8 +44,8 @@ async fn line_of_a_person_is_one_trace_down_to_each_tool_call_and_back() {
     let ours: Vec<&Span> = all.iter().filter(|span| span.trace == TRACE).collect();
     let named = |name: &str| ours.iter().filter(|span| span.name.starts_with(name)).count();
     for (name, least) in [
-        ("process op.conversation.say", 1),
-        ("process op.conversation.move", 2),
+        ("process conversation.say", 1),
+        ("process conversation.move", 2),
         ("process spawn.request", 1),
         ("invoke_agent", 1),
         ("chat scripted", 2),
