@@ -20,6 +20,7 @@ pub(crate) mod fleet;
 mod folding;
 mod forgetting;
 mod goals;
+mod hearing;
 mod holding;
 mod judging;
 mod notes;

@@ -300,8 +300,6 @@ fn profiles_are_parsed_strictly() {
         ("model", json!(null), "is missing"),
         ("keyFrom", json!("sk-1"), "not a reference"),
         ("keyFrom", json!("file:/etc/shadow"), "not a reference"),
-        ("baseUrl", json!("http://models.example/v1"), "without TLS, and keyFrom"),
-        ("baseUrl", json!("http://10.0.0.7:8000/v1"), "without TLS, and keyFrom"),
         ("maxOutputTokens", json!(0), "0"),
     ] {
         let mut wrong = model.clone();
@@ -311,18 +309,6 @@ fn profiles_are_parsed_strictly() {
             wrong[key] = value;
         }
         assert_refused(&with(wrong), &format!("profiles.p.{key}"), why);
-    }
-    for (url, key) in [
-        ("http://127.0.0.1:8000/v1", Some("env:KEY")),
-        ("http://localhost:8000/v1", Some("env:KEY")),
-        ("http://models.example/v1", None),
-    ] {
-        let mut kept = model.clone();
-        kept["baseUrl"] = json!(url);
-        if key.is_none() {
-            kept.as_object_mut().unwrap().remove("keyFrom");
-        }
-        assert_eq!(assert_read(&with(kept)).profiles[0].served.base_url, url);
     }
     let mut named = plan_of(&[leaf("T1.1")]);
     named["profiles"] = json!({"a b": {"runner": "echo"}});
