@@ -17,7 +17,7 @@ fn due_in(schedule: &Schedule) -> u64 {
 /// Where the first turn of a conversation stands; none before it begins.
 fn stands(fleet: &Fleet, conversation: &str) -> Option<Value> {
     let list = fleet.json(&["chat", "--list"]);
-    let found = list.as_array().unwrap().iter().find(|it| it["conversation"] == conversation);
+    let found = list.as_array()?.iter().find(|it| it["conversation"] == conversation);
     found.map(|it| it["status"].clone())
 }
 

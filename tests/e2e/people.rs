@@ -89,6 +89,7 @@ async fn spoken(people: &[Speaker], rounds: usize) -> [Duration; 4] {
     [at(&mut first, 50), at(&mut first, 99), at(&mut last, 50), at(&mut last, 99)]
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
 #[tokio::test(flavor = "multi_thread")]
 async fn hundred_people_hear_a_first_status_at_once_also_in_a_flood() {
     let fleet = Fleet::up();

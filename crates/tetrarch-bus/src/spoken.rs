@@ -71,7 +71,7 @@ impl SpokenWords {
         match missed {
             0 => text,
             missed => {
-                format!("[{missed} messages were missed; `tetrarch logs` has all]\n{text}")
+                format!("[{missed} messages were missed; the journal has all]\n{text}")
             }
         }
     }

@@ -232,9 +232,9 @@ mod tests {
             format!("  - name: a\n    edges:\n      - {{to: end, guard: \"{text}\"}}\n{END}")
         };
         for (nodes, line, why) in [
-            (format!("  - {{name: a, edges: [{{to: a}}]}}\n{END}"), 4, "cycle a -> a"),
+            (format!("  - {{name: a, edges: [{{to: a}}]}}\n{END}"), 3, "cycle a -> a"),
             (format!("{}  - {{name: b, terminal: true}}\n", to_end("")), 6, "cannot be reached"),
-            ("  - {name: end}\n".to_owned(), 4, "has no terminal node"),
+            ("  - {name: end}\n".to_owned(), 3, "has no terminal node"),
             (format!("  - {{name: a, edges: [{{to: x}}]}}\n{END}"), 4, "unknown node x"),
             (to_end(", entry: {tool: sh}"), 4, "calls a tool"),
             (to_end(", entry: {compose: '{b}'}"), 4, "the unknown {b}"),

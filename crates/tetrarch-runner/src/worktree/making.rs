@@ -322,7 +322,7 @@ mod tests {
         let mut all = Vec::new();
         let goals = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let got = goals.map(|goal| gets(&mut all, 100, "shop", goal));
-        assert_eq!(got, [39, 19, 9, 5, 2, 1, 1, 0]);
+        assert_eq!(got, [39, 19, 10, 5, 2, 1, 0, 0]);
         let refused = has_room(100, &all, WorktreeOwner { project: "shop", goal: "i" });
         let refused = refused.unwrap_err().to_string();
         let words = "project shop has 76 of this host's 100 worktrees, and the 24 that are left are for other projects";

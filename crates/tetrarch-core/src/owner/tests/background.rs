@@ -1,7 +1,7 @@
 //! Turns that schedules begin: in the background lane, one for each time that was due, told to whom the schedule says.
 
 use super::conversing::{apply, asking, fleet, io, moved, said, say, turn, whole};
-use super::fleet::{Fleet, human, po, project, success};
+use super::fleet::{Fleet, human, po, project};
 use crate::conversation::TurnStatus;
 use crate::conversation::lane::TurnLane;
 use crate::error::ErrorCode;

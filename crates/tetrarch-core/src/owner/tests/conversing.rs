@@ -3,20 +3,16 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, id, node, po, project, request, success, tasks, wish};
-use crate::brief::{Outcome, RunResult, Usage};
+use super::fleet::{Fleet, human, id, po, project, request, success, tasks, wish};
 use crate::conversation::lane::TurnLane;
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance};
-use crate::error::{DenialReason, ErrorCode};
-use crate::goal::GoalStatus;
+use crate::error::ErrorCode;
 use crate::graph::Doing;
 use crate::id::{AgentId, ConversationName, EpicId, HumanName, Principal};
 use crate::ledger::Entry;
 use crate::limits::{GRAPHS_MAX, LANE_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
-use crate::plan::Blocker;
 use crate::request::conversations::{ConversationOp, GraphApply, TurnSay};
-use crate::request::goals::{GoalOp, GoalVerb};
 use crate::request::{Op, Report};
 use crate::role::Role;
 
