@@ -106,7 +106,8 @@ fn turn_that_is_left_goes_on_and_input_of_a_pipe_is_not_remembered() {
     let steps = json!([
         {"see": "you>", "type": " a line of which nothing is kept\r"},
         {"see": "delegated to W:", "type": "and another\r"},
-        {"see": "queued: 1 before it", "type": "\u{4}"},
+        // Said above the line, so that the line is edited again.
+        {"see": ["queued: 1 before it", "still at delegation"], "type": "\u{4}"},
     ]);
     let told = talk(&fleet, &steps, &["chat", "--project", "desk"]);
     let left = told["left"].as_str().unwrap();

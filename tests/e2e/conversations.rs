@@ -19,7 +19,7 @@ use crate::acting;
 use crate::failover::owner_of;
 
 /// A project `desk` whose agents end when their gate is open.
-fn desk(fleet: &Fleet) {
+pub(crate) fn desk(fleet: &Fleet) {
     fleet.ok(["project", "create", "desk"]);
     let gate = fleet.cwd().join("gate");
     let argv = acting(&["gate", gate.to_str().unwrap()]);
@@ -28,7 +28,7 @@ fn desk(fleet: &Fleet) {
     fleet.ok(["profile", "apply", "desk", file.to_str().unwrap()]);
 }
 
-fn open(fleet: &Fleet) {
+pub(crate) fn open(fleet: &Fleet) {
     File::create(fleet.cwd().join("gate")).unwrap();
 }
 
@@ -82,7 +82,9 @@ async fn turn_is_answered_once_though_owner_and_host_are_killed() {
     let ended = asking.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.out.contains("\"agent\":\"W:"), "{}", ended.out);
-    assert!(ended.err.contains("delegation: asking project desk for an agent"), "{}", ended.err);
+    for said in ["delegation: asking project desk for an agent", "goes on in its next session"] {
+        assert!(ended.err.contains(said), "{said}: {}", ended.err);
+    }
 
     let done =
         |records: &Records| turn(records, 1).filter(|it| it.status == TurnStatus::Done).cloned();
@@ -104,6 +106,25 @@ async fn turn_is_answered_once_though_owner_and_host_are_killed() {
         "{transcript}"
     );
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn two_terminals_in_one_conversation_take_turns_and_hear_their_own() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    let first: Program = fleet.spawn(["ask", "--project", "desk", "open the gate"]);
+    wait::until("its agent runs", || (!fleet.agents().is_empty()).then_some(()));
+    let second: Program = fleet.spawn(["ask", "hello"]);
+    wait::until("the second waits", || {
+        let list = fleet.json(&["chat", "--list"]);
+        (list[0]["status"] == "queued").then_some(())
+    });
+    open(&fleet);
+    let (first, second) = (first.ended(), second.ended());
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{}{}", first.err, second.err);
+    assert!(second.err.contains("queued: 1 before it"), "{}", second.err);
+    assert!(second.out.starts_with("Say what you want done"), "{}", second.out);
+    assert!(first.out.contains("W:") && !second.out.contains("W:"), "{}{}", first.out, second.out);
 }
 
 #[test]

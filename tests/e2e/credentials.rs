@@ -54,6 +54,9 @@ async fn credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
     assert!(states(&fleet).contains(&("human:eve".to_owned(), "revoked".to_owned())));
     let refused = fleet.run(["--as", "eve", "mail", "list"]);
     assert!(refused.err.contains("`tetrarch creds issue human:eve`"), "{}", refused.err);
+    let mute = fleet.run(["--as", "eve", "ask", "hello"]);
+    assert_eq!((mute.code, mute.out.as_str()), (refused.code, ""), "{}", mute.err);
+    assert!(mute.err.contains("`tetrarch creds issue human:eve`"), "{}", mute.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,6 +24,8 @@ pub const SESSION: &str = "Tetrarch-Session";
 pub const EPOCH: &str = "Tetrarch-Epoch";
 /// Owner mail's place in the ledger.
 pub const SEQ: &str = "Tetrarch-Seq";
+/// The number of what a session says of its run, from 1.
+pub const NUMBER: &str = "Tetrarch-Number";
 /// The W3C trace a message belongs to.
 pub const TRACEPARENT: &str = "traceparent";
 /// What tracing systems add to it.

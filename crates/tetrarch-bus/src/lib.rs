@@ -24,6 +24,7 @@ pub mod schema;
 pub mod send;
 pub mod server;
 pub mod snapshot;
+pub mod spoken;
 mod stamp;
 pub mod state;
 pub mod subject;

@@ -13,7 +13,6 @@ use crate::codec::{self, CodecError};
 use crate::envelope;
 use crate::error::ReadError;
 use crate::follow::StreamFollower;
-use crate::journal::JournalName;
 use crate::state::{self, Select};
 use crate::subject::Subject;
 use crate::subject::pattern::PLANS;
@@ -79,29 +78,6 @@ pub async fn last_plan_event(bus: &Bus, epic: EpicId) -> Result<Option<u64>, Rea
     let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
     let newest = bus.last_per_subject(PLANS, &texts).await?;
     Ok(newest.iter().map(|message| message.seq).max())
-}
-
-/// What a run says as it comes. Best effort: what is not heard is in its journal.
-#[derive(Debug)]
-pub struct SpokenWords(Subscriber);
-
-impl SpokenWords {
-    /// Listens to a run.
-    ///
-    /// # Errors
-    /// The connection is closed.
-    pub async fn of(bus: &Bus, journal: &JournalName) -> Result<Self, ReadError> {
-        let JournalName { agent, run } = journal.clone();
-        Ok(Self(bus.listen(Subject::Stream { agent, run }.to_string()).await?))
-    }
-
-    /// The next words; none ever when the connection was closed. Safe to drop.
-    pub async fn next(&mut self) -> String {
-        match next_published(&mut self.0).await {
-            Some(message) => String::from_utf8_lossy(&message.payload).into_owned(),
-            None => std::future::pending().await,
-        }
-    }
 }
 
 /// A heartbeat.

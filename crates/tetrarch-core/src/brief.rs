@@ -10,6 +10,7 @@ use crate::mcp::{self, McpServer};
 use crate::permission::PermissionList;
 use crate::secret::SecretSource;
 use crate::time::Millis;
+use crate::url::url_fault;
 use crate::words::parsed_words;
 
 /// Tools an agent may use. No list means none (spec 06).
@@ -220,6 +221,13 @@ impl Served {
     #[must_use]
     pub fn key_source(&self) -> Option<SecretSource> {
         SecretSource::parse(&self.key_from).filter(SecretSource::is_for_profiles)
+    }
+
+    /// Why the key must not be sent to the address; none when it may, or there is none (decision 0143).
+    #[must_use]
+    pub fn key_fault(&self) -> Option<&'static str> {
+        let keyed = !self.key_from.is_empty() && !self.base_url.is_empty();
+        if keyed { url_fault(&self.base_url) } else { None }
     }
 }
 

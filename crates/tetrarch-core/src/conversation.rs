@@ -7,7 +7,7 @@ pub mod lane;
 use std::fmt;
 
 use crate::graph::{Advance, Doing, Position, schema};
-use crate::id::{ConversationName, EpicId, GraphName, HumanName, ProjectName};
+use crate::id::{ConversationName, EpicId, GraphName, HumanName, ProjectName, ScheduleId};
 use crate::time::BusTime;
 use crate::words::words;
 use lane::TurnLane;
@@ -73,6 +73,12 @@ pub struct Turn {
     pub version: u32,
     /// What the person said.
     pub text: String,
+    /// The schedule that began it; none when the person did.
+    pub schedule: Option<ScheduleId>,
+    /// Who gets the answer of a scheduled turn as mail.
+    pub tell: Option<HumanName>,
+    /// The W3C `traceparent` of what was said.
+    pub trace: Option<String>,
     /// Where it stands.
     pub status: TurnStatus,
     /// How often it was moved; whoever moves it says which move is meant.

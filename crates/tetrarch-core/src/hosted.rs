@@ -12,6 +12,7 @@ mod noting;
 mod operating;
 mod redacting;
 mod spending;
+mod starting;
 #[cfg(test)]
 mod tests;
 mod updating;
@@ -29,7 +30,7 @@ use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
-use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
+use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
@@ -317,26 +318,6 @@ impl HostedSession {
         effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
         let result = RunResult::ended(Outcome::Cancelled, reason);
         self.end_with(result, "never started".to_owned(), effects);
-    }
-
-    fn start(&self) -> Start {
-        Start {
-            run: self.run.id,
-            agent: self.launch.agent.clone(),
-            session: self.launch.session,
-            epoch: self.launch.epoch,
-            parent: self.launch.parent.clone(),
-            depth: self.launch.depth,
-            epic: self.run.epic,
-            node: self.run.node,
-            brief: self.run.brief.clone(),
-            delegation: self.launch.delegation.clone(),
-            first: self.first,
-            checkpoint: self.checkpoint.clone(),
-            recorded: self.recorded.clone(),
-            returned: self.returned,
-            trace: self.trace.clone(),
-        }
     }
 
     fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<SessionEffect>) {

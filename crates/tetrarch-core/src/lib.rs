@@ -67,6 +67,7 @@ pub mod step;
 pub mod sweep;
 pub mod time;
 pub mod trouble;
+pub mod url;
 pub mod verb;
 pub mod vitals;
 mod words;

@@ -8,7 +8,7 @@ use crate::brief::{Brief, RunResult, Usage};
 use crate::budget::{Counter, Limits, Spend};
 use crate::change::{ApplyOrder, ApplyOutcome, Made};
 use crate::converse::Recorded;
-use crate::id::{AgentId, ChangeId, EpicId, NodeId, RequestId, RunId, SessionId};
+use crate::id::{AgentId, ChangeId, EpicId, NodeId, ProjectName, RequestId, RunId, SessionId};
 use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
 use crate::verb::{Command, Stage};
@@ -96,6 +96,8 @@ pub struct Start {
     pub parent: AgentId,
     /// Its depth.
     pub depth: u8,
+    /// The project.
+    pub project: Option<ProjectName>,
     /// The epic.
     pub epic: EpicId,
     /// The node.

@@ -8,7 +8,9 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
 use crate::duration;
-use crate::id::{EpicId, Principal, ProjectName, ScheduleId};
+use crate::id::{
+    ConversationName, EpicId, GraphName, HumanName, Principal, ProjectName, ScheduleId,
+};
 use crate::limits::{GOAL_INTERVAL_MIN, INTERVAL_MAX, INTERVAL_MIN};
 use crate::time::{BusTime, Millis};
 
@@ -45,9 +47,9 @@ pub enum RhythmError {
         most = duration::print(INTERVAL_MAX)
     )]
     Interval(Millis),
-    /// The interval is too short for a goal.
+    /// The interval is too short for what starts agents.
     #[error(
-        "every: {given} is too often for a goal; at least {least}",
+        "every: {given} is too often for a goal or a turn; at least {least}",
         given = duration::print(*.0),
         least = duration::print(GOAL_INTERVAL_MIN)
     )]
@@ -98,7 +100,12 @@ impl Rhythm {
     /// What is wrong with it; it is never due, or too often for what begins.
     pub fn first(&self, deed: &Deed, since: BusTime) -> Result<BusTime, RhythmError> {
         let first = self.next(since, since)?;
-        if let (Self::Every(every), Deed::Goal { .. }) = (self, deed)
+        let starts_agents = match deed {
+            Deed::Goal { .. } | Deed::Turn(_) => true,
+            Deed::Mail { .. } => false,
+        };
+        if let Self::Every(every) = self
+            && starts_agents
             && *every < GOAL_INTERVAL_MIN
         {
             return Err(RhythmError::GoalInterval(*every));
@@ -181,6 +188,23 @@ pub enum Deed {
         /// What it says.
         text: String,
     },
+    /// A turn of its owner's conversation, in the background lane (spec 07, Lanes).
+    Turn(ScheduledTurn),
+}
+
+/// A turn that begins at set times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduledTurn {
+    /// In which conversation of its owner; one that there is not begins.
+    pub conversation: ConversationName,
+    /// Whose agents work for it.
+    pub project: ProjectName,
+    /// The graph that routes it; none means as before in the conversation, or the default.
+    pub graph: Option<GraphName>,
+    /// What is said.
+    pub text: String,
+    /// Who gets its answer as mail; without, only the transcript has it.
+    pub tell: Option<HumanName>,
 }
 
 /// Something that begins at set times.
@@ -223,7 +247,7 @@ impl Schedule {
         };
         let deed = match &self.deed {
             Deed::Goal { plan, .. } => plan.len(),
-            Deed::Mail { text, .. } => text.len(),
+            Deed::Mail { text, .. } | Deed::Turn(ScheduledTurn { text, .. }) => text.len(),
         };
         rhythm + deed + self.outcome.len()
     }
@@ -334,13 +358,22 @@ mod tests {
     }
 
     #[test]
-    fn goal_begins_once_a_minute_at_most() {
+    fn what_starts_agents_begins_once_a_minute_at_most() {
         let goal = Deed::Goal { project: "demo".parse().unwrap(), plan: "{}".to_owned() };
-        let first = |every: Millis| Rhythm::Every(every).first(&goal, BusTime(0));
-        assert_eq!(first(GOAL_INTERVAL_MIN), Ok(BusTime(60_000)));
-        let often = Millis(GOAL_INTERVAL_MIN.0 - 1);
-        assert_eq!(first(often), Err(RhythmError::GoalInterval(often)));
-        assert_eq!(cron("* * * * *", UTC).first(&goal, BusTime(0)), Ok(BusTime(60_000)));
+        let turn = Deed::Turn(ScheduledTurn {
+            conversation: "night".parse().unwrap(),
+            project: "demo".parse().unwrap(),
+            graph: None,
+            text: "look".to_owned(),
+            tell: None,
+        });
+        for deed in [goal, turn] {
+            let first = |every: Millis| Rhythm::Every(every).first(&deed, BusTime(0));
+            assert_eq!(first(GOAL_INTERVAL_MIN), Ok(BusTime(60_000)));
+            let often = Millis(GOAL_INTERVAL_MIN.0 - 1);
+            assert_eq!(first(often), Err(RhythmError::GoalInterval(often)));
+            assert_eq!(cron("* * * * *", UTC).first(&deed, BusTime(0)), Ok(BusTime(60_000)));
+        }
     }
 
     proptest! {

@@ -13,8 +13,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{Claimed, CursorError};
 use tetrarch_bus::envelope::own_msg_id;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
-use tetrarch_bus::subject::Subject;
+use tetrarch_bus::journal::{JournalError, JournalName, JournalWriter, Writer};
+use tetrarch_bus::spoken::SpeakingRun;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
@@ -100,6 +100,7 @@ pub(crate) struct AgentState {
     ledger_seq: u64,
     pulse: watch::Sender<Pulse>,
     burn: Burn,
+    speaking: SpeakingRun,
 }
 
 impl Actor for AgentActor {
@@ -127,6 +128,8 @@ impl Actor for AgentActor {
             .stopping_within(stop_within)
             .with_id_seed(own_msg_id(&run.id.to_string()));
         myself.cast(AgentMsg::Begin)?;
+        let name = JournalName { agent: run.agent.clone(), run: run.id };
+        let speaking = SpeakingRun::new(&name, session.session);
         Ok(AgentState {
             session,
             machine,
@@ -144,6 +147,7 @@ impl Actor for AgentActor {
             ledger_seq,
             pulse,
             burn: Burn::default(),
+            speaking,
         })
     }
 
@@ -320,11 +324,7 @@ impl AgentState {
                     .map(|kept| Performed::Gave(SessionInput::Stored(kept)));
             }
             SessionEffect::Stream(text) => {
-                let (agent, run) = (self.run.agent.clone(), self.run.id);
-                let subject = Subject::Stream { agent, run }.to_string();
-                let client = self.session.shared.bus.client();
-                // Best effort by contract: whoever looks can read the journal again.
-                let _unheard = client.publish(subject, text.into()).await;
+                self.speaking.say(&self.session.shared.bus, text).await;
             }
             SessionEffect::End => return Ok(Performed::Ended),
         }

@@ -114,7 +114,8 @@ impl InteractionState {
             let moved = usize::try_from(moved).unwrap_or(usize::MAX);
             let id = RequestId::derive(due.said, &seed, "move", moved);
             let op = Op::Conversation(ConversationOp::Move(Box::new(advance(due))));
-            self.session.operate(id, &op).await?;
+            // It is part of what the person's line brings about.
+            self.session.operate(id, &op, mail.trace.as_deref()).await?;
         } else if let AgentId::Io(human) = &self.session.agent
             && let Some(onward) = passed_on(mail, &from, human)
             // It stays in this inbox as well.

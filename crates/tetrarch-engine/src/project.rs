@@ -238,7 +238,7 @@ impl ProjectState {
                 }
                 Effect::Op { id, op } => {
                     let session = self.session.clone();
-                    sent.push(async move { session.operate(id, &op).await }.boxed());
+                    sent.push(async move { session.operate(id, &op, None).await }.boxed());
                 }
                 Effect::Report(report) => {
                     let (session, id) = (self.session.clone(), self.next_report(&report));

@@ -18,6 +18,8 @@ pub(crate) struct Pulse {
     pub(crate) progress: u64,
     /// What it has used.
     pub(crate) usage: Usage,
+    /// Turns that it and the sessions it goes on from have made.
+    pub(crate) turns: u64,
     /// How fast it spends.
     pub(crate) burn: Burn,
     /// What it is doing.

@@ -157,13 +157,18 @@ impl Session {
     }
 
     /// Asks the owner for something else.
-    pub(crate) async fn operate(&self, id: RequestId, op: &Op) -> EngineResult {
+    pub(crate) async fn operate(
+        &self,
+        id: RequestId,
+        op: &Op,
+        trace: Option<&str>,
+    ) -> EngineResult {
         let subject = Subject::Op {
             op: OpName::of(op),
             from: Principal::Agent(self.agent.clone()),
             via: self.via.clone(),
         };
-        self.send(&subject, id, codec::encode_op(op, id)?, None).await
+        self.send(&subject, id, codec::encode_op(op, id)?, trace).await
     }
 
     /// Asks the owner for an operation as a program wrote it: the owner says what is wrong with it.

@@ -141,7 +141,28 @@ fn printed(words: &[String]) -> Result<String, NoKey> {
 
 #[cfg(test)]
 mod tests {
+    use tetrarch_core::brief::Served;
+
     use super::*;
+    use crate::Address;
+
+    #[test]
+    fn key_is_not_looked_up_for_an_address_that_exposes_it() {
+        let address = |url: &str| {
+            let served = Served {
+                provider: "openai".to_owned(),
+                base_url: url.to_owned(),
+                key_from: "env:PATH".to_owned(),
+                ..Served::default()
+            };
+            Address::of(&served, "m").map(|address| address.key.is_some())
+        };
+        let exposed = address("http://models.example/v1").unwrap_err();
+        assert!(exposed.to_string().contains("without TLS, so the key"), "{exposed}");
+        for url in ["https://models.example/v1", "http://127.0.0.1:1/v1", ""] {
+            assert!(address(url).unwrap(), "{url}");
+        }
+    }
 
     #[test]
     fn key_is_the_first_line_of_its_source_and_errors_hide_it() {

@@ -60,6 +60,9 @@ impl Address {
         } else {
             let bad = || BadAddress::KeyFrom { from: from.clone() };
             let source = served.key_source().ok_or_else(bad)?;
+            if let Some(fault) = served.key_fault() {
+                return Err(BadAddress::Exposed { url: served.base_url.clone(), fault });
+            }
             let none = |cause| BadAddress::NoKey { from: from.clone(), cause };
             Some(ApiKey::found(&source).map_err(none)?)
         };
@@ -90,6 +93,16 @@ pub enum BadAddress {
     KeyFrom {
         /// What was written.
         from: String,
+    },
+    /// The key would be read on its way.
+    #[error(
+        "baseUrl {url:?} {fault}, so the key of keyFrom is not sent there; use https, or a tunnel to this machine"
+    )]
+    Exposed {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        fault: &'static str,
     },
     /// There is no such provider.
     #[error("unknown provider {provider:?}; use openai, anthropic or another adapter of genai")]

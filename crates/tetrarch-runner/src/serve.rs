@@ -171,6 +171,7 @@ pub async fn serve(
             return;
         }
     };
+    context.worktrees.clear_settings().await;
     let mut table = RunTable::new(Arc::clone(&context), observed.clone());
     let mut reaping = JoinSet::new();
     let mut tick = interval(ORPHAN_PAUSE);

@@ -4,6 +4,7 @@
 
 mod applying;
 mod bounds;
+mod clearing;
 mod ending;
 mod git;
 mod inventory;
@@ -51,6 +52,9 @@ struct WorktreeRecord {
     /// The goal that it was made for; none of one that was made before goals were noted.
     #[serde(default)]
     goal: String,
+    /// The project of that goal; none of one that was made before projects were noted.
+    #[serde(default)]
+    project: String,
     /// The git directory that it shares with its repository.
     common: String,
     /// The branch that the work is for.

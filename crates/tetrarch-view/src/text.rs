@@ -3,14 +3,17 @@
 
 use unicode_general_category::{GeneralCategory, get_general_category};
 
-/// Text with its control characters made visible: what others wrote must not move the cursor.
+/// Text with its control characters made visible: what others wrote must not move the cursor. Blanks that French and
+/// Japanese texts are full of are spaces here; what people decide on goes through [`unmixed`] before, which escapes them.
 #[must_use]
 pub fn visible(text: &str) -> String {
     if !text.chars().any(is_hidden) {
         return text.to_owned();
     }
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
-        if is_hidden(c) {
+        if is_typographic_blank(c) {
+            shown.push(' ');
+        } else if is_hidden(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -41,8 +44,14 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
+/// The blank before French punctuation marks, broad or narrow, and the one between Japanese words. To a program they are
+/// no spaces.
+fn is_typographic_blank(c: char) -> bool {
+    matches!(c, '\u{a0}' | '\u{202f}' | '\u{3000}')
+}
+
 /// A text in which, within words that have Latin letters, those of scripts that look like them are escaped; and what
-/// looks like a sign of a program, or strikes out what stands before it, wherever it is.
+/// looks like a sign of a program or a space, or strikes out what stands before it, wherever it is.
 #[must_use]
 pub fn unmixed(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -55,7 +64,7 @@ pub fn unmixed(text: &str) -> String {
         rest = after;
         let latin = inside && word.contains(|c: char| c.is_ascii_alphabetic());
         for c in word.chars() {
-            if latin && is_alike(c) || is_like_a_sign(c) {
+            if latin && is_alike(c) || is_like_a_sign(c) || is_typographic_blank(c) {
                 shown.extend(c.escape_unicode());
             } else {
                 shown.push(c);
@@ -206,15 +215,20 @@ mod tests {
     }
 
     #[test]
-    fn every_space_but_the_space_is_escaped() {
-        let first_and_last = ['\u{2000}', '\u{200a}'];
-        for c in ['\u{a0}', '\u{1680}', '\u{202f}', '\u{205f}', '\u{3000}']
-            .into_iter()
-            .chain(first_and_last)
-        {
+    fn blanks_of_texts_are_spaces_except_where_people_decide() {
+        for c in ['\u{1680}', '\u{205f}', '\u{2000}', '\u{200a}', '\u{2007}'] {
             assert_eq!(visible(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
         }
-        assert_eq!(visible("a b"), "a b");
+        for (text, shown) in [
+            ("Quelle couleur\u{a0}?", "Quelle couleur ?"),
+            ("vraiment\u{202f}!", "vraiment !"),
+            ("東京\u{3000}大阪", "東京 大阪"),
+            ("a b", "a b"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+        assert_eq!(visible(&unmixed("rm\u{a0}-rf\u{3000}x")), "rm\\u{a0}-rf\\u{3000}x");
+        assert_eq!(diff_for_people("+rm\u{202f}x\n"), "+rm\\u{202f}x\n");
     }
 
     #[test]

@@ -33,8 +33,8 @@ message! { Turn, Turn {
     id: TurnId {
         human: human, conversation: conversation, number: number,
     },
-    lane, project, graph, version, text, status, moved, position, epic, answer, order, working,
-    outcome, result, said: said_unix_ms, since: since_unix_ms,
+    lane, project, graph, version, text, schedule, tell, trace: traceparent, status, moved, position, epic, answer, order,
+    working, outcome, result, said: said_unix_ms, since: since_unix_ms,
 } }
 message!(GraphVersion, StateGraphVersion { version, text, applied: applied_unix_ms });
 message!(GraphRecord, StateGraph { project, name, versions });

@@ -4,48 +4,65 @@ use serde_json::Value;
 use tetrarch_core::duration;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::request::schedules::ScheduleOp;
-use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
+use tetrarch_core::schedule::{Deed, Rhythm, Schedule, ScheduledTurn, UTC};
 use tetrarch_core::time::Millis;
 
 use super::error::CodecError;
 use super::op::finish;
-use super::wire::{Wire, field};
+use super::wire::{Wire, field, message};
 use super::{json, read};
 use crate::proto::v1 as pb;
 
-fn written(deed: &Deed) -> (Option<pb::ScheduledGoal>, Option<pb::ScheduledMail>) {
+/// A deed as messages say it: one of three.
+#[derive(Default)]
+struct DeedFields {
+    goal: Option<pb::ScheduledGoal>,
+    mail: Option<pb::ScheduledMail>,
+    turn: Option<pb::ScheduledTurn>,
+}
+
+message!(ScheduledTurn, ScheduledTurn { conversation, project, graph, text, tell });
+
+fn written(deed: &Deed) -> DeedFields {
     match deed {
         Deed::Goal { project, plan } => {
             let (project, plan) = (project.to_string(), plan.clone());
-            (Some(pb::ScheduledGoal { project, plan }), None)
+            DeedFields { goal: Some(pb::ScheduledGoal { project, plan }), ..DeedFields::default() }
         }
         Deed::Mail { to, text } => {
             let (to, text) = (to.to_string(), text.clone());
-            (None, Some(pb::ScheduledMail { to, text }))
+            DeedFields { mail: Some(pb::ScheduledMail { to, text }), ..DeedFields::default() }
         }
+        Deed::Turn(turn) => DeedFields { turn: Some(turn.put()), ..DeedFields::default() },
     }
 }
 
-fn deed(
-    goal: Option<pb::ScheduledGoal>,
-    mail: Option<pb::ScheduledMail>,
-) -> Result<Deed, CodecError> {
-    match (goal, mail) {
-        (Some(goal), None) => {
-            if goal.plan.is_empty() {
-                return Err(CodecError::Missing { field: "goal.plan".to_owned() });
-            }
+fn deed(given: DeedFields) -> Result<Deed, CodecError> {
+    let filled = |text: &str, name: &str| {
+        if text.is_empty() { Err(CodecError::Missing { field: name.to_owned() }) } else { Ok(()) }
+    };
+    match (given.goal, given.mail, given.turn) {
+        (Some(goal), None, None) => {
+            filled(&goal.plan, "goal.plan")?;
             Ok(Deed::Goal { project: field("goal.project", goal.project)?, plan: goal.plan })
         }
-        (None, Some(mail)) => {
-            if mail.text.is_empty() {
-                return Err(CodecError::Missing { field: "mail.text".to_owned() });
-            }
+        (None, Some(mail), None) => {
+            filled(&mail.text, "mail.text")?;
             Ok(Deed::Mail { to: field("mail.to", mail.to)?, text: mail.text })
         }
-        (None, None) => Err(CodecError::Missing { field: "goal or mail".to_owned() }),
-        (Some(_), Some(_)) => {
+        (None, None, Some(turn)) => {
+            filled(&turn.text, "turn.text")?;
+            Ok(Deed::Turn(field("turn", turn)?))
+        }
+        (None, None, None) => Err(CodecError::Missing { field: "goal, mail or turn".to_owned() }),
+        (Some(_), Some(_), _) => {
             Err(CodecError::field("mail", "is given together with a goal; give one of them"))
+        }
+        (Some(_), None, Some(_)) => {
+            Err(CodecError::field("turn", "is given together with a goal; give one of them"))
+        }
+        (None, Some(_), Some(_)) => {
+            Err(CodecError::field("turn", "is given together with mail; give one of them"))
         }
     }
 }
@@ -69,7 +86,7 @@ fn rhythm(cron: String, zone: String, every: Option<Millis>) -> Result<Rhythm, C
 
 impl Wire<pb::ScheduleRecord> for Schedule {
     fn put(&self) -> pb::ScheduleRecord {
-        let (goal, mail) = written(&self.deed);
+        let DeedFields { goal, mail, turn } = written(&self.deed);
         let (cron, zone, every) = match &self.rhythm {
             Rhythm::Cron { expression, zone } => (expression.clone(), zone.clone(), Millis(0)),
             Rhythm::Every(every) => (String::new(), String::new(), *every),
@@ -82,6 +99,7 @@ impl Wire<pb::ScheduleRecord> for Schedule {
             every_ms: every.put(),
             goal,
             mail,
+            turn,
             created_unix_ms: self.created.put(),
             last_unix_ms: self.last.put(),
             next_unix_ms: self.next.put(),
@@ -96,7 +114,7 @@ impl Wire<pb::ScheduleRecord> for Schedule {
             id: field("id", held.id)?,
             owner: field("owner", held.owner)?,
             rhythm: rhythm(held.cron, held.zone, every)?,
-            deed: deed(held.goal, held.mail)?,
+            deed: deed(DeedFields { goal: held.goal, mail: held.mail, turn: held.turn })?,
             created: Wire::get(held.created_unix_ms)?,
             last: Wire::get(held.last_unix_ms)?,
             next: Wire::get(held.next_unix_ms)?,
@@ -108,13 +126,13 @@ impl Wire<pb::ScheduleRecord> for Schedule {
 
 /// The body of `schedule.create`.
 pub(super) fn encode(rhythm: &Rhythm, deed: &Deed, id: RequestId) -> Result<Vec<u8>, CodecError> {
-    let (goal, mail) = written(deed);
+    let DeedFields { goal, mail, turn } = written(deed);
     let (cron, zone, every) = match rhythm {
         Rhythm::Cron { expression, zone } => (expression.clone(), zone.clone(), String::new()),
         Rhythm::Every(every) => (String::new(), String::new(), duration::print(*every)),
     };
     let (request_id, sender) = (id.to_string(), String::new());
-    finish(&pb::ScheduleCreate { request_id, sender, cron, zone, every, goal, mail })
+    finish(&pb::ScheduleCreate { request_id, sender, cron, zone, every, goal, mail, turn })
 }
 
 /// Reads the body of `schedule.create`.
@@ -122,5 +140,6 @@ pub(super) fn create(body: Value) -> Result<ScheduleOp, CodecError> {
     let create: pb::ScheduleCreate = json::request(body)?;
     let every = read::length("every", &create.every, None, None)?;
     let rhythm = rhythm(create.cron, create.zone, every)?;
-    Ok(ScheduleOp::Create { rhythm, deed: Box::new(deed(create.goal, create.mail)?) })
+    let deed = deed(DeedFields { goal: create.goal, mail: create.mail, turn: create.turn })?;
+    Ok(ScheduleOp::Create { rhythm, deed: Box::new(deed) })
 }

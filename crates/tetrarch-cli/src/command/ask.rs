@@ -11,7 +11,7 @@ use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{ConversationName, GraphName, HumanName, ProjectName};
-use tetrarch_core::ledger::Record;
+use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
@@ -249,8 +249,9 @@ impl Talk {
     ) -> CliResult<TurnFollower> {
         let conversation = self.args.conversation.clone();
         let id = TurnId { human: self.human.clone(), conversation, number };
-        let turns = [Select::TurnsOf(self.human.clone())];
-        let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
+        // Of thousands before it, this one alone.
+        let turn = [Select::One(RecordKey::Turn(id.clone()))];
+        let snapshot = StateSnapshot::read(&client.bus, &turn).await?;
         TurnFollower::new(&client.bus, (self.from, snapshot), id, answered).await
     }
 

@@ -203,7 +203,7 @@ fn sheet(change: &Change) -> String {
     let action = &change.made.action;
     let mut sheet = Sheet::new(&format!("change {}", change.id), is_coloured());
     sheet.field("state", Cell::state(change.status.as_str()));
-    sheet.field("why", change.reason.as_str());
+    sheet.field("why", unmixed(&change.reason));
     sheet.field("will", unmixed(&format!("merge {} into {}", change.made.branch, action.target)));
     sheet.field("repository", unmixed(&format!("{} on {}", action.repository, change.host)));
     sheet.field("base", action.base.as_str());
@@ -221,7 +221,7 @@ fn sheet(change: &Change) -> String {
         sheet.field("approved", format!("{} at {}, {used}", approval.by, stamp(approval.at)));
     }
     sheet.field("commit", change.commit.as_str());
-    sheet.list("conflicts", change.conflicts.iter().cloned());
+    sheet.list("conflicts", change.conflicts.iter().map(|file| unmixed(file)));
     sheet.field("lines", lines(change));
     sheet.list("files", action.files.iter().map(|file| unmixed(file)));
     sheet.field("digest", action.digest());

@@ -208,3 +208,47 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> CliResult {
                  another with `tetrarch graph apply PROJECT FILE`.";
     output::listing(context.output, COLUMNS, rows, empty)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `check` says of a graph file with these nodes, a line for each problem.
+    fn refused(nodes: &str) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("graph.yaml");
+        std::fs::write(&path, format!("name: g\nonStuck: end\nnodes:\n{nodes}")).unwrap();
+        let error = check(std::slice::from_ref(&path)).unwrap_err();
+        assert_eq!(error.code, Code::Usage);
+        let lines = error.what.lines().skip(1);
+        lines.map(|line| line.replace(&dir.path().display().to_string(), "")).collect()
+    }
+
+    #[test]
+    fn each_refusal_of_a_graph_names_file_line_and_what_is_allowed() {
+        const END: &str = "  - {name: end, terminal: true}\n";
+        let to_end = |node: &str| format!("  - {{name: a, edges: [{{to: end}}]{node}}}\n{END}");
+        let guard = |text: &str| {
+            format!("  - name: a\n    edges:\n      - {{to: end, guard: \"{text}\"}}\n{END}")
+        };
+        for (nodes, line, why) in [
+            (format!("  - {{name: a, edges: [{{to: a}}]}}\n{END}"), 3, "cycle a -> a"),
+            (format!("{}  - {{name: b, terminal: true}}\n", to_end("")), 6, "cannot be reached"),
+            ("  - {name: end}\n".to_owned(), 3, "has no terminal node"),
+            (format!("  - {{name: a, edges: [{{to: x}}]}}\n{END}"), 4, "unknown node x"),
+            (to_end(", entry: {tool: sh}"), 4, "calls a tool"),
+            (to_end(", entry: {compose: '{b}'}"), 4, "the unknown {b}"),
+            (to_end(", entrance: {}"), 4, "is an unknown key"),
+            (guard("intent =="), 6, "does not compile"),
+            (guard("[1].all(x, x > 0)"), 6, "uses a macro"),
+            (guard("now() > 1"), 6, "calls now"),
+            (guard("colour == 'red'"), 6, "names colour"),
+            (format!("  - {{name: end, terminal: true}}\n{END}"), 5, "as another node"),
+        ] {
+            let said = refused(&nodes);
+            let [problem] = said.as_slice() else { panic!("{why}: {said:?}") };
+            assert!(problem.starts_with(&format!("/graph.yaml:{line}:")), "{line}: {problem}");
+            assert!(problem.contains(why) && problem.contains("; allowed: "), "{why}: {problem}");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use tetrarch_view::inbox::{
 
 use crate::command::describe::journal::beginning;
 use crate::obstacles;
-use crate::output::{self, Cell, TableRow, Tone, age, now};
+use crate::output::{self, Cell, TableRow, Tone, age, now, unmixed};
 use crate::{CliResult, Context, StateSnapshot};
 
 /// Arguments of `inbox`.
@@ -139,9 +139,9 @@ fn shown(
                 Cell::state(question.status.as_str()),
                 question.agent.to_string().into(),
                 question.node.to_string().into(),
-                in_short(&question.options).into(),
+                unmixed(&in_short(&question.options)).into(),
                 question.answer.as_str().into(),
-                question.text.as_str().into(),
+                unmixed(&question.text).into(),
             ],
             snapshot.json(&Record::Question(Box::new((*question).clone())))?,
         ),
@@ -167,7 +167,7 @@ fn shown(
                 change.node.to_string().into(),
                 options(change.status).into(),
                 Cell::default(),
-                change_in_words(change, now()).into(),
+                unmixed(&change_in_words(change, now())).into(),
             ],
             snapshot.json(&Record::Change(Box::new((*change).clone())))?,
         ),
@@ -180,7 +180,7 @@ fn shown(
                 Cell::default(),
                 "approve | deny".into(),
                 draft.notes.as_str().into(),
-                draft_in_words(draft).into(),
+                unmixed(&draft_in_words(draft)).into(),
             ],
             snapshot.json(&Record::Draft(Box::new((*draft).clone())))?,
         ),

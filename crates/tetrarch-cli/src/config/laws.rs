@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName};
 use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
+use tetrarch_core::url::url_fault;
 
 use super::keys::APPROVALS_MAX;
 use super::settings::Settings;
@@ -71,6 +72,11 @@ pub(super) fn check(settings: &Settings, faults: &mut ConfigErrors) -> CliResult
         if is_absent(settings, "planner.key_from") && !elsewhere {
             let why = "the provider's address requires a key; only your own server may need none";
             faults.add(broken(settings, "planner.key_from", "planner.base_url", why));
+        }
+        let keyed = elsewhere && !is_absent(settings, "planner.key_from");
+        if keyed && let Some(fault) = url_fault(&settings.get::<String>("planner.base_url")?) {
+            let why = format!("the address {fault}, and the key is sent there; use https");
+            faults.add(broken(settings, "planner.key_from", "planner.base_url", &why));
         }
     }
     let managed = settings.get::<bool>("bus.managed")?;

@@ -391,6 +391,11 @@ fn contradicting_values_are_refused_naming_both() {
             "[overseer]\nallow_agents = ['PO-ci', 'ada']",
             "overseer.allow_agents = PO-ci,ada (t.toml:2): \"ada\"",
         ),
+        (
+            "[planner]\nenabled = true\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'http://far/v1'\n\
+             key_from = 'env:K'",
+            "the address goes beyond this machine without TLS, and the key is sent there",
+        ),
     ] {
         let said = Stage::new().file("t.toml", text).refused();
         assert!(said.contains(expected), "{text}: {said}");

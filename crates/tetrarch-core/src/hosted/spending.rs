@@ -42,6 +42,12 @@ impl HostedSession {
         self.spending.metering.tally().usage()
     }
 
+    /// Turns that the brief's runs have made, which is what its grant counts.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.spending.metering.tally().charge().turns
+    }
+
     /// Goes on from this state of what it continues, which takes a while to read; `spent` is what
     /// earlier runs of the brief used of its grant.
     pub fn go_on_from(&mut self, checkpoint: Option<String>, spent: Spend) {

@@ -2,20 +2,20 @@
 //! its orchestrator, has goals worked on, and ends with an answer. Which way a turn goes is not decided here.
 
 mod graphs;
+mod hearing;
+mod scheduled;
 
 use serde_json::json;
 
 use crate::conversation::lane::{self, TurnLane};
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus};
-use crate::error::{DenialReason, ErrorCode, Refusal};
-use crate::goal::GoalStatus;
+use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
 use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{TEXT_BYTES_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
 use crate::plan::schema::{PlanFile, one_task};
-use crate::plan::{ATTEMPTS_EXHAUSTED, NodeStatus, STOPPED};
 use crate::request::Request;
 use crate::request::conversations::{ConversationOp, TurnSay};
 use crate::role::Role;
@@ -24,7 +24,10 @@ use crate::step::Draft;
 use super::fit::Room;
 use super::goals::fits;
 use super::operations::{join_human, known_project};
-use super::{Policy, consulting, goals, profiles};
+use super::{Policy, consulting, profiles};
+
+pub(super) use hearing::heard;
+pub(super) use scheduled::{begin_scheduled, may_begin};
 
 const RULE: &str = "07 State graphs";
 const LANES: &str = "07 Lanes";
@@ -78,17 +81,22 @@ fn say(
         return Ok(OpReply { data: Some(data), ..reply });
     }
     let turn = new_turn(draft, human, request.seq, said)?;
-    join_human(draft, &request.sender.from, human)?;
-    let before = open.iter().filter(|open| open.lane == said.lane).count();
-    lane::admit(said.lane, before, None)
-        .map_err(|full| Refusal::new(ErrorCode::LaneFull, full.to_string()))?;
-    let id = turn.id.clone();
-    let event = draft.event(EventKind::TurnSaid, LANES, format!("{id}: {} bytes", said.text.len()));
-    event.agent = Some(AgentId::Io(human.clone()));
-    draft.put(Record::Turn(Box::new(turn)));
-    begin_due(draft, human);
-    let data = draft.turn(&id).map(|turn| told(turn, turn.status, before));
+    let data = take_in(draft, turn, &open)?;
     Ok(OpReply { data, ..reply })
+}
+
+/// A turn comes into its lane, behind those of its person that have not ended. Gives what its person is told.
+fn take_in(draft: &mut Draft<'_>, turn: Turn, open: &[Turn]) -> Result<Option<String>, Refusal> {
+    let (id, lane) = (turn.id.clone(), turn.lane);
+    join_human(draft, &Principal::Human(id.human.clone()), &id.human)?;
+    let before = open.iter().filter(|open| open.lane == lane).count();
+    lane::admit(lane, before, None)
+        .map_err(|full| Refusal::new(ErrorCode::LaneFull, full.to_string()))?;
+    let event = draft.event(EventKind::TurnSaid, LANES, format!("{id}: {} bytes", turn.text.len()));
+    event.agent = Some(AgentId::Io(id.human.clone()));
+    draft.put(Record::Turn(Box::new(turn)));
+    begin_due(draft, &id.human);
+    Ok(draft.turn(&id).map(|turn| told(turn, turn.status, before)))
 }
 
 /// What a person is told of a turn that they said or answered: `ahead` is how many of its lane come before it.
@@ -155,6 +163,9 @@ fn new_turn(
     let number = last.map_or(0, |last| last.id.number) + 1;
     Ok(Turn {
         id: TurnId { human: human.clone(), conversation: conversation.clone(), number },
+        schedule: None,
+        tell: None,
+        trace: draft.trace.clone(),
         lane: *lane,
         project,
         graph,
@@ -174,9 +185,16 @@ fn new_turn(
     })
 }
 
-/// The latest turn of a conversation: what else this decision wrote is of another one.
-fn latest<'d>(draft: &Draft<'d>, human: &HumanName, said: &TurnSay) -> Option<&'d Turn> {
-    draft.base().turns_of(human, &said.conversation).next_back()
+/// The latest turn of a conversation, with those that this decision began: one may begin what is due of many schedules.
+fn latest<'d>(draft: &'d Draft<'_>, human: &HumanName, said: &TurnSay) -> Option<&'d Turn> {
+    let before = draft.base().turns_of(human, &said.conversation).next_back();
+    let next =
+        |turn: &&'d Turn| draft.turn(&TurnId { number: turn.id.number + 1, ..turn.id.clone() });
+    let first = || {
+        let (human, conversation) = (human.clone(), said.conversation.clone());
+        draft.turn(&TurnId { human, conversation, number: 1 })
+    };
+    std::iter::successors(before.or_else(first), next).last()
 }
 
 /// An orchestrator's session is up: it is told of what the one before it may have left. A move that was made
@@ -200,7 +218,8 @@ fn open_turns(draft: &Draft<'_>, human: &HumanName) -> Vec<Turn> {
     ids.dedup();
     let turns = ids.iter().filter_map(|id| draft.turn(id)).filter(|turn| turn.id.human == *human);
     let mut open: Vec<Turn> = turns.filter(|turn| !turn.status.is_over()).cloned().collect();
-    open.sort_by_key(|turn| turn.order);
+    // A schedule's turn has the place of what was said last.
+    open.sort_by_key(|turn| (turn.order, turn.said));
     open
 }
 
@@ -247,8 +266,12 @@ fn tell(draft: &mut Draft<'_>, turn: Turn) {
             };
             let io = Principal::Agent(AgentId::Io(turn.id.human.clone()));
             let epic = turn.epic;
+            // What another turn's end brings about is not part of its trace.
+            let trace = turn.trace.clone();
             draft.put(Record::Turn(Box::new(turn)));
+            let before = std::mem::replace(&mut draft.trace, trace);
             draft.mail(io, epic, MailBody::TurnDue(Box::new(body)));
+            draft.trace = before;
         }
         Err(why) => end(draft, turn, TurnStatus::Failed, &why),
     }
@@ -292,6 +315,7 @@ fn move_turn(
         Doing::Ask(text) => {
             let answer = Room::of(TEXT_BYTES_MAX).text(text, usize::MAX);
             let turn = Turn { status: TurnStatus::Asking, answer, ..turn };
+            scheduled::tell_of_question(draft, &turn);
             draft.put(Record::Turn(Box::new(turn)));
             begin_due(draft, &it.turn.human);
         }
@@ -344,50 +368,13 @@ fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
     plan
 }
 
-/// Something happened to a goal: a turn that waits for it goes on when it is over, or when no agent will try it or try it
-/// again, which ends the goal.
-pub(super) fn heard(draft: &mut Draft<'_>, epic: EpicId) {
-    let known = draft.base().turn_of(epic).and_then(|turn| draft.turn(&turn.id));
-    let waits = known.filter(|turn| turn.working && turn.epic == Some(epic));
-    let Some(turn) = waits.cloned() else { return };
-    let Some(state) = draft.goal_state(epic).cloned() else { return };
-    match state.status {
-        GoalStatus::Completed => {
-            let Some(result) = state.result else { return };
-            let said = [result.deliverable, result.summary];
-            let said = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-            due(draft, turn, "success", &said);
-        }
-        GoalStatus::Cancelled | GoalStatus::Archived => {
-            due(draft, turn, "cancelled", "the goal was cancelled");
-        }
-        GoalStatus::Active | GoalStatus::Paused => {
-            let leaf = draft.node_state(epic, NodeId::task(1, 1));
-            let blocker = leaf.filter(|leaf| leaf.status == NodeStatus::Blocked);
-            let blocker = blocker.and_then(|leaf| leaf.blocker.as_ref());
-            let denied =
-                |kind: &str| DenialReason::ALL.iter().any(|reason| reason.as_str() == kind);
-            let over = |kind: &str| kind == ATTEMPTS_EXHAUSTED || kind == STOPPED || denied(kind);
-            let Some(blocker) = blocker.filter(|blocker| over(&blocker.kind)).cloned() else {
-                return;
-            };
-            due(draft, turn, "failure", &blocker.detail);
-            goals::end_for_turn(draft, epic, &blocker.kind);
-        }
-    }
-}
-
 fn end(draft: &mut Draft<'_>, turn: Turn, status: TurnStatus, answer: &str) {
     let answer = Room::of(TEXT_BYTES_MAX).text(answer, usize::MAX);
     let reason = format!("{}: {status}", turn.id);
     draft.event(EventKind::TurnEnded, RULE, reason).epic = turn.epic;
     let human = turn.id.human.clone();
-    if turn.lane == TurnLane::Background {
-        // Nobody waits for it.
-        let text = format!("{}: {answer}", turn.id);
-        draft.mail(Principal::Human(human.clone()), turn.epic, MailBody::Info { text });
-    }
     let turn = Turn { status, answer, working: false, since: draft.now, ..turn };
+    scheduled::tell_of_end(draft, &turn);
     draft.put(Record::Turn(Box::new(turn)));
     begin_due(draft, &human);
 }

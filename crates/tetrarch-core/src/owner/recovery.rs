@@ -235,7 +235,9 @@ fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str)
     }
     let old = old.map_or_else(|| "none".to_owned(), |session| session.to_string());
     let reason = format!("session {old} ended: {why}; epoch {} goes on", agent.epoch);
+    let epic = agent.work.as_ref().map(|work| work.epic);
     draft.put(Record::Agent(Box::new(agent)));
-    draft.event(EventKind::AgentReplaced, "04 Crash recovery", reason).agent = Some(id.clone());
+    let event = draft.event(EventKind::AgentReplaced, "04 Crash recovery", reason);
+    (event.agent, event.epic) = (Some(id.clone()), epic);
     sessions::launch(draft, id, ends);
 }

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, ProjectName, RequestId, ScheduleId};
+use crate::id::{AgentId, HumanName, Principal, ProjectName, RequestId, ScheduleId};
 use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{
     FIRED_BYTES_MAX, FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, SCHEDULES_OWN_MAX,
@@ -21,7 +21,7 @@ use crate::time::BusTime;
 
 use super::goals::fits;
 use super::work::Answer;
-use super::{Policy, consulting, profiles, weight};
+use super::{Policy, consulting, conversing, profiles, weight};
 
 const RULE: &str = "05 Schedules";
 
@@ -62,6 +62,12 @@ fn told(schedule: &Schedule) -> Value {
     let deed = match &schedule.deed {
         Deed::Goal { project, .. } => json!({"goal": {"project": project.to_string()}}),
         Deed::Mail { to, text } => json!({"mail": {"to": to.to_string(), "text": text}}),
+        Deed::Turn(turn) => json!({"turn": {
+            "conversation": turn.conversation.as_str(),
+            "project": turn.project.as_str(),
+            "text": turn.text,
+            "tell": turn.tell.as_ref().map(HumanName::as_str),
+        }}),
     };
     json!({
         "id": schedule.id.to_string(),
@@ -106,6 +112,7 @@ fn create(
             may_write(draft, from, to)?;
             fits("text", text, TEXT_BYTES_MAX)?;
         }
+        Deed::Turn(turn) => conversing::may_begin(draft, from, turn)?,
     }
     let invalid = |error: crate::schedule::RhythmError| {
         Refusal::new(ErrorCode::InvalidRequest, error.to_string())
@@ -242,6 +249,7 @@ fn fire(draft: &mut Draft<'_>, policy: &Policy, mut schedule: Schedule, due: Bus
             draft.mail(to.clone(), None, MailBody::Info { text });
             Ok(format!("mail to {to}"))
         }
+        Deed::Turn(turn) => conversing::begin_scheduled(draft, &schedule, turn),
     };
     let id = schedule.id;
     schedule.outcome = match begun {

@@ -3,6 +3,7 @@
 
 mod affording;
 mod archiving;
+mod background;
 mod bounds;
 mod budgets;
 pub(crate) mod changes;
@@ -19,6 +20,7 @@ pub(crate) mod fleet;
 mod folding;
 mod forgetting;
 mod goals;
+mod hearing;
 mod holding;
 mod judging;
 mod notes;

@@ -14,6 +14,7 @@ impl AgentState {
             positions: self.positions(),
             progress: self.machine.progress(),
             usage: self.machine.usage(),
+            turns: self.machine.turns(),
             burn: self.burn.clone(),
             activity: self.machine.activity().clone(),
         });

@@ -299,7 +299,7 @@ impl Roster {
     /// A row for every session, for the lease.
     pub(super) fn vitals(&self) -> Vec<Vitals> {
         let rows = self.sessions.iter().map(|(agent, entry)| {
-            let Pulse { run_state, positions, progress, usage, burn, activity } =
+            let Pulse { run_state, positions, progress, usage, turns, burn, activity } =
                 entry.pulse.borrow().clone();
             Vitals {
                 agent: agent.clone(),
@@ -310,7 +310,7 @@ impl Roster {
                 progress,
                 tokens: usage.tokens_in.saturating_add(usage.tokens_out),
                 tokens_out: usage.tokens_out,
-                turns: usage.turns,
+                turns,
                 cost_micro: usage.cost_micro,
                 burn,
                 tool: activity.tool().to_owned(),

@@ -37,18 +37,20 @@ pub(crate) enum NoWorktree {
         /// How many there may be.
         max: usize,
     },
-    /// Its goal has more than there are left for others.
+    /// Its goal, or its project, has more than there are left for others.
     #[error(
-        "goal {goal} has {own} of this host's {max} worktrees and {free} are free, which are for other goals; \
-         decide on its changes (`tetrarch change list`), and remove what nobody needs (`tetrarch worktree list`)"
+        "{whose} has {own} of this host's {max} worktrees, and the {free} that are left are for {others}; decide on its \
+         changes (`tetrarch change list`), remove what nobody needs (`tetrarch worktree list`), or raise host.worktrees_max"
     )]
     ShareTaken {
-        /// The goal.
-        goal: String,
+        /// The goal or the project.
+        whose: String,
         /// How many are of it.
         own: usize,
-        /// How many more there may be.
+        /// How many more others may have.
         free: usize,
+        /// Who may have them.
+        others: &'static str,
         /// How many there may be in all.
         max: usize,
     },
@@ -103,8 +105,9 @@ impl Worktrees {
         }
         let left = self.left_by(start, &all, common).await?;
         let goal = start.epic.to_string();
-        let goals: Vec<&str> = all.iter().map(|it| it.about.goal.as_str()).collect();
-        has_room(self.max, &goals, &goal)?;
+        let project = start.project.as_ref().map(ToString::to_string).unwrap_or_default();
+        let owners: Vec<WorktreeOwner<'_>> = all.iter().map(|it| it.about.owner()).collect();
+        has_room(self.max, &owners, WorktreeOwner { project: &project, goal: &goal })?;
         let sub = workspace.strip_prefix(&repository.top);
         let sub = sub.map_err(|_| NoWorktree::NoRepository(workspace.clone()))?;
         let run = start.run.to_string();
@@ -117,6 +120,7 @@ impl Worktrees {
             gitdir: None,
             run: run.clone(),
             goal,
+            project,
         };
         let place = self.make(WorktreeLocation { dir: self.dir.join(run), about }).await?;
         let begins = if earlier { "none of an earlier session is on this host; " } else { "" };
@@ -227,19 +231,45 @@ impl Worktrees {
     }
 }
 
-/// Whether a host whose worktrees are of these goals has one more for this goal. Worktrees stay until somebody decides on
-/// their changes, so a goal that has more than are free leaves those to others.
-fn has_room(max: usize, goals: &[&str], goal: &str) -> Result<(), NoWorktree> {
-    let count = goals.len();
-    let free = max.saturating_sub(count);
-    let own = goals.iter().filter(|of| **of == goal).count();
-    if free == 0 {
-        Err(NoWorktree::TooMany { count, max })
-    } else if own > free {
-        Err(NoWorktree::ShareTaken { goal: goal.to_owned(), own, free, max })
-    } else {
-        Ok(())
+/// For whom a worktree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WorktreeOwner<'a> {
+    project: &'a str,
+    goal: &'a str,
+}
+
+impl WorktreeRecord {
+    fn owner(&self) -> WorktreeOwner<'_> {
+        WorktreeOwner { project: &self.project, goal: &self.goal }
     }
+}
+
+/// Whether a host whose worktrees are of these has one more for a goal. Worktrees stay until somebody decides on their
+/// changes, so a project takes three quarters of what other projects leave, and a goal about half of what its project may
+/// still have: goals are many, while projects are made by people.
+fn has_room(
+    max: usize,
+    all: &[WorktreeOwner<'_>],
+    of: WorktreeOwner<'_>,
+) -> Result<(), NoWorktree> {
+    let count = all.len();
+    if count >= max {
+        return Err(NoWorktree::TooMany { count, max });
+    }
+    let in_project = all.iter().filter(|it| it.project == of.project).count();
+    let for_project = max - (count - in_project);
+    let left = (for_project * 3 / 4 + 1).min(for_project).saturating_sub(in_project);
+    if left == 0 {
+        let (whose, free) = (format!("project {}", of.project), max - count);
+        let others = "other projects";
+        return Err(NoWorktree::ShareTaken { whose, own: in_project, free, others, max });
+    }
+    let own = all.iter().filter(|it| **it == of).count();
+    if own > left {
+        let (whose, others) = (format!("goal {}", of.goal), "other goals of its project");
+        return Err(NoWorktree::ShareTaken { whose, own, free: left, others, max });
+    }
+    Ok(())
 }
 
 /// Makes a directory of a worktree, but not where a link of the repository leads out of it: whoever enters it says so.
@@ -274,34 +304,44 @@ mod tests {
     use super::*;
 
     /// How many worktrees a goal gets, one after the other.
-    fn gets(goals: &mut Vec<&'static str>, goal: &'static str) -> usize {
-        let had = goals.len();
-        while has_room(100, goals, goal).is_ok() {
-            goals.push(goal);
+    fn gets(
+        all: &mut Vec<WorktreeOwner<'static>>,
+        max: usize,
+        project: &'static str,
+        goal: &'static str,
+    ) -> usize {
+        let (had, of) = (all.len(), WorktreeOwner { project, goal });
+        while has_room(max, all, of).is_ok() {
+            all.push(of);
         }
-        goals.len() - had
+        all.len() - had
     }
 
     #[test]
-    fn goal_takes_about_half_of_the_worktrees_that_are_left() {
-        let mut goals = Vec::new();
-        let got = ["a", "b", "c", "d", "e", "f"].map(|goal| gets(&mut goals, goal));
-        assert_eq!(got, [51, 25, 13, 6, 3, 2]);
-        assert_eq!(gets(&mut goals, "a"), 0);
-        goals.drain(..10);
-        assert_eq!(gets(&mut goals, "a"), 0, "those are for others");
-        assert_eq!(gets(&mut goals, "g"), 6);
+    fn goals_of_a_project_leave_worktrees_to_each_other_and_to_other_projects() {
+        let mut all = Vec::new();
+        let goals = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let got = goals.map(|goal| gets(&mut all, 100, "shop", goal));
+        assert_eq!(got, [39, 19, 10, 5, 2, 1, 0, 0]);
+        let refused = has_room(100, &all, WorktreeOwner { project: "shop", goal: "i" });
+        let refused = refused.unwrap_err().to_string();
+        let words = "project shop has 76 of this host's 100 worktrees, and the 24 that are left are for other projects";
+        assert!(refused.starts_with(words), "{refused}");
+        assert_eq!(gets(&mut all, 100, "site", "j"), 10, "of 19 that its project may have");
+        assert_eq!(gets(&mut all, 100, "shop", "a"), 0);
+        all.drain(..10);
+        assert_eq!(gets(&mut all, 100, "shop", "a"), 0, "those are for others");
+        assert!(gets(&mut all, 100, "shop", "k") > 0);
     }
 
     #[test]
     fn host_with_few_worktrees_has_them_for_one_goal() {
-        for (max, gets) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
-            let mut goals = Vec::new();
-            while has_room(max, &goals, "a").is_ok() {
-                goals.push("a");
-            }
-            assert_eq!(goals.len(), gets, "of {max}");
+        for (max, most) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
+            assert_eq!(gets(&mut Vec::new(), max, "p", "a"), most, "of {max}");
         }
-        assert!(matches!(has_room(1, &["a"], "b"), Err(NoWorktree::TooMany { count: 1, max: 1 })));
+        let (a, b) =
+            (WorktreeOwner { project: "p", goal: "a" }, WorktreeOwner { project: "p", goal: "b" });
+        assert!(matches!(has_room(1, &[a], b), Err(NoWorktree::TooMany { count: 1, max: 1 })));
+        assert!(matches!(has_room(0, &[], b), Err(NoWorktree::TooMany { count: 0, max: 0 })));
     }
 }

@@ -17,7 +17,7 @@ use crate::containment::SandboxPolicy;
 /// Its directory beside the files.
 const OWN: &str = "git";
 /// Where it is put when the program is over, with what the files say they belong to.
-const ASIDE: &str = "aside";
+pub(super) const ASIDE: &str = "aside";
 /// Bytes of what one repository takes over from the other as it is.
 const TAKEN_OVER_MAX: u64 = 16 << 20;
 
@@ -69,10 +69,7 @@ impl Worktrees {
         let (own, common) = (place.own(), place.common().to_owned());
         removed(&own).await?;
         let git = self.git(&common);
-        let format = git.line(&["rev-parse", "--show-object-format"]).await?;
-        let format = format!("--object-format={format}");
-        let init = ["init", "--quiet", "--bare", "--template=", &format, text(&own)?];
-        Git::within(&place.dir, &self.life).line(&init).await?;
+        self.begin(place, &own).await?;
         let refs = ["for-each-ref", "--format=%(objectname) %(refname)"];
         let refs = [&refs[..], &["refs/heads", "refs/tags", "refs/remotes"]].concat();
         let refs = git.bytes(&refs).await?;
@@ -97,11 +94,17 @@ impl Worktrees {
             let config = fs::read_to_string(own.join("config"))? + &settings;
             fs::write(own.join("config"), config)?;
             // Over whatever an earlier session of the program has there, also a link.
-            let link = tree.with_extension("link");
-            fs::write(&link, format!("gitdir: {}\n", own.display()))?;
-            fs::rename(link, tree.join(".git"))
+            link(&tree, own)
         };
         on_disk(&own, write).await
+    }
+
+    /// Makes an empty repository in a place of the worktree's.
+    pub(super) async fn begin(&self, place: &WorktreeLocation, at: &Path) -> Result<(), GitError> {
+        let format = self.git(place.common()).line(&["rev-parse", "--show-object-format"]).await?;
+        let format = format!("--object-format={format}");
+        let init = ["init", "--quiet", "--bare", "--template=", &format, text(at)?];
+        Git::within(&place.dir, &self.life).line(&init).await.map(drop)
     }
 
     /// Has the files belong to no repository that the program wrote in: whoever uses git on them runs nothing of it.
@@ -202,9 +205,16 @@ impl Worktrees {
     }
 }
 
+/// Has files belong to the program's repository.
+pub(super) fn link(tree: &Path, own: &Path) -> io::Result<()> {
+    let link = tree.with_extension("link");
+    fs::write(&link, format!("gitdir: {}\n", own.display()))?;
+    fs::rename(link, tree.join(".git"))
+}
+
 /// What its settings say besides what git writes itself: those of the other repository, and what must be different. A
 /// commit is made in the agent's name and asks for no key, which nobody could unlock.
-fn settings(place: &WorktreeLocation, gitdir: &Path) -> Result<String, GitError> {
+pub(super) fn settings(place: &WorktreeLocation, gitdir: &Path) -> Result<String, GitError> {
     let WorktreeRecord { agent, common, .. } = &place.about;
     let common = Path::new(common);
     let quoted = |path: &Path| -> Result<String, GitError> {

@@ -175,6 +175,7 @@ fn start(program: &str) -> Start {
         epoch: 1,
         parent: AgentId::Po(ProjectName::new("demo").unwrap()),
         depth: 2,
+        project: Some(ProjectName::new("demo").unwrap()),
         epic: EpicId(fresh()),
         node: NodeId::task(1, 1),
         brief,

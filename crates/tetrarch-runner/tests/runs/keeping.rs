@@ -52,6 +52,35 @@ async fn settings_that_a_program_left_are_gone_from_a_kept_worktree() {
 }
 
 #[tokio::test]
+async fn next_life_of_a_host_clears_settings_that_programs_left() {
+    let mut first = Stage::new();
+    let repository = Repository::new(&first);
+    let act = "read brief; echo n > n; git add n; git commit -qm n; git config core.fsmonitor ./evil; \
+               mkdir hooks; echo evil > hooks/pre-commit; git config core.hooksPath hooks; echo ready; read go";
+    let start = repository.apart(act);
+    first.start(start.clone()).await;
+    first.until(|event| matches!(event, RunnerEvent::Log { text } if text == "ready")).await;
+    let tree = {
+        let kept = worktrees(&kept_in(&first), &Containment::default()).await;
+        kept[0].dir.join("tree")
+    };
+    assert_eq!(said_in(&tree, &["config", "core.fsmonitor"]), "./evil", "it is there");
+    let committed = said_in(&tree, &["rev-parse", "HEAD"]);
+    first.serving.abort();
+    let home = first.dir.path().to_owned();
+    let mut next = Stage::with(|config| {
+        config.workspace_dir = home.join("work");
+        config.worktrees_dir = home.join("worktrees");
+    });
+    // What is ordered comes after it.
+    next.run(crate::stage::shell("true")).await;
+    assert_eq!(said_in(&tree, &["config", "core.fsmonitor"]), "");
+    assert_ne!(said_in(&tree, &["config", "core.hooksPath"]), "hooks");
+    assert_eq!(said_in(&tree, &["rev-parse", "HEAD"]), committed, "what it committed stays");
+    assert_eq!(said_in(&tree, &["status", "--porcelain"]), "?? hooks/", "and its files");
+}
+
+#[tokio::test]
 async fn settings_are_gone_where_what_a_program_left_cannot_be_committed() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);

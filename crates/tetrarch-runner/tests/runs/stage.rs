@@ -267,6 +267,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         epoch: 3,
         parent: AgentId::Po(ProjectName::new("demo").unwrap()),
         depth: 2,
+        project: Some(ProjectName::new("demo").unwrap()),
         epic: EpicId(fresh()),
         node: NodeId::task(1, 2),
         brief,

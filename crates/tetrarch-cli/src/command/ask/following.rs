@@ -9,8 +9,8 @@ use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::Renewals;
+use tetrarch_bus::spoken::SpokenWords;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
-use tetrarch_bus::watch::SpokenWords;
 use tetrarch_core::agent::{Agent, Work};
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::id::{AgentId, NodeId, QuestionId};
@@ -18,6 +18,7 @@ use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::question::{Question, QuestionStatus};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::output::unmixed;
 use crate::{CliError, CliResult, Code, StateSnapshot};
 
 /// The longest silence while something runs (spec 07, Streaming).
@@ -263,5 +264,5 @@ fn questions(turn: Option<&Turn>, entry: Entry) -> impl Iterator<Item = TurnNews
 
 /// A question as its person reads it.
 pub(in crate::command) fn words_of(question: &Question) -> String {
-    format!("{} asks: {}", question.agent, question.text)
+    format!("{} asks: {}", question.agent, unmixed(&question.text))
 }

@@ -12,7 +12,7 @@ use tetrarch_core::request::planning::PlanOp;
 use tetrarch_view::inbox::output_in_words;
 
 use super::change::told;
-use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now};
+use crate::output::{self, Cell, Sheet, TableRow, age, is_coloured, now, unmixed};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `plan drafts`.
@@ -92,7 +92,7 @@ fn sheet(draft: &Proposal) -> String {
     let nodes = draft.edit.puts.iter().map(|node| {
         let mut sheet = Sheet::new(&format!("{} defines {}", draft.id, node.id), is_coloured());
         for (key, text) in node_in_words(node) {
-            sheet.field(&key, text);
+            sheet.field(&key, unmixed(&text));
         }
         format!("{}\n", sheet.finish())
     });

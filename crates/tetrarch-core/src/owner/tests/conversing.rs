@@ -3,24 +3,20 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, id, node, po, project, request, success, tasks, wish};
-use crate::brief::{Outcome, RunResult};
+use super::fleet::{Fleet, human, id, po, project, request, success, tasks, wish};
 use crate::conversation::lane::TurnLane;
 use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance};
-use crate::error::{DenialReason, ErrorCode};
-use crate::goal::GoalStatus;
+use crate::error::ErrorCode;
 use crate::graph::Doing;
 use crate::id::{AgentId, ConversationName, EpicId, HumanName, Principal};
 use crate::ledger::Entry;
 use crate::limits::{GRAPHS_MAX, LANE_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
-use crate::plan::Blocker;
 use crate::request::conversations::{ConversationOp, GraphApply, TurnSay};
-use crate::request::goals::{GoalOp, GoalVerb};
 use crate::request::{Op, Report};
 use crate::role::Role;
 
-fn io() -> AgentId {
+pub(super) fn io() -> AgentId {
     id("IO@Shai")
 }
 
@@ -41,11 +37,11 @@ pub(super) fn said(conversation: &str, text: &str) -> TurnSay {
     }
 }
 
-fn say(fleet: &mut Fleet, said: TurnSay) -> OpReply {
+pub(super) fn say(fleet: &mut Fleet, said: TurnSay) -> OpReply {
     fleet.op(&human(), Op::Conversation(ConversationOp::Say(said)))
 }
 
-fn turn<'f>(fleet: &'f Fleet, conversation: &str, number: u64) -> &'f Turn {
+pub(super) fn turn<'f>(fleet: &'f Fleet, conversation: &str, number: u64) -> &'f Turn {
     let human = HumanName::new("Shai").unwrap();
     let conversation = ConversationName::new(conversation).unwrap();
     &fleet.records.turns[&TurnId { human, conversation, number }]
@@ -64,7 +60,7 @@ pub(super) fn last_due(fleet: &Fleet) -> TurnDue {
 }
 
 /// The orchestrator's session is up and makes the move it was told of last.
-fn moved(fleet: &mut Fleet) -> OpReply {
+pub(super) fn moved(fleet: &mut Fleet) -> OpReply {
     let made = advance(&last_due(fleet));
     make(fleet, made)
 }
@@ -75,7 +71,7 @@ fn make(fleet: &mut Fleet, made: TurnMove) -> OpReply {
 }
 
 /// A turn that an agent works for, and its goal.
-fn delegated(fleet: &mut Fleet) -> EpicId {
+pub(super) fn delegated(fleet: &mut Fleet) -> EpicId {
     let reply = say(fleet, said("main", "count the files\nall of them"));
     assert_eq!(reply.error, None, "{}", reply.detail);
     fleet.report(&io(), Report::Ready);
@@ -83,7 +79,7 @@ fn delegated(fleet: &mut Fleet) -> EpicId {
     turn(fleet, "main", 1).epic.unwrap()
 }
 
-fn whole(fleet: &mut Fleet, epic: EpicId, text: &str) -> Entry {
+pub(super) fn whole(fleet: &mut Fleet, epic: EpicId, text: &str) -> Entry {
     let worker = fleet.worker(epic, "T1.1");
     fleet.end(&worker, success("draft"));
     fleet.report(&po(), Report::Result { run: None, epic: Some(epic), result: success(text) })
@@ -118,47 +114,6 @@ fn move_is_made_once_and_only_by_its_orchestrator() {
     for other in [human(), Principal::Agent(po())] {
         assert_eq!(fleet.op(&other, op.clone()).error, Some(ErrorCode::Unauthorized));
     }
-}
-
-#[test]
-fn work_that_will_not_be_tried_again_fails_the_turn_and_ends_its_goal() {
-    let mut fleet = fleet();
-    let epic = delegated(&mut fleet);
-    for _attempt in 0..2 {
-        assert!(turn(&fleet, "main", 1).working);
-        let worker = fleet.worker(epic, "T1.1");
-        fleet.end(&worker, RunResult::ended(Outcome::Failure, "no disk"));
-    }
-    assert_eq!(fleet.records.goal_states[&epic].status, GoalStatus::Cancelled);
-    assert_eq!(last_due(&fleet).outcome, "failure");
-    moved(&mut fleet);
-    let turn = turn(&fleet, "main", 1);
-    assert_eq!(turn.status, TurnStatus::Done);
-    assert!(turn.answer.starts_with("That was not done: "), "{}", turn.answer);
-    assert!(turn.answer.contains("no disk"), "{}", turn.answer);
-}
-
-#[test]
-fn work_that_no_agent_may_do_fails_the_turn() {
-    let mut fleet = fleet();
-    let epic = delegated(&mut fleet);
-    let detail = "the parent has no broom".to_owned();
-    let kind = DenialReason::ToolNotAllowed.as_str().to_owned();
-    let blocker = Blocker { kind, detail, needs: String::new() };
-    fleet.op(&Principal::Agent(po()), Op::WorkBlock { epic, node: node("T1.1"), blocker });
-    moved(&mut fleet);
-    assert_eq!(turn(&fleet, "main", 1).answer, "That was not done: the parent has no broom");
-}
-
-#[test]
-fn cancelled_goal_ends_its_turn() {
-    let mut fleet = fleet();
-    let epic = delegated(&mut fleet);
-    let cancel = GoalOp { epic, verb: GoalVerb::Cancel, reason: String::new() };
-    fleet.op(&human(), Op::Goal(cancel));
-    assert_eq!(last_due(&fleet).outcome, "cancelled");
-    moved(&mut fleet);
-    assert_eq!(turn(&fleet, "main", 1).answer, "That was not done: the goal was cancelled");
 }
 
 #[test]

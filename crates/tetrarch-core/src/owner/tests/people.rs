@@ -1,11 +1,16 @@
-//! Many people at once: nobody's turn waits for another's.
+//! Many people at once, and many turns of one: nobody's turn waits for another's, and none costs more for those before it.
+
+use std::time::Duration;
 
 use super::conversing::{apply, asking, fleet, last_due, said};
-use super::fleet::Fleet;
-use crate::conversation::{TurnStatus, advance};
+use super::fleet::{Fleet, human};
+use crate::conversation::{Turn, TurnId, TurnStatus, advance};
 use crate::id::{AgentId, HumanName, Principal};
+use crate::ledger::Record;
+use crate::limits::STEP_BYTES_MAX;
+use crate::owner::{decide, weight};
 use crate::request::conversations::{ConversationOp, TurnSay};
-use crate::request::{Op, Report};
+use crate::request::{Op, Report, RequestBody};
 
 #[test]
 fn turns_of_a_hundred_people_run_side_by_side() {
@@ -41,4 +46,36 @@ fn turns_of_a_hundred_people_run_side_by_side() {
     for (id, turn) in &fleet.records.turns {
         assert_eq!(turn.answer, format!("you said I am {}", id.human));
     }
+}
+
+/// How long it takes to decide what a person says next, with so many turns before.
+#[expect(
+    clippy::disallowed_types,
+    reason = "the test measures a decision, which itself reads no clock"
+)]
+fn time_of_a_turn(before: u64) -> Duration {
+    let mut fleet = fleet();
+    let first = said("main", "hello");
+    let op = |said: TurnSay| Op::Conversation(ConversationOp::Say(said));
+    assert_eq!(fleet.op(&human(), op(first.clone())).error, None);
+    let one = fleet.records.turns.values().next().unwrap().clone();
+    for number in 1..=before {
+        let id = TurnId { number, ..one.id.clone() };
+        let turn = Turn { id, status: TurnStatus::Done, order: number, ..one.clone() };
+        fleet.records.put(Record::Turn(Box::new(turn)));
+    }
+    let input = fleet.asking(&human(), RequestBody::Op(op(first)));
+    let took = (0..200).map(|_| {
+        let began = std::time::Instant::now();
+        let step = decide(&fleet.records, &fleet.policy, fleet.now, &input);
+        assert!(weight::step(&fleet.records, &step) < STEP_BYTES_MAX / 16, "its size is its own");
+        began.elapsed()
+    });
+    took.min().unwrap()
+}
+
+#[test]
+fn turn_after_ten_thousand_others_takes_no_longer_than_the_second() {
+    let (second, last) = (time_of_a_turn(1), time_of_a_turn(10_000));
+    assert!(last < second * 4 + Duration::from_millis(1), "{second:?} {last:?}");
 }

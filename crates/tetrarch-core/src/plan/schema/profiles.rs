@@ -136,6 +136,12 @@ fn read_served(fields: &Fields<'_>) -> Served {
             format!("{OF_PROFILES}; the key itself is never written down"),
         );
     }
+    if let (Some(entry), Some(fault)) = (fields.get("baseUrl"), served.key_fault()) {
+        entry.wrong(
+            format!("{fault}, and keyFrom names a key that is sent there"),
+            "https://HOST/PATH, http://127.0.0.1:PORT/PATH on this machine (also of a tunnel), or no keyFrom",
+        );
+    }
     served
 }
 

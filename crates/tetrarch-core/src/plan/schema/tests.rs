@@ -1,6 +1,7 @@
 //! Plan files row by row: what is read, every refusal with its path, both ends of each bound.
 
 mod commands;
+mod keys;
 mod phases;
 mod published;
 mod values;

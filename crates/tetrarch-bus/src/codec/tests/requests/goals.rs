@@ -71,14 +71,16 @@ fn work_ops() -> impl Iterator<Item = Op> {
 }
 
 fn schedule_ops() -> impl Iterator<Item = Op> {
-    let create = |by_clock, goal| ScheduleOp::Create {
+    let create = |by_clock, deed| ScheduleOp::Create {
         rhythm: schedule::rhythm(by_clock),
-        deed: Box::new(schedule::deed(goal)),
+        deed: Box::new(deed),
     };
     let delete = ScheduleOp::Delete { schedule: id("sch_~") };
     let ops = [
-        create(true, false),
-        create(false, true),
+        create(true, schedule::deed(false)),
+        create(false, schedule::deed(true)),
+        create(false, schedule::turn(true)),
+        create(true, schedule::turn(false)),
         delete,
         ScheduleOp::List { page: Page::default() },
     ];
@@ -95,12 +97,17 @@ fn schedule_needs_one_time_and_one_target() {
     };
     let mail = || json!({"to": "human:ada", "text": "t"});
     assert_eq!(said(json!({"mail": mail()})), "cron or every is missing");
-    assert_eq!(said(json!({"every": "1h"})), "goal or mail is missing");
+    assert_eq!(said(json!({"every": "1h"})), "goal, mail or turn is missing");
     let both = said(json!({"every": "1h", "cron": "* * * * *", "mail": mail()}));
     assert!(both.starts_with("every: is given together with cron"), "{both}");
     let goal = json!({"project": "demo", "plan": {"title": "t"}});
     let two = said(json!({"every": "1h", "mail": mail(), "goal": goal}));
     assert!(two.starts_with("mail: is given together with a goal"), "{two}");
+    let turn = || json!({"conversation": "night", "project": "demo", "text": "look"});
+    let two = said(json!({"every": "1h", "turn": turn(), "mail": mail()}));
+    assert!(two.starts_with("turn: is given together with mail"), "{two}");
+    let mute = json!({"conversation": "night", "project": "demo"});
+    assert_eq!(said(json!({"every": "1h", "turn": mute})), "turn.text is missing");
     let zone = said(json!({"every": "1h", "zone": "UTC", "mail": mail()}));
     assert!(zone.starts_with("zone: an interval has no time zone"), "{zone}");
     let high = complaint(

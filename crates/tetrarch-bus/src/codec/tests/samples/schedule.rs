@@ -1,6 +1,6 @@
-//! What begins at set times: a goal by the clock that began before, mail by an interval that did not.
+//! What begins at set times: a goal by the clock that began before, mail by an interval that did not, a turn.
 
-use tetrarch_core::schedule::{Deed, Rhythm, Schedule};
+use tetrarch_core::schedule::{Deed, Rhythm, Schedule, ScheduledTurn};
 use tetrarch_core::time::{BusTime, Millis};
 
 use super::id;
@@ -20,6 +20,16 @@ pub(in crate::codec::tests) fn deed(goal: bool) -> Deed {
     } else {
         Deed::Mail { to: id("human:ada"), text: "stand up".to_owned() }
     }
+}
+
+pub(in crate::codec::tests) fn turn(full: bool) -> Deed {
+    Deed::Turn(ScheduledTurn {
+        conversation: id("night"),
+        project: id("demo"),
+        graph: full.then(|| id("g")),
+        text: "look".to_owned(),
+        tell: full.then(|| id("bob")),
+    })
 }
 
 pub(super) fn sample(full: bool) -> Schedule {

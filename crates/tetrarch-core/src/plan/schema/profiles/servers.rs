@@ -3,9 +3,10 @@
 use super::{read_env, read_pass_env};
 use crate::brief::RunnerKind;
 use crate::limits::{LIST_MAX, MCP_SERVER_NAME_BYTES_MAX, MCP_SERVERS_MAX, TEXT_BYTES_MAX};
-use crate::mcp::{MCP_CALL_WITHIN_MAX, McpServer, is_key_header, is_server_name, url_fault};
+use crate::mcp::{MCP_CALL_WITHIN_MAX, McpServer, is_key_header, is_server_name};
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::secret::OF_PROFILES;
+use crate::url::url_fault;
 
 pub(in crate::plan::schema) const SERVER_KEYS: &[&str] =
     &["argv", "env", "passEnv", "url", "keyFrom", "header", "timeout", "required", "trusted"];

@@ -286,7 +286,7 @@ fn profiles_are_parsed_strictly() {
         assert_refused(&refused, "profiles.p.writable", "");
     }
     let model = json!({
-        "runner": "llm", "provider": "openai", "model": "m", "baseUrl": "http://x/v1",
+        "runner": "llm", "provider": "openai", "model": "m", "baseUrl": "https://x/v1",
         "keyFrom": "env:KEY", "maxOutputTokens": 9, "contextTokens": 99,
     });
     let read = assert_read(&with(model.clone())).profiles[0].clone();
