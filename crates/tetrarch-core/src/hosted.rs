@@ -7,6 +7,8 @@ mod conversing;
 mod correspondence;
 mod effect;
 mod ending;
+mod family;
+mod handing;
 mod log;
 mod noting;
 mod operating;
@@ -35,6 +37,8 @@ use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 use crate::vitals::Activity;
 
+use family::Family;
+use handing::HandedOver;
 use log::{RunLog, beginning};
 use noting::Noted;
 use operating::RecentMail;
@@ -43,6 +47,7 @@ use updating::Updates;
 use verbs::PendingVerbs;
 
 pub use effect::{Keep, SessionEffect};
+pub use handing::FetchedArtifact;
 pub use operating::{MAIL_REFUSED, MAIL_SENT, OPERATIONS, REPLY};
 
 /// What happens to a session.
@@ -68,6 +73,15 @@ pub enum SessionInput {
     SpawnRead(Result<(Option<RequestId>, Box<SpawnRequest>), String>),
     /// The answer to [`SessionEffect::Store`].
     Stored(Vec<Artifact>),
+    /// The answer to [`SessionEffect::Fetch`], with what it named; or why the artifact cannot be read.
+    Fetched {
+        /// Whose call it is.
+        id: RequestId,
+        /// The first byte that is wanted.
+        offset: u64,
+        /// The artifact.
+        fetched: Result<FetchedArtifact, String>,
+    },
     /// Another epoch writes the cursor or the journal: this session is over.
     Fenced,
     /// The host stops: the program is to reach a boundary, and the session ends. Its next one, under another
@@ -110,6 +124,10 @@ pub struct HostedSession {
     asked: usize,
     /// Messages of the inbox that were given to the program.
     letters: RecentMail,
+    /// Agents below it, and waits for them.
+    family: Family,
+    /// Files that it handed over, and artifacts that it may read.
+    handed: HandedOver,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
     /// What the ids of requests are made of that the program gives none.
@@ -177,6 +195,8 @@ impl HostedSession {
             asking: BTreeMap::new(),
             asked: 0,
             letters: RecentMail::default(),
+            family: Family::default(),
+            handed: HandedOver::default(),
             asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
@@ -249,7 +269,8 @@ impl HostedSession {
     pub fn next_deadline(&self) -> Option<BusTime> {
         let journaled = self.log.due().into_iter().chain(self.noted.due());
         let others = self.updates.next_deadline().into_iter().chain(journaled);
-        self.sponsors.values().copied().chain(others).min()
+        let waits = self.family.next_deadline();
+        self.sponsors.values().copied().chain(others).chain(waits).min()
     }
 
     /// Takes an input and says what to do.
@@ -268,6 +289,12 @@ impl HostedSession {
                 self.receive(&from, *mail, (json, place), &mut effects);
             }
             SessionInput::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
+            SessionInput::Stored(kept) if self.handed.is_storing() => {
+                self.handed_over(kept, &mut effects);
+            }
+            SessionInput::Fetched { id, offset, fetched } => {
+                self.fetched(id, offset, fetched, &mut effects);
+            }
             SessionInput::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
             SessionInput::Stored(artifacts) => self.stored(artifacts, &mut effects),
             SessionInput::Fenced => {
@@ -405,6 +432,7 @@ impl HostedSession {
                 effects.push(SessionEffect::ReadSpawn { json: request })
             }
             RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
+            RunnerEvent::HandOver { id, file } => self.hand_over(id, file, effects),
             RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
             RunnerEvent::Taken { place } => self.taken(place, effects),
@@ -468,7 +496,7 @@ impl HostedSession {
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
         self.report_change(effects);
-        let result = self.with_grant(result);
+        let result = self.handed.with(self.with_grant(result));
         effects.push(SessionEffect::Note(JournalEvent::Result(Box::new(result.clone()))));
         effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
         effects.push(SessionEffect::Report(Box::new(Report::Result {

@@ -30,7 +30,7 @@ pub(crate) use preparation::{
     prepare,
 };
 pub(crate) use session::AgentSession;
-pub(crate) use starting::whole_brief;
+pub(crate) use starting::{reviews, whole_brief};
 
 /// Verbs that each of them takes. A pause freezes its processes, as of any program.
 pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];

@@ -27,6 +27,10 @@ impl HostedSession {
         placed: PlacedMail,
         effects: &mut Vec<SessionEffect>,
     ) {
+        if !matches!(mail.body, MailBody::Reply(_)) {
+            // What is answered to a request can be its own words.
+            self.handed.hears(&placed.0);
+        }
         match &mail.body {
             MailBody::Kill(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
@@ -58,6 +62,19 @@ impl HostedSession {
             MailBody::BudgetRaised(raised) => self.raised(from, raised, effects),
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.retain(|request, _| Some(*request) != answer.request);
+                self.family.answered(&self.launch.agent, answer);
+                self.deliver(from, &mail, placed, effects);
+            }
+            MailBody::SpawnAnswer(answer) => {
+                self.family.answered(&self.launch.agent, answer);
+                self.deliver(from, &mail, placed, effects);
+            }
+            MailBody::ResultReady(ready) => {
+                self.family.came_to(ready);
+                self.deliver(from, &mail, placed, effects);
+            }
+            MailBody::AgentCompleted { agent, reason, .. } => {
+                self.family.is_over(agent, reason);
                 self.deliver(from, &mail, placed, effects);
             }
             MailBody::Answer { question, .. } => {
@@ -76,14 +93,11 @@ impl HostedSession {
                 Some(drawn) => self.drew(drawn, effects),
                 None => self.deliver(from, &mail, placed, effects),
             },
-            MailBody::SpawnAnswer(_)
-            | MailBody::Sponsor(_)
+            MailBody::Sponsor(_)
             | MailBody::Launch(_)
             | MailBody::Apply(_)
             | MailBody::TakeOn { .. }
             | MailBody::TurnDue(_)
-            | MailBody::ResultReady(_)
-            | MailBody::AgentCompleted { .. }
             | MailBody::Violation { .. }
             | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
@@ -95,6 +109,7 @@ impl HostedSession {
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => self.deliver(from, &mail, placed, effects),
         }
+        self.settle_waits(effects);
     }
 
     /// Passes a status request on, unless it is known; it is consumed when the program has it.
@@ -241,6 +256,7 @@ impl HostedSession {
         self.spawns += 1;
         let derived = RequestId::derive(now, &self.id_seed, "spawn", self.spawns);
         let request = given.unwrap_or(derived);
+        self.family.asks(request);
         effects.push(SessionEffect::Journal(JournalEvent::Spawn { request }));
         let sponsor = self.launch.project.clone().map(AgentId::Po);
         match (Role::of(&self.launch.agent), sponsor) {
@@ -267,6 +283,7 @@ impl HostedSession {
             self.flush_log(effects);
         }
         effects.extend(self.noted.over(now).map(SessionEffect::Journal));
+        self.settle_waits(effects);
         let held = self.updates.due(now);
         self.report_update(held, effects);
         let due: Vec<RequestId> =
@@ -390,6 +407,7 @@ mod tests {
             | SessionEffect::Operate { .. }
             | SessionEffect::ReadSpawn { .. }
             | SessionEffect::Store(_)
+            | SessionEffect::Fetch { .. }
             | SessionEffect::Consumed
             | SessionEffect::Stream(_)
             | SessionEffect::End => panic!("{asked:?}"),

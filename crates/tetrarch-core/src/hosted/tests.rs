@@ -2,6 +2,7 @@
 
 mod conversing;
 mod ends;
+mod family;
 mod operating;
 mod spending;
 mod taking;
@@ -157,6 +158,7 @@ fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
         SessionEffect::Operate { .. } => "operate",
         SessionEffect::Mail(_) => "mail",
         SessionEffect::Store(_) => "store",
+        SessionEffect::Fetch { .. } => "fetch",
         SessionEffect::Consumed => "consumed",
         SessionEffect::Stream(_) => "stream",
         SessionEffect::End => "end",

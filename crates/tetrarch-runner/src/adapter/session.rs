@@ -14,6 +14,8 @@ use super::dialect::{AgentExchange, Dialect, Saying};
 use super::ending::told;
 use super::event::{AgentEvent, AskedUse};
 use super::{AdapterSheet, AgentDelivery, AgentInput, AgentOutput};
+use crate::backend::fleet_tools::AgentTool;
+use crate::backend::llm::NOT_HANDED_OVER;
 use crate::lines::start_of;
 use crate::protocol::{ProgramEvent, SchemaViolation};
 
@@ -159,6 +161,30 @@ impl AgentSession {
             unread.place = place;
         }
         told
+    }
+
+    /// Messages of the inbox that wait to be written to it, as many as have room in so many bytes: they are given to it
+    /// by a tool, and so not a second time. Each with its place.
+    pub(crate) fn take_back(&mut self, mut room: usize) -> Vec<(String, u64)> {
+        let is_mail = |it: &UnreadMessage| it.verb.is_none();
+        let waiting: Vec<u128> =
+            self.unread.iter().filter(|(_, it)| is_mail(it)).map(|(number, _)| *number).collect();
+        let mut taken = Vec::new();
+        for number in waiting {
+            let bytes = self.unread.get(&number).map_or(0, |it| it.text.len());
+            let Some(left) = room.checked_sub(bytes) else { break };
+            if number == self.brief.base.wrapping_add(1) || !self.dialect.take_back(number) {
+                continue;
+            }
+            room = left;
+            taken.extend(self.unread.remove(&number).map(|it| (it.text, it.place)));
+        }
+        taken
+    }
+
+    /// The result that it gave by a tool was taken: its turn is to end, and what it says of that counts no more.
+    pub(crate) fn finished(&mut self) -> Option<AgentInput> {
+        self.end(LastTurn::Stop("it has finished".to_owned()))
     }
 
     /// What its result did not satisfy.
@@ -342,6 +368,10 @@ impl AgentSession {
         let mut first = std::mem::take(&mut self.brief.first);
         if goes_on {
             GOES_ON.clone_into(&mut first);
+            if self.brief.tools.has(AgentTool::ArtifactPut.name()) {
+                first.push_str("\n\n");
+                first.push_str(NOT_HANDED_OVER);
+            }
         }
         let using = std::mem::take(&mut self.brief.using);
         if !using.is_empty() {

@@ -4,7 +4,6 @@
 
 mod conversation;
 mod deltas;
-mod ending;
 mod input;
 mod speaking;
 
@@ -19,8 +18,9 @@ use tetrarch_model::{Address, BadAddress, Model};
 use tetrarch_telemetry::Whose;
 
 use crate::backend::AgentBackend;
+use crate::backend::ending;
 use crate::backend::expected::{BadSchema, Expected};
-use crate::backend::fleet_tools::{self, OwnerOperation};
+use crate::backend::fleet_tools::{self, AgentTool, OwnerOperation};
 use crate::backend::process::launch::{LaunchError, directory};
 use crate::channels::RunChannels;
 use crate::directories::RunDirectories;
@@ -30,7 +30,6 @@ use crate::sweep::Traces;
 use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError, starts_servers};
 
 use conversation::LlmConversation;
-pub(crate) use ending::form as verdict_form;
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
@@ -39,6 +38,10 @@ const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files
 /// What is said of files that an earlier session reserved.
 const NOT_RESERVED: &str = "[Your session is a new one: files that you had reserved are not reserved any more. \
     Reserve those that you still need again.]";
+
+/// What is said of files that an earlier session handed over while it worked.
+pub(crate) const NOT_HANDED_OVER: &str = "[Files that you handed over by artifact_put are stored, but not told with \
+    your result any more. Hand those over again that belong to it.]";
 
 /// Talks to models.
 #[derive(Debug)]
@@ -134,11 +137,17 @@ impl LlmBackend {
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
         let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
-        let reserved = start.recorded.iter().any(|recorded| {
-            matches!(recorded, Recorded::Turn { calls, .. }
-                if calls.iter().any(|call| call.tool == OwnerOperation::FileReserve.name()))
-        });
-        let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED)].into_iter();
+        let called = |tool: AgentTool| {
+            let name = tool.name();
+            start.recorded.iter().any(|recorded| {
+                matches!(recorded, Recorded::Turn { calls, .. }
+                    if calls.iter().any(|call| call.tool == name))
+            })
+        };
+        let reserved = called(AgentTool::Operate(OwnerOperation::FileReserve));
+        let handed = called(AgentTool::ArtifactPut);
+        let notes =
+            [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED), (handed, NOT_HANDED_OVER)].into_iter();
         let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
         tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(ProcessMark::Run(start.run), cgroup));

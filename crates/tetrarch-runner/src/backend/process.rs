@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
@@ -16,8 +16,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::adapter::{AgentDelivery, AgentInput};
+use crate::adapter::{AgentDelivery, AgentInput, reviews};
 use crate::backend::AgentBackend;
+use crate::backend::ending;
 use crate::backend::expected::Expected;
 use crate::blocked::Blocked;
 use crate::channels::{RunChannels, StopRequest, Teller};
@@ -45,8 +46,8 @@ use feed::{Feed, QUEUE_VERBS, next_line, note_down};
 use ladder::{KillLadder, KillSignal};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
-use mcp::FleetServer;
-use output::{OutputChannels, OutputReader, ProgramReport};
+use mcp::{CallChannels, FleetServer};
+use output::{OutputChannels, OutputReader, ProgramReport, ResultForm};
 use relay::{RECEIPTS_MAX, VerbChannels, VerbRelay};
 use speech::{Speech, Telling};
 
@@ -76,6 +77,14 @@ impl AgentBackend for ProcessBackend {
             Ok(expected) => expected,
             Err(error) => return not_started(&channels, &error).await,
         };
+        let form = match reviews(&start) {
+            true => Expected::of(&ending::form()).await.map(Some),
+            false => Ok(None),
+        };
+        let form = match form {
+            Ok(form) => form,
+            Err(error) => return not_started(&channels, &error).await,
+        };
         let speech = match Speech::of(&self.context, &mut start).await {
             Ok(speech) => speech,
             Err(error) => return not_started(&channels, &error).await,
@@ -90,7 +99,8 @@ impl AgentBackend for ProcessBackend {
         match launch(&self.context, &start, speech.gateway()).await {
             Ok(launched) => {
                 reach(Failpoint::ProgramStarted);
-                let about = ProgramContext { start: &start, began, expected, speech, listener };
+                let about =
+                    ProgramContext { start: &start, began, expected, form, speech, listener };
                 ProgramRun::open(launched, channels, &self.context, about).attend().await;
             }
             Err(error) => {
@@ -106,6 +116,8 @@ struct ProgramContext<'a> {
     start: &'a Start,
     began: Instant,
     expected: Expected,
+    /// What the verdict of a reviewer must look like.
+    form: Option<Expected>,
     speech: Speech,
     /// Where its calls to the fleet come in.
     listener: Option<UnixListener>,
@@ -156,7 +168,7 @@ impl ProgramRun {
         context: &RunnerContext,
         about: ProgramContext<'_>,
     ) -> Self {
-        let ProgramContext { start, began, expected, speech, listener } = about;
+        let ProgramContext { start, began, expected, form, speech, listener } = about;
         let up = launched.up();
         let Launched { mut child, awaited, traces, dir, dir_is_own, .. } = launched;
         let Launched { sandbox, directories, proxy, headcount, .. } = launched;
@@ -167,6 +179,7 @@ impl ProgramRun {
         let (gone, gone_out) = watch::channel(false);
         let (receipts, receipts_out) = mpsc::channel(RECEIPTS_MAX);
         let (inputs_in, inputs) = mpsc::channel(INPUTS_MAX);
+        let (finishes_in, finishes) = mpsc::channel(1);
         let (takes_in, takes) = watch::channel(None);
         takes_in.send_replace(speech.takes());
         let (taken_in, taken) = mpsc::channel(QUEUE_VERBS);
@@ -176,6 +189,7 @@ impl ProgramRun {
             stderr: child.stderr.take(),
             notes: noted,
             receipts: receipts_out,
+            finishes,
             takes: takes_in,
             taken: taken_in,
             in_turn: in_turn_in,
@@ -189,12 +203,19 @@ impl ProgramRun {
         let teller = channels.teller.clone();
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
         let feed = child.stdin.take().map(open).map(|feed| speech.told_first(feed));
-        let fleet = speech.serve(listener, &traces, receipts.clone());
+        let gate = || Gate::new(dir.clone(), context.artifact_max);
+        let calls = CallChannels {
+            events: receipts.clone(),
+            finishes: finishes_in,
+            gate: Arc::new(Mutex::new(gate())),
+        };
+        let fleet = speech.serve(listener, &traces, calls);
         let gateway = speech.serve_model(receipts.clone());
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
-        let (gate, limit) = (Gate::new(dir.clone(), context.artifact_max), context.output_limit);
-        let output = OutputReader::new(gate, limit, expected.clone(), start, speech.clone());
+        let result = ResultForm { expected: expected.clone(), form };
+        let output =
+            OutputReader::new(gate(), context.output_limit, result, start, speech.clone());
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tetrarch_core::brief::{Outcome, RunResult, Usage};
+use tetrarch_core::converse::FINISH;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::LINE_BYTES_MAX;
 use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
@@ -15,10 +16,13 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::mcp::FinishCall;
 use super::speech::Speech;
 use super::verdict;
 use crate::adapter::{AgentDelivery, AgentInput};
+use crate::backend::ending::{self, ConversationResult, EndDecision};
 use crate::backend::expected::Expected;
+use crate::backend::fleet_tools::CallText;
 use crate::channels::Teller;
 use crate::files::Gate;
 use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
@@ -67,6 +71,8 @@ pub(super) struct OutputChannels {
     pub(super) notes: mpsc::Receiver<String>,
     /// What is to be told of verbs beside what the program says.
     pub(super) receipts: mpsc::Receiver<RunnerEvent>,
+    /// Calls of a coding agent that are to end the run.
+    pub(super) finishes: mpsc::Receiver<FinishCall>,
     /// What the program says that it takes.
     pub(super) takes: watch::Sender<Option<BTreeSet<Verb>>>,
     /// Which verbs it has taken.
@@ -85,11 +91,20 @@ pub(super) struct OutputChannels {
     pub(super) teller: Teller,
 }
 
+/// What a result must look like.
+#[derive(Debug)]
+pub(super) struct ResultForm {
+    /// The deliverable.
+    pub(super) expected: Expected,
+    /// The verdict, of a reviewer.
+    pub(super) form: Option<Expected>,
+}
+
 /// Turns output into events.
 #[derive(Debug)]
 pub(super) struct OutputReader {
     heard: ProgramReport,
-    expected: Expected,
+    form: ResultForm,
     /// Whether a result may still be handed back.
     may_return: bool,
     /// The line that hands a result back and is yet to be passed on.
@@ -113,21 +128,21 @@ pub(super) struct OutputReader {
 }
 
 impl OutputReader {
-    /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
+    /// Output of a program that hands files over through `gate`, for a result of this `form`. At most `limit`
     /// bytes of its log text and progress are told. `start` says how often a result of the runs that it goes on from
     /// was handed back, and whether its exit code is its verdict: then no line is a result. `speech` is how it is
     /// spoken to; of a coding agent only its own events count.
     pub(super) fn new(
         gate: Gate,
         limit: u64,
-        expected: Expected,
+        form: ResultForm,
         start: &Start,
         speech: Speech,
     ) -> Self {
         let spoke = speech.ends_with_its_result();
         Self {
             heard: ProgramReport { spoke, ..ProgramReport::default() },
-            expected,
+            form,
             may_return: start.returned == 0,
             returned: None,
             takes: None,
@@ -162,7 +177,7 @@ impl OutputReader {
                 count = take(&mut wires.stdout, &mut chunk), if wires.stdout.is_some() => {
                     // What a call of its model took is told before what it made of the answer.
                     while let Ok(receipt) = wires.receipts.try_recv() {
-                        self.events.push(receipt);
+                        self.told_beside(receipt);
                     }
                     self.stdout(chunk.get(..count).unwrap_or_default()).await;
                 }
@@ -170,7 +185,8 @@ impl OutputReader {
                     self.stderr(error_chunk.get(..count).unwrap_or_default());
                 }
                 Some(note) = wires.notes.recv() => self.note(&note),
-                Some(receipt) = wires.receipts.recv() => self.events.push(receipt),
+                Some(receipt) = wires.receipts.recv() => self.told_beside(receipt),
+                Some(call) = wires.finishes.recv() => self.finished(call).await,
                 () = abandoned(&mut wires.gone, open) => {
                     if open {
                         self.note("a process outside the run holds its output open; left behind");
@@ -188,7 +204,7 @@ impl OutputReader {
             self.note(&note);
         }
         while let Ok(receipt) = wires.receipts.try_recv() {
-            self.events.push(receipt);
+            self.told_beside(receipt);
         }
         self.tell(&wires).await;
         self.heard
@@ -342,7 +358,7 @@ impl OutputReader {
         verdict::withheld(&mut result, self.speech.withheld());
         if result.outcome == Outcome::Success
             && !self.heard.gave_result
-            && let Err(faults) = self.expected.check(deliverable).await
+            && let Err(faults) = self.form.expected.check(deliverable).await
         {
             result = Box::new(faults.fail(*result));
             if std::mem::take(&mut self.may_return)
@@ -357,6 +373,58 @@ impl OutputReader {
         }
         self.heard.gave_result = true;
         self.events.push(RunnerEvent::Result { result, files: self.heard.files.clone() });
+    }
+
+    /// Something that is told beside its output. Words of a tool count against the same bound.
+    fn told_beside(&mut self, event: RunnerEvent) {
+        match event {
+            RunnerEvent::Progress { text, .. } if !self.has_room(text.len()) => {}
+            event => self.events.push(event),
+        }
+    }
+
+    /// A coding agent ends its run by a call. What does not satisfy the brief is handed back as any result is, once.
+    async fn finished(&mut self, call: FinishCall) {
+        let FinishCall { arguments, answer } = call;
+        let said = if self.heard.gave_result {
+            Err("your result was taken before; this one counts no more".to_owned())
+        } else {
+            let ResultForm { expected, form } = &self.form;
+            let judged = ending::finish(arguments, expected, form.as_ref(), &mut self.gate).await;
+            self.judged(judged)
+        };
+        // A program that is gone does not read it.
+        let _unread = answer.send(said);
+    }
+
+    fn judged(&mut self, judged: EndDecision) -> CallText {
+        let ended = match judged {
+            EndDecision::Unreadable(words) => return Err(words),
+            EndDecision::Refused(ended, words) if self.may_return => {
+                self.may_return = false;
+                self.heard.handed_back = Some(Box::new(ended.result));
+                let told = format!(
+                    "{words} Correct it and call `{FINISH}` again; this is the last time it is handed back."
+                );
+                self.events.push(RunnerEvent::Returned { errors: words });
+                return Err(told);
+            }
+            EndDecision::Refused(ended, _) | EndDecision::Ends(ended) => ended,
+        };
+        let ConversationResult { mut result, files } = *ended;
+        result.usage = self.heard.usage;
+        verdict::withheld(&mut result, self.speech.withheld());
+        for file in files {
+            self.heard.files.retain(|known| known.name != file.name);
+            self.heard.files.push(file);
+        }
+        self.in_turn = None;
+        self.heard.gave_result = true;
+        self.flush_log();
+        let (result, files) = (Box::new(result), self.heard.files.clone());
+        self.events.push(RunnerEvent::Result { result, files });
+        self.inputs.extend(self.speech.agent().and_then(|talk| talk.finished()));
+        Ok("your result is taken, and your run ends".to_owned())
     }
 
     fn file(&mut self, file: NamedFile) {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::id::RequestId;
+use tetrarch_core::limits::TOOL_ANSWER_BYTES_MAX;
 use tetrarch_core::order::{Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Verb};
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::feed::Feed;
-use super::mcp::{FleetServer, FleetTools, listen, socket_in};
+use super::mcp::{CallChannels, FleetServer, FleetTools, LetterWay, listen, socket_in};
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
@@ -55,6 +56,8 @@ enum ProgramLanguage {
     Agent(Arc<AgentTalk>),
 }
 
+/// Bytes of messages that one call reads; what was given before is listed besides.
+const TAKEN_BYTES_MAX: usize = TOOL_ANSWER_BYTES_MAX / 3 * 2;
 /// What stands for the brief in the arguments of a program that is asked once.
 const BRIEF: &str = "{brief}";
 
@@ -119,14 +122,28 @@ impl AgentTalk {
             return telling_of(output);
         }
         let words = mail_words(topic, from, body);
-        let taken = match self.fleet() {
-            Some(fleet) => fleet.takes_mail(words),
-            None => Err(words),
-        };
-        match taken {
-            Ok(()) => AgentDelivery::Done.into(),
-            Err(words) => self.session().message(&words, place).into(),
+        let was_given = |way| self.fleet().into_iter().for_each(|it| it.was_given(&words, way));
+        if self.fleet().is_some_and(|fleet| fleet.takes_mail(words.clone()).is_ok()) {
+            was_given(LetterWay::Wait);
+            return AgentDelivery::Done.into();
         }
+        let told = self.session().message(&words, place);
+        if !matches!(told, AgentDelivery::Refused(_)) {
+            was_given(LetterWay::Conversation);
+        }
+        told.into()
+    }
+
+    /// Messages that wait for its program's turn to end, and the places of those that have one.
+    pub(super) fn take_back(&self) -> (Vec<String>, Vec<u64>) {
+        let taken = self.session().take_back(TAKEN_BYTES_MAX);
+        let places = taken.iter().map(|(_, place)| *place).filter(|place| *place > 0).collect();
+        (taken.into_iter().map(|(text, _)| text).collect(), places)
+    }
+
+    /// Its result was taken.
+    pub(super) fn finished(&self) -> Option<AgentInput> {
+        self.session().finished()
     }
 }
 
@@ -184,10 +201,10 @@ impl Speech {
         &self,
         listener: Option<UnixListener>,
         traces: &Traces,
-        events: mpsc::Sender<RunnerEvent>,
+        channels: CallChannels,
     ) -> Option<FleetServer> {
         let talk = self.agent()?;
-        let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), events);
+        let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), channels);
         listener.map(open)
     }
 
