@@ -2,6 +2,7 @@
 //! them has to do, told by what the program itself did. Skipped, and said to be, where a program is not installed.
 
 pub(super) mod outcomes;
+pub(super) mod tooling;
 
 use std::path::{Path, PathBuf};
 
@@ -190,14 +191,32 @@ impl Task {
 
     /// The same; `more` is added to its profile.
     fn ruled(coder: &Coder, scripts: &[Value], more: &Value, objective: &str) -> Option<Self> {
-        coder.installed().map(|program| Self::of(coder, &program, scripts, more, objective))
+        let task = (objective, &json!({}));
+        coder.installed().map(|program| Self::of(coder, &program, scripts, more, task))
     }
 
-    fn of(coder: &Coder, program: &Path, scripts: &[Value], more: &Value, objective: &str) -> Self {
+    /// The same; more is added to its task.
+    fn expecting(
+        coder: &Coder,
+        scripts: &[Value],
+        tools: &[&str],
+        task: (&str, &Value),
+    ) -> Option<Self> {
+        let more = json!({"tools": tools});
+        coder.installed().map(|program| Self::of(coder, &program, scripts, &more, task))
+    }
+
+    fn of(
+        coder: &Coder,
+        program: &Path,
+        scripts: &[Value],
+        more: &Value,
+        (objective, of_task): (&str, &Value),
+    ) -> Self {
         let (server, fleet) = (ModelServer::start(scripts), fleet());
         let work = fleet.cwd().join("work");
         let profile = profile_of(coder, program, &server, &work, more);
-        let plan = plan_of("owned", objective, profile, &json!({}));
+        let plan = plan_of("owned", objective, profile, of_task);
         let file = fleet.file("plan.json", &plan.to_string());
         let running = fleet.spawn(["run", file.to_str().unwrap()]);
         Self { fleet, server, running, work }
@@ -228,10 +247,7 @@ impl Task {
 
     /// Its run, for people.
     pub(super) fn described(&self) -> String {
-        let runs = self.fleet.json(&["get", "runs"]);
-        let id =
-            runs.as_array().and_then(|all| all.last()).unwrap()["id"].as_str().unwrap().to_owned();
-        self.fleet.ok(["describe", &format!("run/{id}")])
+        self.fleet.ok(["describe", &format!("run/{}", last_run(&self.fleet))])
     }
 
     /// The stages that a verb came to, as the command tells them.
@@ -253,6 +269,12 @@ impl Task {
         self.fleet.ok(["doctor", "--check-ledger"]);
         (ended.out.trim().to_owned(), ended.err)
     }
+}
+
+/// The id of its last run.
+fn last_run(fleet: &Fleet) -> String {
+    let runs = fleet.json(&["get", "runs"]);
+    runs.as_array().and_then(|all| all.last()).unwrap()["id"].as_str().unwrap().to_owned()
 }
 
 /// The names of the tools that the model was offered.

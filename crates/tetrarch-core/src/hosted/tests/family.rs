@@ -213,7 +213,7 @@ fn artifact_is_read_when_its_brief_or_mail_names_it_and_not_otherwise() {
         liveness: None,
         data: None,
     };
-    hosted.step(NOW, mail(MailBody::Reply(Box::new(reply)), &names[3]));
+    hosted.step(NOW, mail(MailBody::Reply(reply), &names[3]));
     hosted.step(NOW, mail(MailBody::Info { text: String::new() }, &names[2]));
     assert_eq!(reads(&mut hosted), [true, true, true, false], "not by an echo of its own words");
 }

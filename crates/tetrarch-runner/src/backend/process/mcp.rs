@@ -294,7 +294,8 @@ mod tests {
     use tetrarch_core::id::Ulid;
 
     use super::*;
-    use crate::backend::fleet_tools::ANSWER;
+    use crate::backend::fleet_tools::{ANSWER, FleetCall};
+    use tokio::sync::mpsc;
 
     fn tools(run: u64, listed: &[AgentTool]) -> FleetTools {
         FleetTools {
