@@ -116,7 +116,11 @@ fn model_waits_for_its_worker_and_is_told_what_it_came_to() {
     let ended = led(&fleet, &url, &["agent_spawn", "agent_wait"], &hands);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.out.contains("1 of 1 ended"), "{}", ended.out);
-    assert!(ended.out.contains(r#""outcome":"success","deliverable":"counted: 3""#), "{}", ended.out);
+    assert!(
+        ended.out.contains(r#""outcome":"success","deliverable":"counted: 3""#),
+        "{}",
+        ended.out
+    );
     fleet.ok(["doctor", "--check-ledger"]);
 }
 

@@ -12,6 +12,7 @@ mod canaries;
 mod chaos;
 mod chat;
 mod claude;
+mod clients;
 mod codex;
 mod coding;
 mod conversations;

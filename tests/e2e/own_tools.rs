@@ -29,7 +29,11 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ("progress", json!({"text": "three of four", "done": 3, "total": 4}), "noted"),
         ("progress", json!({"text": "x", "done": -1}), "a number of steps is needed"),
         ("artifact_put", json!({"path": "/etc/passwd"}), "outside the working directory"),
-        ("artifact_get", json!({"sha256": "0".repeat(64)}), "neither by your brief nor by your mail"),
+        (
+            "artifact_get",
+            json!({"sha256": "0".repeat(64)}),
+            "neither by your brief nor by your mail",
+        ),
         ("agent_wait", json!({}), "you have asked for no agents"),
         ("agent_wait", json!({"agent": "GO"}), "is none of yours"),
         ("mail_inbox", json!({}), "no new mail"),

@@ -123,6 +123,20 @@ impl Adapter {
     }
 }
 
+/// A conversation that has not begun, for tests of those who hold one.
+#[cfg(test)]
+pub(crate) fn unopened() -> AgentSession {
+    let brief = session::SessionBrief {
+        tools: Default::default(),
+        permissions: Default::default(),
+        first: String::new(),
+        using: Vec::new(),
+        reviews: false,
+        base: 0,
+    };
+    AgentSession::new(acp::SHEET, dialect::Dialect::Acp(Box::default()), brief)
+}
+
 /// Something to be done to a program's standard input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum AgentInput {

@@ -15,7 +15,11 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ("artifact_put", json!({"path": "../secret"}), "cannot read ../secret"),
         ("artifact_put", json!({"path": "notes.txt", "name": "notes"}), "notes is stored"),
         ("artifact_get", json!({"sha256": sha256_hex(NOTES.as_bytes())}), NOTES),
-        ("artifact_get", json!({"sha256": "0".repeat(64)}), "neither by your brief nor by your mail"),
+        (
+            "artifact_get",
+            json!({"sha256": "0".repeat(64)}),
+            "neither by your brief nor by your mail",
+        ),
         ("agent_wait", json!({}), "you have asked for no agents"),
         ("mail_inbox", json!({}), "no new mail"),
         ("finish", json!({"deliverable": {"n": 4}}), "outcome"),

@@ -75,8 +75,11 @@ impl Family {
         let mut told = ended(agent);
         told["outcome"] = json!(result.outcome.as_str());
         let short = |text: &str| Room::of(CHILD_TOLD_BYTES_MAX).text(text, usize::MAX);
-        let fields =
-            [("deliverable", &result.deliverable), ("partial", &result.partial), ("error", &result.error)];
+        let fields = [
+            ("deliverable", &result.deliverable),
+            ("partial", &result.partial),
+            ("error", &result.error),
+        ];
         for (key, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
             told[key] = json!(short(text));
         }
@@ -150,7 +153,8 @@ impl Family {
         let mut room = ANSWER_BYTES_MAX;
         let listed = children.into_iter().map(|child| {
             let told = self.children.get(child).and_then(Option::clone);
-            let told = told.unwrap_or_else(|| json!({"agent": child.to_string(), "state": "working"}));
+            let told =
+                told.unwrap_or_else(|| json!({"agent": child.to_string(), "state": "working"}));
             let bytes = told.to_string().len();
             match room.checked_sub(bytes) {
                 Some(left) => {
@@ -193,8 +197,9 @@ impl HostedSession {
             None => Some(WAIT_SECONDS),
             Some(given) => given.as_u64().filter(|it| (1..=WAIT_SECONDS_MAX).contains(it)),
         };
-        let seconds = seconds
-            .ok_or_else(|| wrong(format!("seconds: a number of 1 to {WAIT_SECONDS_MAX} is needed")))?;
+        let seconds = seconds.ok_or_else(|| {
+            wrong(format!("seconds: a number of 1 to {WAIT_SECONDS_MAX} is needed"))
+        })?;
         let named = match body.get("agent") {
             None => None,
             Some(given) => {

@@ -87,8 +87,7 @@ pub(super) async fn fetched(
     sha256: &str,
 ) -> Result<FetchedArtifact, NotFetched> {
     let missing = || NotFetched::Missing(sha256.to_owned());
-    let ArtifactRef { size, media_type, .. } =
-        artifacts.stat(sha256).await?.ok_or_else(missing)?;
+    let ArtifactRef { size, media_type, .. } = artifacts.stat(sha256).await?.ok_or_else(missing)?;
     if size > ARTIFACT_READ_BYTES_MAX {
         return Err(NotFetched::TooLarge { sha256: sha256.to_owned(), size });
     }

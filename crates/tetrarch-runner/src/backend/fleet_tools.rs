@@ -20,8 +20,8 @@ use tetrarch_core::overseer::update;
 use crate::lines::start_of;
 use crate::protocol::NamedFile;
 
-pub(crate) use operation::OwnerOperation;
 pub(super) use operation::CallOrigin;
+pub(crate) use operation::OwnerOperation;
 use operation::{operation, write};
 
 /// The topic of an answer to a question.

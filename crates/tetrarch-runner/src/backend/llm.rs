@@ -146,8 +146,8 @@ impl LlmBackend {
         };
         let reserved = called(AgentTool::Operate(OwnerOperation::FileReserve));
         let handed = called(AgentTool::ArtifactPut);
-        let notes =
-            [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED), (handed, NOT_HANDED_OVER)].into_iter();
+        let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED), (handed, NOT_HANDED_OVER)]
+            .into_iter();
         let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
         tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(ProcessMark::Run(start.run), cgroup));

@@ -214,8 +214,7 @@ impl ProgramRun {
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
         let result = ResultForm { expected: expected.clone(), form };
-        let output =
-            OutputReader::new(gate(), context.output_limit, result, start, speech.clone());
+        let output = OutputReader::new(gate(), context.output_limit, result, start, speech.clone());
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,

@@ -362,7 +362,9 @@ mod tests {
         let (agent, due) = (AgentId::Worker(Ulid(1)), due(own.name(), step));
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let of = CallOrigin { agent: &agent, epoch, due: &due };
-        let FleetCall::Request { id, event, .. } = own.call(arguments, of)? else { panic!("{own:?}") };
+        let FleetCall::Request { id, event, .. } = own.call(arguments, of)? else {
+            panic!("{own:?}")
+        };
         if let RunnerEvent::Write { id: given, to, text } = &event {
             assert_eq!(*given, Some(id));
             return Ok((id, format!("{to}: {text}")));

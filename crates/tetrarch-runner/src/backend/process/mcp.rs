@@ -289,12 +289,14 @@ fn described(tool: &ToolDefinition) -> Tool {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use rmcp::service::{ClientLifecycleMode, ClientServiceExt};
     use serde_json::json;
     use tetrarch_core::hosted;
     use tetrarch_core::id::Ulid;
 
     use super::*;
     use crate::backend::fleet_tools::{ANSWER, FleetCall};
+    use crate::files::Gate;
     use tokio::sync::mpsc;
 
     fn tools(run: u64, listed: &[AgentTool]) -> FleetTools {
@@ -444,5 +446,52 @@ mod tests {
             told.recv().await.unwrap();
         }
         assert!(is_cut(&connected(&place).await).await, "one too many");
+    }
+
+    /// A client that keeps what it hears of a call's progress.
+    #[derive(Clone, Default)]
+    struct ProgressEar(Arc<Mutex<Vec<f64>>>);
+
+    impl rmcp::ClientHandler for ProgressEar {
+        async fn on_progress(
+            &self,
+            params: rmcp::model::ProgressNotificationParam,
+            _context: rmcp::service::NotificationContext<rmcp::RoleClient>,
+        ) {
+            self.0.lock().unwrap().push(params.progress);
+        }
+    }
+
+    /// The library's own client, in the older and in the newer generation of the protocol.
+    #[tokio::test(start_paused = true)]
+    async fn clients_of_both_eras_list_call_and_hear_of_progress() {
+        let newest = vec![rmcp::model::ProtocolVersion::LATEST];
+        let discover = ClientLifecycleMode::Discover { preferred_versions: newest };
+        for era in [ClientLifecycleMode::Initialize, discover] {
+            let fleet = tools(1, &[AgentTool::MailWait, AgentTool::MailInbox]);
+            let (events, _told) = mpsc::channel(8);
+            let (finishes, _ends) = mpsc::channel(1);
+            let gate = Arc::new(Mutex::new(Gate::new("/".into(), 0)));
+            let channels = CallChannels { events, finishes, gate };
+            let server = FleetMcp { talk: Arc::new(AgentTalk::unopened(fleet)), channels };
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let answering = tokio::spawn(answer(server, ours));
+            let ear = ProgressEar::default();
+            let client = ear.clone().serve_with_lifecycle(theirs.into_split(), era).await.unwrap();
+            let listed = client.peer().list_all_tools().await.unwrap();
+            let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_ref()).collect();
+            assert_eq!(names, ["mail_wait", "mail_inbox"]);
+            let Value::Object(seconds) = json!({"seconds": 12}) else { panic!("no object") };
+            let waits = CallToolRequestParams::new("mail_wait").with_arguments(seconds);
+            let said = client.peer().call_tool(waits).await.unwrap();
+            assert_eq!(said.content[0].as_text().unwrap().text, "no mail came within 12 s");
+            let heard = ear.0.lock().unwrap().clone();
+            assert!(heard.len() >= 2 && heard.is_sorted(), "{heard:?}");
+            let said = client.peer().call_tool(CallToolRequestParams::new("mail_send")).await;
+            let said = said.unwrap();
+            assert_eq!(said.is_error, Some(true), "{said:?}");
+            client.cancel().await.unwrap();
+            answering.await.unwrap();
+        }
     }
 }

@@ -97,6 +97,13 @@ impl From<AgentDelivery> for Telling {
 }
 
 impl AgentTalk {
+    /// One whose program has not been told anything.
+    #[cfg(test)]
+    pub(super) fn unopened(fleet: FleetTools) -> Self {
+        let session = Mutex::new(crate::adapter::unopened());
+        Self { session, directory: PathBuf::new(), fleet: Some(fleet) }
+    }
+
     fn session(&self) -> MutexGuard<'_, AgentSession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -151,9 +151,7 @@ impl LlmConversation {
             }
             Ok(FleetCall::AwaitMail { seconds }) => self.await_mail(seconds).await,
             Ok(FleetCall::ReadMail) => self.read_mail().await,
-            Ok(FleetCall::Request { id, event, within }) => {
-                self.ask_owner(id, event, within).await
-            }
+            Ok(FleetCall::Request { id, event, within }) => self.ask_owner(id, event, within).await,
             Ok(FleetCall::HandOver { id, file }) => {
                 match self.gate.admit(file.name, &file.path, file.media_type) {
                     Ok(file) => {
