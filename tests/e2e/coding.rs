@@ -395,7 +395,8 @@ pub(super) fn reaches_the_fleet(coder: &Coder, prefix: &str) {
 
 /// It goes on with its conversation after its program or its host was killed.
 pub(super) fn goes_on(coder: &Coder) {
-    for (killed, mark) in [("its program", coder.mark), ("its host", " host ")] {
+    let kills = [("its program", coder.mark), ("its host", " host ")];
+    for (killed, mark) in kills.into_iter().cycle().take(2 * times()) {
         let scripts = [
             says(coder.goes_on, "went on"),
             coder.runs("a file", "c1", "echo one >> made.txt; sleep 60"),
@@ -452,9 +453,15 @@ pub(super) async fn is_steered_and_interrupted(coder: &Coder) {
     assert_eq!(it.ended(0).0, "right it is");
 }
 
+/// How often the tests that kill and stop do so: once, or as often as `STOPS` says, for a long search.
+fn times() -> usize {
+    let given = std::env::var("STOPS").ok();
+    given.map_or(1, |times| times.parse().expect("STOPS is a number of times"))
+}
+
 /// It is stopped at several moments, and nothing of it is left.
 pub(super) async fn is_stopped_at_each_moment(coder: &Coder) {
-    for moment in ["starting", "in a tool", "waiting"] {
+    for moment in ["starting", "in a tool", "waiting"].into_iter().cycle().take(3 * times()) {
         let scripts = [coder.runs("a walk", "c1", "touch begun; setsid sleep 60")];
         let task = "Take a walk";
         let Some(it) = Task::start(coder, &scripts, &["run"], task) else { return };

@@ -2,6 +2,7 @@
 //! every agent's span hangs below the run's own (spec 07, Traces), down to the model and the tools.
 
 mod collector;
+mod gateway;
 mod model;
 mod secure;
 

@@ -428,9 +428,7 @@ impl HostedSession {
                 effects.push(SessionEffect::Journal(JournalEvent::Returned { times, errors }));
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
-            RunnerEvent::Spawn { request } => {
-                effects.push(SessionEffect::ReadSpawn { json: request })
-            }
+            RunnerEvent::Spawn { request: json } => effects.push(SessionEffect::ReadSpawn { json }),
             RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
             RunnerEvent::HandOver { id, file } => self.hand_over(id, file, effects),
             RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),

@@ -27,10 +27,7 @@ impl HostedSession {
         placed: PlacedMail,
         effects: &mut Vec<SessionEffect>,
     ) {
-        if !matches!(mail.body, MailBody::Reply(_)) {
-            // What is answered to a request can be its own words.
-            self.handed.hears(&placed.0);
-        }
+        self.notes(&mail.body, &placed.0);
         match &mail.body {
             MailBody::Kill(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
@@ -62,19 +59,6 @@ impl HostedSession {
             MailBody::BudgetRaised(raised) => self.raised(from, raised, effects),
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.retain(|request, _| Some(*request) != answer.request);
-                self.family.answered(&self.launch.agent, answer);
-                self.deliver(from, &mail, placed, effects);
-            }
-            MailBody::SpawnAnswer(answer) => {
-                self.family.answered(&self.launch.agent, answer);
-                self.deliver(from, &mail, placed, effects);
-            }
-            MailBody::ResultReady(ready) => {
-                self.family.came_to(ready);
-                self.deliver(from, &mail, placed, effects);
-            }
-            MailBody::AgentCompleted { agent, reason, .. } => {
-                self.family.is_over(agent, reason);
                 self.deliver(from, &mail, placed, effects);
             }
             MailBody::Answer { question, .. } => {
@@ -93,11 +77,14 @@ impl HostedSession {
                 Some(drawn) => self.drew(drawn, effects),
                 None => self.deliver(from, &mail, placed, effects),
             },
-            MailBody::Sponsor(_)
+            MailBody::SpawnAnswer(_)
+            | MailBody::Sponsor(_)
             | MailBody::Launch(_)
             | MailBody::Apply(_)
             | MailBody::TakeOn { .. }
             | MailBody::TurnDue(_)
+            | MailBody::ResultReady(_)
+            | MailBody::AgentCompleted { .. }
             | MailBody::Violation { .. }
             | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
@@ -110,6 +97,21 @@ impl HostedSession {
             | MailBody::Unknown { .. } => self.deliver(from, &mail, placed, effects),
         }
         self.settle_waits(effects);
+    }
+
+    /// Notes what a message tells of the agents below, and what artifacts it names.
+    fn notes(&mut self, body: &MailBody, json: &str) {
+        if !matches!(body, MailBody::Reply(_)) {
+            // What is answered to a request can be its own words.
+            self.handed.hears(json);
+        }
+        if let MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) = body {
+            self.family.answered(&self.launch.agent, answer);
+        } else if let MailBody::ResultReady(ready) = body {
+            self.family.came_to(ready);
+        } else if let MailBody::AgentCompleted { agent, reason, .. } = body {
+            self.family.is_over(agent, reason);
+        }
     }
 
     /// Passes a status request on, unless it is known; it is consumed when the program has it.

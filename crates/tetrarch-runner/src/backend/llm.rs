@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tetrarch_core::brief::{EVERY_TOOL, Runner};
-use tetrarch_core::converse::{Recorded, ToolDefinition};
+use tetrarch_core::converse::{Call, Recorded, ToolDefinition};
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::role::Role;
 use tetrarch_model::{Address, BadAddress, Model};
@@ -137,18 +137,7 @@ impl LlmBackend {
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
         let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
-        let called = |tool: AgentTool| {
-            let name = tool.name();
-            start.recorded.iter().any(|recorded| {
-                matches!(recorded, Recorded::Turn { calls, .. }
-                    if calls.iter().any(|call| call.tool == name))
-            })
-        };
-        let reserved = called(AgentTool::Operate(OwnerOperation::FileReserve));
-        let handed = called(AgentTool::ArtifactPut);
-        let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED), (handed, NOT_HANDED_OVER)]
-            .into_iter();
-        let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
+        let notes = notes_of(&start.recorded, lost);
         tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(ProcessMark::Run(start.run), cgroup));
         Ok(ConversationSetup {
@@ -164,6 +153,19 @@ impl LlmBackend {
             directories,
         })
     }
+}
+
+/// What the model is to know that goes on from what was `recorded`. `lost`: it works in a new directory.
+fn notes_of(recorded: &[Recorded], lost: bool) -> Vec<String> {
+    let called = |tool: AgentTool| {
+        let has = |calls: &[Call]| calls.iter().any(|call| call.tool == tool.name());
+        recorded.iter().any(|it| matches!(it, Recorded::Turn { calls, .. } if has(calls)))
+    };
+    let reserved = called(AgentTool::Operate(OwnerOperation::FileReserve));
+    let handed = called(AgentTool::ArtifactPut);
+    let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED), (handed, NOT_HANDED_OVER)];
+    let notes = notes.into_iter().filter(|(is_so, _)| *is_so);
+    notes.map(|(_, note)| note.to_owned()).collect()
 }
 
 /// Whose conversation it is, for those who look from outside.

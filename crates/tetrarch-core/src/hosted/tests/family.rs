@@ -164,12 +164,10 @@ fn file_handed_over_is_stored_at_once_and_told_with_the_result() {
     let late = answers(&hosted.step(NOW, hand_over(4, "late.csv")));
     assert!(late[0].1["error"].is_string(), "its result was given: {late:?}");
     let effects = exited(&mut hosted);
-    let result = effects.iter().find_map(|effect| match effect {
-        SessionEffect::Report(report) => match &**report {
-            Report::Result { result, .. } => Some(result.clone()),
-            other => panic!("{other:?}"),
-        },
-        _ => None,
+    let result = effects.iter().find_map(|effect| {
+        let SessionEffect::Report(report) = effect else { return None };
+        let Report::Result { result, .. } = &**report else { return None };
+        Some(result.clone())
     });
     assert_eq!(result.unwrap().artifacts, [kept("a.csv", "b")], "the last of that name");
 }
@@ -186,7 +184,7 @@ fn artifact_is_read_when_its_brief_or_mail_names_it_and_not_otherwise() {
         artifacts: vec![kept("b", "b")],
     });
     let mut hosted = running(hosted);
-    let mut reads = |hosted: &mut HostedSession| {
+    let reads = |hosted: &mut HostedSession| {
         let read = |name: &String| {
             let body = format!(r#"{{"sha256":"{name}"}}"#);
             let effects = hosted.step(NOW, operate("artifact.get", 1, &body));
@@ -195,11 +193,9 @@ fn artifact_is_read_when_its_brief_or_mail_names_it_and_not_otherwise() {
         names.iter().map(read).collect::<Vec<bool>>()
     };
     assert_eq!(reads(&mut hosted), [true, true, false, false]);
-    let mail = |body: MailBody, name: &str| match letter(body) {
-        SessionInput::Mail { from, mail, place, .. } => {
-            SessionInput::Mail { from, mail, json: format!("{{\"text\":\"{name}\"}}"), place }
-        }
-        other => panic!("{other:?}"),
+    let mail = |body: MailBody, name: &str| {
+        let SessionInput::Mail { from, mail, place, .. } = letter(body) else { panic!("no mail") };
+        SessionInput::Mail { from, mail, json: format!("{{\"text\":\"{name}\"}}"), place }
     };
     let reply = crate::mail::OpReply {
         op: "agent.status".to_owned(),

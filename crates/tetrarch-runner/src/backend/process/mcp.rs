@@ -470,9 +470,7 @@ mod tests {
         for era in [ClientLifecycleMode::Initialize, discover] {
             let fleet = tools(1, &[AgentTool::MailWait, AgentTool::MailInbox]);
             let (events, _told) = mpsc::channel(8);
-            let (finishes, _ends) = mpsc::channel(1);
-            let gate = Arc::new(Mutex::new(Gate::new("/".into(), 0)));
-            let channels = CallChannels { events, finishes, gate };
+            let (channels, _ends) = CallChannels::open(events, Gate::new("/".into(), 0));
             let server = FleetMcp { talk: Arc::new(AgentTalk::unopened(fleet)), channels };
             let (ours, theirs) = UnixStream::pair().unwrap();
             let answering = tokio::spawn(answer(server, ours));

@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::mcp::FinishCall;
 use super::speech::Speech;
 use super::verdict;
-use crate::adapter::{AgentDelivery, AgentInput};
+use crate::adapter::{AgentDelivery, AgentInput, reviews};
 use crate::backend::ending::{self, ConversationResult, EndDecision};
-use crate::backend::expected::Expected;
+use crate::backend::expected::{BadSchema, Expected};
 use crate::backend::fleet_tools::CallText;
 use crate::channels::Teller;
 use crate::files::Gate;
@@ -92,12 +92,27 @@ pub(super) struct OutputChannels {
 }
 
 /// What a result must look like.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ResultForm {
     /// The deliverable.
     pub(super) expected: Expected,
     /// The verdict, of a reviewer.
     pub(super) form: Option<Expected>,
+}
+
+impl ResultForm {
+    /// What the result of a run must look like.
+    ///
+    /// # Errors
+    /// A schema of the brief is none.
+    pub(super) async fn of(start: &Start) -> Result<Self, BadSchema> {
+        let expected = Expected::of(&start.brief.expected_output).await?;
+        let form = match reviews(start) {
+            true => Some(Expected::of(&ending::form()).await?),
+            false => None,
+        };
+        Ok(Self { expected, form })
+    }
 }
 
 /// Turns output into events.
@@ -377,9 +392,9 @@ impl OutputReader {
 
     /// Something that is told beside its output. Words of a tool count against the same bound.
     fn told_beside(&mut self, event: RunnerEvent) {
-        match event {
-            RunnerEvent::Progress { text, .. } if !self.has_room(text.len()) => {}
-            event => self.events.push(event),
+        let words = if let RunnerEvent::Progress { text, .. } = &event { text.len() } else { 0 };
+        if words == 0 || self.has_room(words) {
+            self.events.push(event);
         }
     }
 

@@ -58,6 +58,13 @@ enum ProgramLanguage {
 
 /// Bytes of messages that one call reads; what was given before is listed besides.
 const TAKEN_BYTES_MAX: usize = TOOL_ANSWER_BYTES_MAX / 3 * 2;
+/// What a program's calls are answered by, until this is dropped.
+#[derive(Debug)]
+pub(super) struct ServedCalls {
+    _fleet: Option<FleetServer>,
+    _model: Option<GatewayServer>,
+}
+
 /// What stands for the brief in the arguments of a program that is asked once.
 const BRIEF: &str = "{brief}";
 
@@ -203,16 +210,17 @@ impl Speech {
         talk.map(|talk| listen(&socket_in(&talk.directory))).transpose()
     }
 
-    /// Answers its program's calls to the fleet.
+    /// Answers its program's calls to the fleet, and passes on those of its model.
     pub(super) fn serve(
         &self,
         listener: Option<UnixListener>,
         traces: &Traces,
         channels: CallChannels,
-    ) -> Option<FleetServer> {
-        let talk = self.agent()?;
-        let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), channels);
-        listener.map(open)
+    ) -> ServedCalls {
+        let model = self.serve_model(channels.events.clone());
+        let open = |it, talk| FleetServer::open(talk, it, traces.clone(), channels);
+        let fleet = listener.zip(self.agent().cloned()).map(|(it, talk)| open(it, talk));
+        ServedCalls { _fleet: fleet, _model: model }
     }
 
     /// Where its program's calls of its model come in.
@@ -221,7 +229,7 @@ impl Speech {
     }
 
     /// Passes on its program's calls of its model.
-    pub(super) fn serve_model(&self, events: mpsc::Sender<RunnerEvent>) -> Option<GatewayServer> {
+    fn serve_model(&self, events: mpsc::Sender<RunnerEvent>) -> Option<GatewayServer> {
         let served = self.gateway.as_ref()?.serve(events);
         served.unwrap_or_else(|cause| {
             tracing::error!(%cause, "a run's model gateway cannot be served");

@@ -29,9 +29,9 @@ pub(in crate::backend::process) struct CallChannels {
     /// Where they are told.
     pub(in crate::backend::process) events: mpsc::Sender<RunnerEvent>,
     /// Where the run is ended.
-    pub(in crate::backend::process) finishes: mpsc::Sender<FinishCall>,
+    finishes: mpsc::Sender<FinishCall>,
     /// What files may be handed over.
-    pub(in crate::backend::process) gate: Arc<Mutex<Gate>>,
+    gate: Arc<Mutex<Gate>>,
 }
 
 /// A call that is to end the run.
@@ -44,6 +44,15 @@ pub(in crate::backend::process) struct FinishCall {
 }
 
 impl CallChannels {
+    /// Channels to where things are told, and where those calls come in that end the run.
+    pub(in crate::backend::process) fn open(
+        events: mpsc::Sender<RunnerEvent>,
+        gate: Gate,
+    ) -> (Self, mpsc::Receiver<FinishCall>) {
+        let (finishes, calls) = mpsc::channel(1);
+        (Self { events, finishes, gate: Arc::new(Mutex::new(gate)) }, calls)
+    }
+
     async fn tell(&self, event: RunnerEvent) -> Result<(), String> {
         self.events.send(event).await.map_err(|_| ENDED.to_owned())
     }
