@@ -453,10 +453,10 @@ pub(super) async fn is_steered_and_interrupted(coder: &Coder) {
     assert_eq!(it.ended(0).0, "right it is");
 }
 
-/// How often the tests that kill and stop do so: once, or as often as `STOPS` says, for a long search.
+/// How often the tests that kill and stop do so: once, or as often as `STOPS` says, a number, for a long search.
 fn times() -> usize {
     let given = std::env::var("STOPS").ok();
-    given.map_or(1, |times| times.parse().expect("STOPS is a number of times"))
+    given.map_or(1, |times| times.parse().unwrap())
 }
 
 /// It is stopped at several moments, and nothing of it is left.

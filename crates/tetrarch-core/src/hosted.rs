@@ -22,16 +22,15 @@ mod worktree;
 
 use std::collections::BTreeMap;
 
-use crate::brief::{Artifact, LONG_TEXTS, Outcome, RunResult};
+use crate::brief::{Artifact, Outcome, RunResult};
 use crate::budget::Spend;
 use crate::change::Made;
 use crate::converse::Recorded;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
-use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
-use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
+use crate::order::{Exit, Inbound, Order, RunnerEvent, Start, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
@@ -39,7 +38,7 @@ use crate::vitals::Activity;
 
 use family::Family;
 use handing::HandedOver;
-use log::{RunLog, beginning};
+use log::RunLog;
 use noting::Noted;
 use operating::RecentMail;
 use spending::Spending;
@@ -439,69 +438,5 @@ impl HostedSession {
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
-    }
-
-    /// A result is kept until every process of the run is gone: only then is its slot free. The
-    /// first one stands.
-    fn take_result(
-        &mut self,
-        mut result: RunResult,
-        files: Vec<LocalFile>,
-        effects: &mut Vec<SessionEffect>,
-    ) {
-        if self.result.is_some() {
-            return;
-        }
-        self.spending.metering.take(&JournalEvent::Usage(result.usage));
-        let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
-        let texts = [&mut result.deliverable, &mut result.partial];
-        for (name, text) in LONG_TEXTS.into_iter().zip(texts) {
-            if text.len() > DELIVERABLE_BYTES_MAX {
-                let whole = std::mem::replace(text, beginning(text));
-                keep.push(Keep::Text { name: name.to_owned(), text: whole });
-            }
-        }
-        self.result = Some(result);
-        self.storing = !keep.is_empty();
-        if self.storing {
-            effects.push(SessionEffect::Store(keep));
-        }
-        self.finish(effects);
-    }
-
-    fn stored(&mut self, artifacts: Vec<Artifact>, effects: &mut Vec<SessionEffect>) {
-        self.storing = false;
-        if let Some(result) = &mut self.result {
-            result.artifacts.extend(artifacts);
-        }
-        self.finish(effects);
-    }
-
-    /// Reports the result once its files are stored and every process is gone.
-    fn finish(&mut self, effects: &mut Vec<SessionEffect>) {
-        let (Some(exit), Some(result), false) = (&self.exit, &self.result, self.storing) else {
-            return;
-        };
-        let cause = match exit {
-            Exit::Code(code) => format!("exit {code}"),
-            Exit::Signal(signal) => format!("signal {signal}"),
-        };
-        self.end_with(result.clone(), cause, effects);
-    }
-
-    /// The last words of a session: its result, to the journal and to the owner.
-    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<SessionEffect>) {
-        let last = self.updates.last(self.now);
-        self.report_update(last, effects);
-        self.report_change(effects);
-        let result = self.handed.with(self.with_grant(result));
-        effects.push(SessionEffect::Note(JournalEvent::Result(Box::new(result.clone()))));
-        effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
-        effects.push(SessionEffect::Report(Box::new(Report::Result {
-            run: Some(self.run.id),
-            epic: None,
-            result,
-        })));
-        self.over(effects);
     }
 }

@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
+use tetrarch_core::brief::{Tools, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::permission::Permissions;
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::dialect::{AgentExchange, Dialect, Saying};
-use super::ending::told;
 use super::event::{AgentEvent, AskedUse};
 use super::{AdapterSheet, AgentDelivery, AgentInput, AgentOutput};
 use crate::backend::fleet_tools::AgentTool;
@@ -102,7 +101,7 @@ pub(crate) struct AgentSession {
     pub(super) asked: VecDeque<(RequestId, AskedUse)>,
     /// How many there were.
     pub(super) questions: u64,
-    blocked: bool,
+    pub(super) blocked: bool,
     pub(super) usage: Usage,
     pub(super) words: String,
     unknown: BTreeMap<String, u64>,
@@ -258,7 +257,7 @@ impl AgentSession {
     }
 
     /// Aborts its turn for good; none when that waits for the turn to begin.
-    fn abort(&mut self) -> Option<AgentInput> {
+    pub(super) fn abort(&mut self) -> Option<AgentInput> {
         self.asked.clear();
         let heard = self.dialect.say(Saying::Interrupt { request: ENDING });
         match heard.events.is_empty() {
@@ -447,25 +446,6 @@ impl AgentSession {
     pub(super) fn has_unread(&mut self) -> bool {
         self.unread.remove(&self.brief.base.wrapping_add(1));
         !self.unread.is_empty()
-    }
-
-    /// It calls the model again after an error. A key that is refused once is refused each time.
-    fn retries(&mut self, status: Option<u64>, why: &str) -> AgentOutput {
-        let status_text =
-            status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
-        if matches!(status, Some(401 | 403)) && self.ending.is_none() {
-            let error = format!(
-                "the model's server refuses the key ({status_text}, {why}); set `keyFrom` of the profile to a valid key"
-            );
-            self.ending = Some(LastTurn::Stop(error.clone()));
-            let result = RunResult::ended(Outcome::Failure, error);
-            let mut output = told(result, Value::Null);
-            output.inputs.extend(self.abort());
-            return output;
-        }
-        self.blocked = true;
-        let kind = if status == Some(429) { "rate_limited" } else { "model_unavailable" };
-        AgentOutput::plain(RunnerEvent::Blocked { reason: format!("{kind}: {status_text}, {why}") })
     }
 
     fn interrupted(&mut self, request: &str, refused: Option<String>) -> AgentOutput {

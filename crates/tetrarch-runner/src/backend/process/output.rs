@@ -1,12 +1,12 @@
 //! Follows what a program writes and tells it as events, bounded in lines, in total and in what is
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
+mod results;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::Value;
-use tetrarch_core::brief::{Outcome, RunResult, Usage};
-use tetrarch_core::converse::FINISH;
+use tetrarch_core::brief::{RunResult, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::LINE_BYTES_MAX;
 use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
@@ -19,15 +19,14 @@ use tokio::time::{Instant, sleep, timeout};
 use super::mcp::FinishCall;
 use super::speech::Speech;
 use super::verdict;
-use crate::adapter::{AgentDelivery, AgentInput, reviews};
-use crate::backend::ending::{self, ConversationResult, EndDecision};
-use crate::backend::expected::{BadSchema, Expected};
-use crate::backend::fleet_tools::CallText;
+use crate::adapter::AgentInput;
 use crate::channels::Teller;
 use crate::files::Gate;
 use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
 use crate::pace::RequestPacer;
 use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, read};
+
+pub(super) use results::ResultForm;
 
 /// Bytes taken from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -89,30 +88,6 @@ pub(super) struct OutputChannels {
     pub(super) gone: watch::Receiver<bool>,
     /// Where events are told.
     pub(super) teller: Teller,
-}
-
-/// What a result must look like.
-#[derive(Debug, Clone)]
-pub(super) struct ResultForm {
-    /// The deliverable.
-    pub(super) expected: Expected,
-    /// The verdict, of a reviewer.
-    pub(super) form: Option<Expected>,
-}
-
-impl ResultForm {
-    /// What the result of a run must look like.
-    ///
-    /// # Errors
-    /// A schema of the brief is none.
-    pub(super) async fn of(start: &Start) -> Result<Self, BadSchema> {
-        let expected = Expected::of(&start.brief.expected_output).await?;
-        let form = match reviews(start) {
-            true => Some(Expected::of(&ending::form()).await?),
-            false => None,
-        };
-        Ok(Self { expected, form })
-    }
 }
 
 /// Turns output into events.
@@ -357,89 +332,12 @@ impl OutputReader {
         }
     }
 
-    /// A result is told, but for the first of the run and those before it whose deliverable does not do: that one
-    /// is handed back. What comes after a result that was told is told as it is; it counts no more.
-    async fn result(
-        &mut self,
-        mut result: Box<RunResult>,
-        deliverable: Value,
-        files: Vec<NamedFile>,
-    ) {
-        for file in files {
-            self.file(file);
-        }
-        self.flush_log();
-        result.usage = self.heard.usage;
-        verdict::withheld(&mut result, self.speech.withheld());
-        if result.outcome == Outcome::Success
-            && !self.heard.gave_result
-            && let Err(faults) = self.form.expected.check(deliverable).await
-        {
-            result = Box::new(faults.fail(*result));
-            if std::mem::take(&mut self.may_return)
-                && let AgentDelivery::Line(line) = self.speech.invalid(faults.list())
-            {
-                let errors = start_of(&faults.to_string(), LOG_BYTES_MAX).to_owned();
-                self.events.push(RunnerEvent::Returned { errors });
-                self.returned = Some(line);
-                self.heard.handed_back = Some(result);
-                return;
-            }
-        }
-        self.heard.gave_result = true;
-        self.events.push(RunnerEvent::Result { result, files: self.heard.files.clone() });
-    }
-
     /// Something that is told beside its output. Words of a tool count against the same bound.
     fn told_beside(&mut self, event: RunnerEvent) {
         let words = if let RunnerEvent::Progress { text, .. } = &event { text.len() } else { 0 };
         if words == 0 || self.has_room(words) {
             self.events.push(event);
         }
-    }
-
-    /// A coding agent ends its run by a call. What does not satisfy the brief is handed back as any result is, once.
-    async fn finished(&mut self, call: FinishCall) {
-        let FinishCall { arguments, answer } = call;
-        let said = if self.heard.gave_result {
-            Err("your result was taken before; this one counts no more".to_owned())
-        } else {
-            let ResultForm { expected, form } = &self.form;
-            let judged = ending::finish(arguments, expected, form.as_ref(), &mut self.gate).await;
-            self.judged(judged)
-        };
-        // A program that is gone does not read it.
-        let _unread = answer.send(said);
-    }
-
-    fn judged(&mut self, judged: EndDecision) -> CallText {
-        let ended = match judged {
-            EndDecision::Unreadable(words) => return Err(words),
-            EndDecision::Refused(ended, words) if self.may_return => {
-                self.may_return = false;
-                self.heard.handed_back = Some(Box::new(ended.result));
-                let told = format!(
-                    "{words} Correct it and call `{FINISH}` again; this is the last time it is handed back."
-                );
-                self.events.push(RunnerEvent::Returned { errors: words });
-                return Err(told);
-            }
-            EndDecision::Refused(ended, _) | EndDecision::Ends(ended) => ended,
-        };
-        let ConversationResult { mut result, files } = *ended;
-        result.usage = self.heard.usage;
-        verdict::withheld(&mut result, self.speech.withheld());
-        for file in files {
-            self.heard.files.retain(|known| known.name != file.name);
-            self.heard.files.push(file);
-        }
-        self.in_turn = None;
-        self.heard.gave_result = true;
-        self.flush_log();
-        let (result, files) = (Box::new(result), self.heard.files.clone());
-        self.events.push(RunnerEvent::Result { result, files });
-        self.inputs.extend(self.speech.agent().and_then(|talk| talk.finished()));
-        Ok("your result is taken, and your run ends".to_owned())
     }
 
     fn file(&mut self, file: NamedFile) {
