@@ -50,9 +50,9 @@ class Fleet:
         with open(self.log(name), encoding="utf-8", errors="replace") as log:
             return log.read()
 
-    def wait_until(self, what, there, runs=()):
+    def wait_until(self, what, there, runs=(), patience=PATIENCE):
         """What `there()` gives, once it gives something; none of the programs that run may end meanwhile."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience
         while True:
             found = there()
             if found:
@@ -61,7 +61,7 @@ class Fleet:
                 if name in runs and program.poll() is not None:
                     raise Trouble("%s ended before %s:\n%s" % (name, what, self.said(name)))
             if time.monotonic() > end:
-                raise Trouble("no sign of %s for %d s" % (what, PATIENCE))
+                raise Trouble("no sign of %s for %d s" % (what, patience))
             time.sleep(0.005)
 
     def ready(self, name):

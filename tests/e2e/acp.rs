@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tetrarch_tests::model::ModelServer;
 
 use crate::coding::outcomes::{Endings, outcomes};
+use crate::coding::tooling::finishes_by_its_tool;
 use crate::coding::{self, Coder};
 
 const OPENCODE: Coder = Coder {
@@ -55,6 +56,13 @@ fn gemini(server: &ModelServer) -> Value {
     })
 }
 
+/// It starts servers of tools only where its directory is trusted, which its profile has to say.
+fn trusting(server: &ModelServer) -> Value {
+    let mut profile = gemini(server);
+    profile["env"]["GEMINI_CLI_TRUST_WORKSPACE"] = json!("true");
+    profile
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_is_refused_what_the_brief_does_not_allow() {
     coding::refuses(&OPENCODE, "execute", None);
@@ -68,6 +76,11 @@ async fn opencode_asks_people_for_what_the_brief_does_not_allow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_reaches_the_fleet_by_its_tools() {
     coding::reaches_the_fleet(&OPENCODE, "tetrarch_");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_ends_its_run_by_a_tool_of_the_fleet() {
+    finishes_by_its_tool(&OPENCODE, "tetrarch_", false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,15 +116,14 @@ async fn gemini_asks_people_for_what_the_brief_does_not_allow() {
     coding::asks_people(&GEMINI);
 }
 
-/// It starts servers of tools only where its directory is trusted, which its profile has to say.
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_reaches_the_fleet_by_its_tools() {
-    fn trusting(server: &ModelServer) -> Value {
-        let mut profile = gemini(server);
-        profile["env"]["GEMINI_CLI_TRUST_WORKSPACE"] = json!("true");
-        profile
-    }
     coding::reaches_the_fleet(&Coder { profile: trusting, ..GEMINI }, "mcp_tetrarch_");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gemini_ends_its_run_by_a_tool_of_the_fleet() {
+    finishes_by_its_tool(&Coder { profile: trusting, ..GEMINI }, "mcp_tetrarch_", true);
 }
 
 #[tokio::test(flavor = "multi_thread")]

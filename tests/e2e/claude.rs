@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tetrarch_tests::model::ModelServer;
 
 use crate::coding::outcomes::{Endings, outcomes};
+use crate::coding::tooling::finishes_by_its_tool;
 use crate::coding::{self, Coder};
 
 const CLAUDE: Coder = Coder {
@@ -36,6 +37,11 @@ async fn claude_asks_people_for_what_the_brief_does_not_allow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_reaches_the_fleet_by_its_tools() {
     coding::reaches_the_fleet(&CLAUDE, "mcp__tetrarch__");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_ends_its_run_by_a_tool_of_the_fleet() {
+    finishes_by_its_tool(&CLAUDE, "mcp__tetrarch__", false);
 }
 
 #[tokio::test(flavor = "multi_thread")]

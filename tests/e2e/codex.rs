@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tetrarch_tests::model::ModelServer;
 
 use crate::coding::outcomes::{Endings, outcomes};
+use crate::coding::tooling::finishes_by_its_tool;
 use crate::coding::{self, Coder};
 
 const CODEX: Coder = Coder {
@@ -36,6 +37,11 @@ async fn codex_asks_people_for_what_the_brief_does_not_allow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_reaches_the_fleet_by_its_tools() {
     coding::reaches_the_fleet(&CODEX, "mcp__tetrarch__");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codex_ends_its_run_by_a_tool_of_the_fleet() {
+    finishes_by_its_tool(&CODEX, "mcp__tetrarch__", false);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 //! them has to do, told by what the program itself did. Skipped, and said to be, where a program is not installed.
 
 pub(super) mod outcomes;
+pub(super) mod tooling;
 
 use std::path::{Path, PathBuf};
 
@@ -190,14 +191,32 @@ impl Task {
 
     /// The same; `more` is added to its profile.
     fn ruled(coder: &Coder, scripts: &[Value], more: &Value, objective: &str) -> Option<Self> {
-        coder.installed().map(|program| Self::of(coder, &program, scripts, more, objective))
+        let task = (objective, &json!({}));
+        coder.installed().map(|program| Self::of(coder, &program, scripts, more, task))
     }
 
-    fn of(coder: &Coder, program: &Path, scripts: &[Value], more: &Value, objective: &str) -> Self {
+    /// The same; more is added to its task.
+    fn expecting(
+        coder: &Coder,
+        scripts: &[Value],
+        tools: &[&str],
+        task: (&str, &Value),
+    ) -> Option<Self> {
+        let more = json!({"tools": tools});
+        coder.installed().map(|program| Self::of(coder, &program, scripts, &more, task))
+    }
+
+    fn of(
+        coder: &Coder,
+        program: &Path,
+        scripts: &[Value],
+        more: &Value,
+        (objective, of_task): (&str, &Value),
+    ) -> Self {
         let (server, fleet) = (ModelServer::start(scripts), fleet());
         let work = fleet.cwd().join("work");
         let profile = profile_of(coder, program, &server, &work, more);
-        let plan = plan_of("owned", objective, profile, &json!({}));
+        let plan = plan_of("owned", objective, profile, of_task);
         let file = fleet.file("plan.json", &plan.to_string());
         let running = fleet.spawn(["run", file.to_str().unwrap()]);
         Self { fleet, server, running, work }
@@ -228,10 +247,7 @@ impl Task {
 
     /// Its run, for people.
     pub(super) fn described(&self) -> String {
-        let runs = self.fleet.json(&["get", "runs"]);
-        let id =
-            runs.as_array().and_then(|all| all.last()).unwrap()["id"].as_str().unwrap().to_owned();
-        self.fleet.ok(["describe", &format!("run/{id}")])
+        self.fleet.ok(["describe", &format!("run/{}", last_run(&self.fleet))])
     }
 
     /// The stages that a verb came to, as the command tells them.
@@ -253,6 +269,12 @@ impl Task {
         self.fleet.ok(["doctor", "--check-ledger"]);
         (ended.out.trim().to_owned(), ended.err)
     }
+}
+
+/// The id of its last run.
+fn last_run(fleet: &Fleet) -> String {
+    let runs = fleet.json(&["get", "runs"]);
+    runs.as_array().and_then(|all| all.last()).unwrap()["id"].as_str().unwrap().to_owned()
 }
 
 /// The names of the tools that the model was offered.
@@ -373,7 +395,8 @@ pub(super) fn reaches_the_fleet(coder: &Coder, prefix: &str) {
 
 /// It goes on with its conversation after its program or its host was killed.
 pub(super) fn goes_on(coder: &Coder) {
-    for (killed, mark) in [("its program", coder.mark), ("its host", " host ")] {
+    let kills = [("its program", coder.mark), ("its host", " host ")];
+    for (killed, mark) in kills.into_iter().cycle().take(2 * times()) {
         let scripts = [
             says(coder.goes_on, "went on"),
             coder.runs("a file", "c1", "echo one >> made.txt; sleep 60"),
@@ -430,9 +453,15 @@ pub(super) async fn is_steered_and_interrupted(coder: &Coder) {
     assert_eq!(it.ended(0).0, "right it is");
 }
 
+/// How often the tests that kill and stop do so: once, or as often as `STOPS` says, a number, for a long search.
+fn times() -> usize {
+    let given = std::env::var("STOPS").ok();
+    given.map_or(1, |times| times.parse().unwrap())
+}
+
 /// It is stopped at several moments, and nothing of it is left.
 pub(super) async fn is_stopped_at_each_moment(coder: &Coder) {
-    for moment in ["starting", "in a tool", "waiting"] {
+    for moment in ["starting", "in a tool", "waiting"].into_iter().cycle().take(3 * times()) {
         let scripts = [coder.runs("a walk", "c1", "touch begun; setsid sleep 60")];
         let task = "Take a walk";
         let Some(it) = Task::start(coder, &scripts, &["run"], task) else { return };

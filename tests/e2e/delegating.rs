@@ -91,6 +91,39 @@ fn model_delegates_with_a_whole_brief_to_a_named_profile() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
+/// The specialist asks for a worker and waits for it in the same turn, and says what it was told.
+fn waiting(request: &Value) -> Words {
+    let messages = request["messages"].as_array().unwrap();
+    if !content(&messages[0]).contains(OF_THE_LEAD) {
+        return Words { text: "counted: 3".to_owned(), ..Words::default() };
+    }
+    if turn_of(request) == 1 {
+        let agent = json!({"role": "worker", "task": "count the leaves", "profile": "hands"});
+        let spawn = ("agent_spawn", json!({"reason": "two do more", "agents": [agent]}));
+        let calls = vec![spawn, ("agent_wait", json!({"seconds": 60}))];
+        return Words { calls, ..Words::default() };
+    }
+    let answers = messages.iter().filter(|message| message["role"] == "tool");
+    let text = answers.map(content).collect::<Vec<&str>>().join("\n");
+    Words { text, ..Words::default() }
+}
+
+#[test]
+fn model_waits_for_its_worker_and_is_told_what_it_came_to() {
+    let url = serve_model(|request| Some(waiting(request)));
+    let fleet = Fleet::up();
+    let hands = json!({"prompt": "You have hands."});
+    let ended = led(&fleet, &url, &["agent_spawn", "agent_wait"], &hands);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("1 of 1 ended"), "{}", ended.out);
+    assert!(
+        ended.out.contains(r#""outcome":"success","deliverable":"counted: 3""#),
+        "{}",
+        ended.out
+    );
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
 /// The id of the worker that somebody was told of.
 fn worker_in(messages: &[Value]) -> Option<String> {
     let told = messages.iter().map(content).find_map(|text| text.split_once("\"W:"))?.1;

@@ -14,6 +14,7 @@ mod channel;
 mod chaos;
 mod chat;
 mod claude;
+mod clients;
 mod codex;
 mod coding;
 mod conversations;

@@ -26,6 +26,17 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ("note_put", json!({"name": "build", "text": "run make first"}), "build is version "),
         ("note_search", json!({"words": "MAKE"}), "run make first"),
         ("plan_review", json!({"reason": "half of it is done"}), "people are told"),
+        ("progress", json!({"text": "three of four", "done": 3, "total": 4}), "noted"),
+        ("progress", json!({"text": "x", "done": -1}), "a number of steps is needed"),
+        ("artifact_put", json!({"path": "/etc/passwd"}), "outside the working directory"),
+        (
+            "artifact_get",
+            json!({"sha256": "0".repeat(64)}),
+            "neither by your brief nor by your mail",
+        ),
+        ("agent_wait", json!({}), "you have asked for no agents"),
+        ("agent_wait", json!({"agent": "GO"}), "is none of yours"),
+        ("mail_inbox", json!({}), "no new mail"),
     ]
 }
 
@@ -71,6 +82,11 @@ fn model_uses_its_tools_and_sees_their_results() {
         "note_put",
         "note_search",
         "plan_review",
+        "progress",
+        "artifact_put",
+        "artifact_get",
+        "agent_wait",
+        "mail_inbox",
     ];
     let plan = json!({
         "project": "own", "output": "T1.1", "goal": {"title": "own tools"},

@@ -3,6 +3,7 @@
 
 mod collector;
 mod conversation;
+mod gateway;
 mod model;
 mod secure;
 

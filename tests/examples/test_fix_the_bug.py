@@ -14,11 +14,14 @@ COMMAND = os.path.join(TOP, "examples", "fix-the-bug", "run")
 BUILT = os.environ.get("TETRARCH_BIN") or os.path.join(TOP, "target", "debug", "tetrarch")
 
 
-def run(**more):
+AGENTS = os.path.join(os.environ.get("CARGO_TARGET_DIR") or os.path.join(TOP, "target"), "agents")
+
+
+def run(*arguments, **more):
     """What the command ended with, and what was left of its files."""
     with tempfile.TemporaryDirectory() as held:
         env = {**os.environ, "TETRARCH_BIN": BUILT, "TMPDIR": held, **more}
-        done = subprocess.run([COMMAND], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=150)
+        done = subprocess.run([COMMAND, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=280)
         return done, os.listdir(held)
 
 
@@ -32,11 +35,26 @@ class FixTheBug(unittest.TestCase):
         self.assertIn("nothing broken", done.stdout)
         self.assertEqual(left, [])
 
+    def test_a_coding_agent_mends_it_as_well(self):
+        for agent in ["claude", "codex", "opencode", "gemini"]:
+            with self.subTest(agent):
+                if not os.path.exists(os.path.join(AGENTS, agent, "node_modules", ".bin", agent)):
+                    self.skipTest("not installed: %s" % agent)
+                done, left = run("--agent", agent)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("T1.1 is approved and applied; main: OK", done.stdout)
+                self.assertRegex(done.stdout, r"T1\.2 is approved: error: chg_\w+ is conflicted: .*words\.py")
+                self.assertEqual([name for name in left if name.startswith("tetrarch-")], [])
+
     def test_it_says_what_it_lacks(self):
         done, left = run(TETRARCH_AIMOCK="/nowhere")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no scripted model server: TETRARCH_AIMOCK names /nowhere", done.stderr)
         self.assertEqual(left, [])
+        done, _ = run("--agent", "claude", FIX_KEY="k")
+        self.assertIn("FIX_KEY is set and FIX_MODEL is not", done.stderr)
+        done, _ = run("--agent", "nobody")
+        self.assertIn("--agent claude|codex|gemini|opencode", done.stderr)
 
 
 if __name__ == "__main__":

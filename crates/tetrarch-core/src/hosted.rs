@@ -7,6 +7,8 @@ mod conversing;
 mod correspondence;
 mod effect;
 mod ending;
+mod family;
+mod handing;
 mod log;
 mod noting;
 mod operating;
@@ -21,22 +23,23 @@ mod worktree;
 
 use std::collections::BTreeMap;
 
-use crate::brief::{Artifact, LONG_TEXTS, Outcome, RunResult};
+use crate::brief::{Artifact, Outcome, RunResult};
 use crate::budget::Spend;
 use crate::change::Made;
 use crate::converse::Recorded;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
-use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
-use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, StopWithin};
+use crate::order::{Exit, Inbound, Order, RunnerEvent, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 use crate::vitals::Activity;
 
-use log::{RunLog, beginning};
+use family::Family;
+use handing::HandedOver;
+use log::RunLog;
 use noting::Noted;
 use operating::RecentMail;
 use spending::Spending;
@@ -44,6 +47,7 @@ use updating::Updates;
 use verbs::PendingVerbs;
 
 pub use effect::{Keep, SessionEffect};
+pub use handing::FetchedArtifact;
 pub use operating::{MAIL_REFUSED, MAIL_SENT, OPERATIONS, REPLY};
 
 /// What happens to a session.
@@ -69,6 +73,15 @@ pub enum SessionInput {
     SpawnRead(Result<(Option<RequestId>, Box<SpawnRequest>), String>),
     /// The answer to [`SessionEffect::Store`].
     Stored(Vec<Artifact>),
+    /// The answer to [`SessionEffect::Fetch`], with what it named; or why the artifact cannot be read.
+    Fetched {
+        /// Whose call it is.
+        id: RequestId,
+        /// The first byte that is wanted.
+        offset: u64,
+        /// The artifact.
+        fetched: Result<FetchedArtifact, String>,
+    },
     /// Another epoch writes the cursor or the journal: this session is over.
     Fenced,
     /// The host stops: the program is to reach a boundary, and the session ends. Its next one, under another
@@ -111,6 +124,10 @@ pub struct HostedSession {
     asked: usize,
     /// Messages of the inbox that were given to the program.
     letters: RecentMail,
+    /// Agents below it, and waits for them.
+    family: Family,
+    /// Files that it handed over, and artifacts that it may read.
+    handed: HandedOver,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
     /// What the ids of requests are made of that the program gives none.
@@ -178,6 +195,8 @@ impl HostedSession {
             asking: BTreeMap::new(),
             asked: 0,
             letters: RecentMail::default(),
+            family: Family::default(),
+            handed: HandedOver::default(),
             asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
@@ -250,7 +269,8 @@ impl HostedSession {
     pub fn next_deadline(&self) -> Option<BusTime> {
         let journaled = self.log.due().into_iter().chain(self.noted.due());
         let others = self.updates.next_deadline().into_iter().chain(journaled);
-        self.sponsors.values().copied().chain(others).min()
+        let waits = self.family.next_deadline();
+        self.sponsors.values().copied().chain(others).chain(waits).min()
     }
 
     /// Takes an input and says what to do.
@@ -269,6 +289,12 @@ impl HostedSession {
                 self.receive(&from, *mail, (json, place), &mut effects);
             }
             SessionInput::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
+            SessionInput::Stored(kept) if self.handed.is_storing() => {
+                self.handed_over(kept, &mut effects);
+            }
+            SessionInput::Fetched { id, offset, fetched } => {
+                self.fetched(id, offset, fetched, &mut effects);
+            }
             SessionInput::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
             SessionInput::Stored(artifacts) => self.stored(artifacts, &mut effects),
             SessionInput::Fenced => {
@@ -382,10 +408,9 @@ impl HostedSession {
                 effects.push(SessionEffect::Journal(JournalEvent::Returned { times, errors }));
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
-            RunnerEvent::Spawn { request } => {
-                effects.push(SessionEffect::ReadSpawn { json: request })
-            }
+            RunnerEvent::Spawn { request: json } => effects.push(SessionEffect::ReadSpawn { json }),
             RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
+            RunnerEvent::HandOver { id, file } => self.hand_over(id, file, effects),
             RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
             RunnerEvent::Taken { place } => self.taken(place, effects),
@@ -394,69 +419,5 @@ impl HostedSession {
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
-    }
-
-    /// A result is kept until every process of the run is gone: only then is its slot free. The
-    /// first one stands.
-    fn take_result(
-        &mut self,
-        mut result: RunResult,
-        files: Vec<LocalFile>,
-        effects: &mut Vec<SessionEffect>,
-    ) {
-        if self.result.is_some() {
-            return;
-        }
-        self.spending.metering.take(&JournalEvent::Usage(result.usage));
-        let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
-        let texts = [&mut result.deliverable, &mut result.partial];
-        for (name, text) in LONG_TEXTS.into_iter().zip(texts) {
-            if text.len() > DELIVERABLE_BYTES_MAX {
-                let whole = std::mem::replace(text, beginning(text));
-                keep.push(Keep::Text { name: name.to_owned(), text: whole });
-            }
-        }
-        self.result = Some(result);
-        self.storing = !keep.is_empty();
-        if self.storing {
-            effects.push(SessionEffect::Store(keep));
-        }
-        self.finish(effects);
-    }
-
-    fn stored(&mut self, artifacts: Vec<Artifact>, effects: &mut Vec<SessionEffect>) {
-        self.storing = false;
-        if let Some(result) = &mut self.result {
-            result.artifacts.extend(artifacts);
-        }
-        self.finish(effects);
-    }
-
-    /// Reports the result once its files are stored and every process is gone.
-    fn finish(&mut self, effects: &mut Vec<SessionEffect>) {
-        let (Some(exit), Some(result), false) = (&self.exit, &self.result, self.storing) else {
-            return;
-        };
-        let cause = match exit {
-            Exit::Code(code) => format!("exit {code}"),
-            Exit::Signal(signal) => format!("signal {signal}"),
-        };
-        self.end_with(result.clone(), cause, effects);
-    }
-
-    /// The last words of a session: its result, to the journal and to the owner.
-    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<SessionEffect>) {
-        let last = self.updates.last(self.now);
-        self.report_update(last, effects);
-        self.report_change(effects);
-        let result = self.with_grant(result);
-        effects.push(SessionEffect::Note(JournalEvent::Result(Box::new(result.clone()))));
-        effects.push(SessionEffect::Journal(JournalEvent::Ended { cause }));
-        effects.push(SessionEffect::Report(Box::new(Report::Result {
-            run: Some(self.run.id),
-            epic: None,
-            result,
-        })));
-        self.over(effects);
     }
 }

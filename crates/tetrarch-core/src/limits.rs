@@ -412,6 +412,22 @@ pub const BURN_BUCKET: Millis = Millis::from_secs(60);
 pub const TURNS_MAX: u64 = 1_000;
 /// Turns of a model in a row in which every call failed.
 pub const FRUITLESS_TURNS_MAX: u32 = 8;
+/// Agents below it that a session knows of; the first that ended is forgotten first.
+pub const CHILDREN_KNOWN_MAX: usize = 256;
+/// What is told of the deliverable of an agent that was waited for, in bytes; its mail has the rest.
+pub const CHILD_TOLD_BYTES_MAX: usize = 2 * 1024;
+/// Waits for its agents that a session may have open.
+pub const WAITS_MAX: usize = 8;
+/// The longest wait for agents or mail, in seconds.
+pub const WAIT_SECONDS_MAX: u64 = 3_600;
+/// The wait when none is named, in seconds.
+pub const WAIT_SECONDS: u64 = 60;
+/// Artifacts that mail has named to a session and that it may read; the first is forgotten first.
+pub const ARTIFACTS_NAMED_MAX: usize = 1_024;
+/// Bytes of an artifact that one call reads.
+pub const ARTIFACT_PIECE_BYTES: usize = 16 * 1024;
+/// Longest artifact that can be read piece by piece, in bytes: each piece takes the whole from the bus.
+pub const ARTIFACT_READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Messages of other agents that a session knows again.
 pub const LETTERS_KNOWN_MAX: usize = 4_096;
 /// Turns of a model in a row that may be cut off at the limit of output tokens.

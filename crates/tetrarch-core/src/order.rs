@@ -324,6 +324,13 @@ pub enum RunnerEvent {
         /// Its body, as JSON text of an object.
         body: String,
     },
+    /// A file to be stored now, and told with the result. It is answered like an operation.
+    HandOver {
+        /// Its id.
+        id: RequestId,
+        /// The file.
+        file: LocalFile,
+    },
     /// A message to another agent. [`Inbound::Mail`] of the topic `mail.sent` or `mail.refused` that names
     /// its id says what became of it.
     Write {

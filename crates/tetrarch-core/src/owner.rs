@@ -24,7 +24,7 @@ mod crystallizing;
 mod deadlines;
 mod ending;
 mod files;
-mod fit;
+pub(crate) mod fit;
 mod forgetting;
 mod goals;
 mod group;

@@ -323,6 +323,11 @@ impl AgentState {
                     .await
                     .map(|kept| Performed::Gave(SessionInput::Stored(kept)));
             }
+            SessionEffect::Fetch { id, sha256, offset } => {
+                let fetched = inputs::fetched(&self.session.shared.artifacts, &sha256).await;
+                let fetched = fetched.map_err(|error| error.to_string());
+                return Ok(Performed::Gave(SessionInput::Fetched { id, offset, fetched }));
+            }
             SessionEffect::Stream(text) => {
                 self.speaking.say(&self.session.shared.bus, text).await;
             }

@@ -30,7 +30,7 @@ pub(crate) use preparation::{
     prepare,
 };
 pub(crate) use session::AgentSession;
-pub(crate) use starting::whole_brief;
+pub(crate) use starting::{reviews, whole_brief};
 
 /// Verbs that each of them takes. A pause freezes its processes, as of any program.
 pub(crate) const VERBS: [Verb; 2] = [Verb::Steer, Verb::Interrupt];
@@ -121,6 +121,20 @@ impl Adapter {
             Self::Acp => ModelProvider::named(named),
         }
     }
+}
+
+/// A conversation that has not begun, for tests of those who hold one.
+#[cfg(test)]
+pub(crate) fn unopened() -> AgentSession {
+    let brief = session::SessionBrief {
+        tools: Default::default(),
+        permissions: Default::default(),
+        first: String::new(),
+        using: Vec::new(),
+        reviews: false,
+        base: 0,
+    };
+    AgentSession::new(acp::SHEET, dialect::Dialect::Acp(Box::default()), brief)
 }
 
 /// Something to be done to a program's standard input.

@@ -8,13 +8,14 @@ use tetrarch_core::order::Start;
 use crate::channels::RunChannels;
 
 pub(crate) mod echo;
+pub(crate) mod ending;
 pub(crate) mod expected;
 pub(crate) mod fleet_tools;
 pub(crate) mod llm;
 pub(crate) mod process;
 
 pub use expected::schema_fault;
-pub use process::mcp::{RELAY, relay_main};
+pub use process::mcp::{RELAY, relay_main, tell_progress};
 
 /// Executes briefs of one kind.
 ///

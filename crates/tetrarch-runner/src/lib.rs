@@ -38,7 +38,7 @@ mod tools;
 mod worktree;
 
 pub use adapter::{ADAPTERS, AdapterSheet, Capability};
-pub use backend::{AgentBackend, RELAY, relay_main, schema_fault};
+pub use backend::{AgentBackend, RELAY, relay_main, schema_fault, tell_progress};
 pub use channels::{RunChannels, StopRequest, Teller};
 pub use containment::Containment;
 pub use directories::hidden_around;

@@ -62,7 +62,7 @@ fn ask(fleet: &Fleet, epic: &str, task: &str) {
 }
 
 /// Two free ports side by side: the owner's and the host's.
-async fn ports() -> (SocketAddr, SocketAddr) {
+pub(super) async fn ports() -> (SocketAddr, SocketAddr) {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = first.local_addr().unwrap();

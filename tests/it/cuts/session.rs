@@ -279,7 +279,8 @@ impl Session<'_> {
                 | SessionEffect::Operate { .. }
                 | SessionEffect::Request(..)
                 | SessionEffect::Mail(_)
-                | SessionEffect::Store(_) => panic!("{effect:?}"),
+                | SessionEffect::Store(_)
+                | SessionEffect::Fetch { .. } => panic!("{effect:?}"),
             }
         }
     }

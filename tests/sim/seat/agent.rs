@@ -139,6 +139,10 @@ impl Agent {
                     let read = if bad { Err("not JSON".to_owned()) } else { Ok((None, wanted)) };
                     Some(hosted::SessionInput::SpawnRead(read))
                 }
+                hosted::SessionEffect::Fetch { id, offset, .. } => {
+                    let fetched = Err("no program here reads one".to_owned());
+                    Some(hosted::SessionInput::Fetched { id, offset, fetched })
+                }
                 hosted::SessionEffect::Store(keep) => {
                     let stored = keep.iter().map(|_| Artifact {
                         name: "kept".to_owned(),
@@ -202,6 +206,7 @@ impl Agent {
             | hosted::SessionEffect::Note(_)
             | hosted::SessionEffect::ReadSpawn { .. }
             | hosted::SessionEffect::Store(_)
+            | hosted::SessionEffect::Fetch { .. }
             | hosted::SessionEffect::End => {}
         }
     }

@@ -8,17 +8,16 @@ mod tool;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-    ServerCapabilities, ServerConfig,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::stdio;
-use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
-use tokio::time::Instant;
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+
+use tetrarch_runner::tell_progress;
 
 use crate::options::installation;
 use crate::output::say;
@@ -27,8 +26,6 @@ use crate::{CliError, CliResult, Code, Context};
 use calling::CommandCall;
 use tool::CommandTool;
 
-/// How often a call that goes on says so, to a client that wants to know.
-const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// What a client tells its model of the tools together.
 const INSTRUCTIONS: &str = "\
 Tetrarch runs fleets of AI agents. `status` and `tree` show the fleet, `inbox` what waits for the person, `describe` and \
@@ -131,33 +128,12 @@ impl ServerHandler for AssistantMcp {
             Err(wrong) => return Ok(refused(wrong).into()),
         };
         let call = CommandCall { program: &self.program, leading: &self.leading, line };
-        let said = async {
-            match context.meta.get_progress_token() {
-                Some(token) => progress(&context.peer, token).await,
-                None => std::future::pending().await,
-            }
-        };
         let outcome = tokio::select! {
             outcome = call.run() => outcome,
-            () = said => Err("the client is gone".to_owned()),
+            () = tell_progress(&context.peer, context.meta.get_progress_token()) => Err("the client is gone".to_owned()),
             () = context.ct.cancelled() => Err("cancelled by the client".to_owned()),
         };
         Ok(outcome.map_or_else(refused, answered).into())
-    }
-}
-
-/// Says now and then that a call goes on, until the client does not listen any more.
-async fn progress(peer: &Peer<RoleServer>, token: ProgressToken) {
-    let began = Instant::now();
-    let mut beat = tokio::time::interval(PROGRESS_EVERY);
-    loop {
-        beat.tick().await;
-        let passed = began.elapsed().as_secs_f64();
-        let said = ProgressNotificationParam::new(token.clone(), passed)
-            .with_message(format!("running for {passed:.0} s"));
-        if peer.notify_progress(said).await.is_err() {
-            return;
-        }
     }
 }
 

@@ -27,6 +27,7 @@ impl HostedSession {
         placed: PlacedMail,
         effects: &mut Vec<SessionEffect>,
     ) {
+        self.notes(&mail.body, &placed.0);
         match &mail.body {
             MailBody::Kill(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
@@ -94,6 +95,22 @@ impl HostedSession {
             | MailBody::Dead(_)
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => self.deliver(from, &mail, placed, effects),
+        }
+        self.settle_waits(effects);
+    }
+
+    /// Notes what a message tells of the agents below, and what artifacts it names.
+    fn notes(&mut self, body: &MailBody, json: &str) {
+        if !matches!(body, MailBody::Reply(_)) {
+            // What is answered to a request can be its own words.
+            self.handed.hears(json);
+        }
+        if let MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) = body {
+            self.family.answered(&self.launch.agent, answer);
+        } else if let MailBody::ResultReady(ready) = body {
+            self.family.came_to(ready);
+        } else if let MailBody::AgentCompleted { agent, reason, .. } = body {
+            self.family.is_over(agent, reason);
         }
     }
 
@@ -241,6 +258,7 @@ impl HostedSession {
         self.spawns += 1;
         let derived = RequestId::derive(now, &self.id_seed, "spawn", self.spawns);
         let request = given.unwrap_or(derived);
+        self.family.asks(request);
         effects.push(SessionEffect::Journal(JournalEvent::Spawn { request }));
         let sponsor = self.launch.project.clone().map(AgentId::Po);
         match (Role::of(&self.launch.agent), sponsor) {
@@ -267,6 +285,7 @@ impl HostedSession {
             self.flush_log(effects);
         }
         effects.extend(self.noted.over(now).map(SessionEffect::Journal));
+        self.settle_waits(effects);
         let held = self.updates.due(now);
         self.report_update(held, effects);
         let due: Vec<RequestId> =
@@ -390,6 +409,7 @@ mod tests {
             | SessionEffect::Operate { .. }
             | SessionEffect::ReadSpawn { .. }
             | SessionEffect::Store(_)
+            | SessionEffect::Fetch { .. }
             | SessionEffect::Consumed
             | SessionEffect::Stream(_)
             | SessionEffect::End => panic!("{asked:?}"),

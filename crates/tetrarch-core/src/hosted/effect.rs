@@ -41,6 +41,15 @@ pub enum SessionEffect {
     Mail(Box<Mail>),
     /// Store files and texts: give back [`super::SessionInput::Stored`], in this order.
     Store(Vec<Keep>),
+    /// Read an artifact: give back [`super::SessionInput::Fetched`].
+    Fetch {
+        /// Whose call it is.
+        id: RequestId,
+        /// Its name.
+        sha256: String,
+        /// The first byte that is wanted.
+        offset: u64,
+    },
     /// Publish text to whoever is looking.
     Stream(String),
     /// The session is over; nothing follows.
@@ -61,6 +70,7 @@ impl SessionEffect {
             | Self::ReadSpawn { .. }
             | Self::Consumed
             | Self::Store(_)
+            | Self::Fetch { .. }
             | Self::Stream(_)
             | Self::End => false,
         }

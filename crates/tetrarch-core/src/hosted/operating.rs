@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::ErrorCode;
 use crate::id::{AgentId, DispatchId, Principal, RequestId};
@@ -14,13 +14,15 @@ use crate::order::{Inbound, Order};
 use super::{HostedSession, SessionEffect};
 
 /// Operations that a program may ask for. Whether its agent may, is the owner's to say.
-pub const OPERATIONS: [&str; 19] = [
+pub const OPERATIONS: [&str; 21] = [
     "agent.interrupt",
     "agent.pause",
     "agent.resume",
     "agent.retire",
     "agent.status",
     "agent.steer",
+    WAIT,
+    GET,
     "file.list",
     "file.release",
     "file.reserve",
@@ -35,6 +37,12 @@ pub const OPERATIONS: [&str; 19] = [
     "todo.recommend",
     "todo.split",
 ];
+
+/// What its own session answers: the agents below it, and artifacts.
+pub(super) const WAIT: &str = "agent.wait";
+pub(super) const GET: &str = "artifact.get";
+/// What is answered like an operation, and has words of its own.
+pub(super) const PUT: &str = "artifact.put";
 
 /// What a program asks for as an operation though it is mail to GO: that people look at the plan.
 const REVIEW: &str = "plan.review_needed";
@@ -92,36 +100,19 @@ impl HostedSession {
         effects: &mut Vec<SessionEffect>,
     ) {
         let id = id.unwrap_or_else(|| self.next_id("op"));
-        let refused = |code: ErrorCode, detail: String| json!({"op": op, "error": code.to_string(), "detail": detail});
         if op != REVIEW && !OPERATIONS.contains(&op.as_str()) {
             let detail = format!("a program may request: {}, {REVIEW}", OPERATIONS.join(", "));
-            return self.answer(REPLY, id, &refused(ErrorCode::Unauthorized, detail), effects);
+            return self.refuse((&op, id), ErrorCode::Unauthorized, detail, effects);
         }
         let Ok(Value::Object(mut body)) = serde_json::from_str(body) else {
             let detail = "the body is not a JSON object".to_owned();
-            return self.answer(REPLY, id, &refused(ErrorCode::InvalidRequest, detail), effects);
+            return self.refuse((&op, id), ErrorCode::InvalidRequest, detail, effects);
         };
-        if op == REVIEW {
-            let reason = body.get("reason").and_then(Value::as_str).unwrap_or_default().trim();
-            if reason.is_empty() || reason.len() > TEXT_BYTES_MAX {
-                let detail =
-                    format!("reason: {} bytes; allowed: 1 to {TEXT_BYTES_MAX}", reason.len());
-                return self.answer(
-                    REPLY,
-                    id,
-                    &refused(ErrorCode::InvalidRequest, detail),
-                    effects,
-                );
-            }
-            if self.reviews >= REVIEWS_MAX {
-                let detail = format!("people were told {REVIEWS_MAX} times by this session");
-                return self.answer(REPLY, id, &refused(ErrorCode::Unavailable, detail), effects);
-            }
-            self.reviews += 1;
-            let body = MailBody::ReviewNeeded { reason: reason.to_owned() };
-            self.post(AgentId::Go, id, body, effects);
-            let told = json!({"op": op, "detail": "people are told"});
-            return self.answer(REPLY, id, &told, effects);
+        match op.as_str() {
+            REVIEW => return self.review(id, &body, effects),
+            WAIT => return self.wait_for_agents(id, &body, effects),
+            GET => return self.fetch(id, &body, effects),
+            _ => {}
         }
         body.insert("requestId".to_owned(), id.to_string().into());
         if op.starts_with("todo.") {
@@ -132,6 +123,41 @@ impl HostedSession {
         }
         let body = Value::Object(body).to_string();
         effects.push(SessionEffect::Operate { id, op, body });
+    }
+
+    /// Has people told to look at the plan.
+    fn review(
+        &mut self,
+        id: RequestId,
+        body: &Map<String, Value>,
+        effects: &mut Vec<SessionEffect>,
+    ) {
+        let reason = body.get("reason").and_then(Value::as_str).unwrap_or_default().trim();
+        if reason.is_empty() || reason.len() > TEXT_BYTES_MAX {
+            let detail = format!("reason: {} bytes; allowed: 1 to {TEXT_BYTES_MAX}", reason.len());
+            return self.refuse((REVIEW, id), ErrorCode::InvalidRequest, detail, effects);
+        }
+        if self.reviews >= REVIEWS_MAX {
+            let detail = format!("people were told {REVIEWS_MAX} times by this session");
+            return self.refuse((REVIEW, id), ErrorCode::Unavailable, detail, effects);
+        }
+        self.reviews += 1;
+        let body = MailBody::ReviewNeeded { reason: reason.to_owned() };
+        self.post(AgentId::Go, id, body, effects);
+        let told = json!({"op": REVIEW, "detail": "people are told"});
+        self.answer(REPLY, id, &told, effects);
+    }
+
+    /// Says why an operation is not done.
+    pub(super) fn refuse(
+        &self,
+        (op, id): (&str, RequestId),
+        code: ErrorCode,
+        detail: String,
+        effects: &mut Vec<SessionEffect>,
+    ) {
+        let refused = json!({"op": op, "error": code.to_string(), "detail": detail});
+        self.answer(REPLY, id, &refused, effects);
     }
 
     /// Sends a message, and says that it is sent.
@@ -194,10 +220,24 @@ impl HostedSession {
         RequestId::derive(self.run.created, &self.id_seed, what, self.asked_for)
     }
 
-    fn answer(&self, topic: &str, id: RequestId, body: &Value, effects: &mut Vec<SessionEffect>) {
+    pub(super) fn answer(
+        &self,
+        topic: &str,
+        id: RequestId,
+        body: &Value,
+        effects: &mut Vec<SessionEffect>,
+    ) {
         let (topic, from) = (topic.to_owned(), AgentId::Go.to_string());
         let line =
             Inbound::Mail { topic, from, body: body.to_string(), place: 0, answers: Some(id) };
         effects.push(SessionEffect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+    }
+}
+
+/// Whether a body has no other fields than these.
+pub(super) fn only(body: &Map<String, Value>, fields: &[&str]) -> Result<(), String> {
+    match body.keys().find(|key| !fields.contains(&key.as_str())) {
+        Some(key) => Err(format!("{key}: is an unknown key; allowed: {}", fields.join(", "))),
+        None => Ok(()),
     }
 }

@@ -34,6 +34,9 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         | RunnerEvent::Update { update: json } => {
             redact_json(json);
         }
+        RunnerEvent::HandOver { file, .. } => {
+            redact(&mut file.name);
+        }
         RunnerEvent::Ask { question, options, .. } => {
             redact(question);
             each(options);

@@ -2,6 +2,7 @@
 
 mod conversing;
 mod ends;
+mod family;
 mod operating;
 mod spending;
 mod taking;
@@ -14,8 +15,9 @@ use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Work
 use crate::budget::Limits;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, AssignmentId, EpicId, ProfileName, ProjectName, SessionId, Ulid};
-use crate::limits::{LOG_JOURNALED_WITHIN, SPONSOR_ANSWER_WITHIN};
+use crate::limits::{DELIVERABLE_BYTES_MAX, LOG_JOURNALED_WITHIN, SPONSOR_ANSWER_WITHIN};
 use crate::mail::{Duty, MailBody, SessionOrder, SpawnAnswer};
+use crate::order::LocalFile;
 use crate::time::Millis;
 
 const NOW: BusTime = BusTime(1_000_000);
@@ -157,6 +159,7 @@ fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
         SessionEffect::Operate { .. } => "operate",
         SessionEffect::Mail(_) => "mail",
         SessionEffect::Store(_) => "store",
+        SessionEffect::Fetch { .. } => "fetch",
         SessionEffect::Consumed => "consumed",
         SessionEffect::Stream(_) => "stream",
         SessionEffect::End => "end",

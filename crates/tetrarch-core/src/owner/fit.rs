@@ -12,16 +12,16 @@ const CUT: &str = " [cut]";
 
 /// Room for texts, in bytes.
 #[derive(Debug)]
-pub(super) struct Room(usize);
+pub(crate) struct Room(usize);
 
 impl Room {
     /// This much.
-    pub(super) fn of(bytes: usize) -> Self {
+    pub(crate) fn of(bytes: usize) -> Self {
         Self(bytes)
     }
 
     /// As much of a text as there is room for, at most `most` bytes of it.
-    pub(super) fn text(&mut self, text: &str, most: usize) -> String {
+    pub(crate) fn text(&mut self, text: &str, most: usize) -> String {
         let most = most.min(self.0);
         if text.len() <= most {
             self.0 -= text.len();

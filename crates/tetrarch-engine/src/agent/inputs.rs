@@ -1,9 +1,12 @@
 //! Gives a program the whole deliverables of the nodes it depends on: a brief carries only the
-//! beginning of a long one, and the artifact that has all of it. Changes nothing else of a brief.
+//! beginning of a long one, and the artifact that has all of it. Changes nothing else of a brief. Reads as well the
+//! artifacts that a program asks for.
 
-use tetrarch_bus::artifact::{ArtifactError, Artifacts};
+use tetrarch_bus::artifact::{ArtifactError, ArtifactRef, Artifacts};
 use tetrarch_core::brief::{LONG_TEXTS, NodeInput};
+use tetrarch_core::hosted::FetchedArtifact;
 use tetrarch_core::id::NodeId;
+use tetrarch_core::limits::ARTIFACT_READ_BYTES_MAX;
 
 /// The name under which a session keeps a deliverable that is too long for a record.
 const WHOLE: &str = LONG_TEXTS[0];
@@ -62,6 +65,33 @@ async fn fetch(
     let stored = stored.ok_or_else(|| StaysShort::Missing(sha256.to_owned()))?;
     fits(stored.size, room)?;
     whole(artifacts.get_bytes(sha256).await?, beginning)
+}
+
+/// Why an artifact cannot be read for a program.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotFetched {
+    #[error("{0}")]
+    Artifact(#[from] ArtifactError),
+    #[error("artifact {0} was not found; it may have been removed since nothing names it any more")]
+    Missing(String),
+    #[error(
+        "artifact {sha256} has {size} bytes, and at most {ARTIFACT_READ_BYTES_MAX} can be read this way; have it handed \
+         over in smaller parts"
+    )]
+    TooLarge { sha256: String, size: u64 },
+}
+
+/// An artifact that a program asks for.
+pub(super) async fn fetched(
+    artifacts: &Artifacts,
+    sha256: &str,
+) -> Result<FetchedArtifact, NotFetched> {
+    let missing = || NotFetched::Missing(sha256.to_owned());
+    let ArtifactRef { size, media_type, .. } = artifacts.stat(sha256).await?.ok_or_else(missing)?;
+    if size > ARTIFACT_READ_BYTES_MAX {
+        return Err(NotFetched::TooLarge { sha256: sha256.to_owned(), size });
+    }
+    Ok(FetchedArtifact { media_type, bytes: artifacts.get_bytes(sha256).await? })
 }
 
 fn fits(size: u64, room: u64) -> Result<(), StaysShort> {

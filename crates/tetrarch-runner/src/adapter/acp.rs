@@ -169,6 +169,13 @@ impl Acp {
         }
     }
 
+    /// Takes a message back that waits for the end of its prompt.
+    pub(super) fn take_back(&mut self, number: u128) -> bool {
+        let held = self.held.len();
+        self.held.retain(|(held, _)| *held != Some(number));
+        self.held.len() < held
+    }
+
     /// Gives it what waits, when it has nothing to do.
     fn prompt(&mut self) -> AgentExchange {
         if self.prompt.is_some() || self.session.is_empty() || self.held.is_empty() {

@@ -148,6 +148,13 @@ impl Codex {
         }
     }
 
+    /// Takes a message back that waits for its thread.
+    pub(super) fn take_back(&mut self, number: u128) -> bool {
+        let held = self.held.len();
+        self.held.retain(|(held, _)| *held != number);
+        self.held.len() < held
+    }
+
     /// Whether a turn is about to begin.
     fn begins(&self) -> bool {
         self.thread.is_empty() || !self.sent.is_empty()

@@ -73,6 +73,16 @@ impl Dialect {
         }
     }
 
+    /// Takes a message back that waits to be written; false when the program has it, or it was never there.
+    pub(crate) fn take_back(&mut self, number: u128) -> bool {
+        match self {
+            // It takes each at once.
+            Self::Claude(_) => false,
+            Self::Codex(codex) => codex.take_back(number),
+            Self::Acp(acp) => acp.take_back(number),
+        }
+    }
+
     /// Reads a whole line. Total: any bytes are events, known, unknown or of no concern.
     pub(crate) fn hear(&mut self, line: &[u8]) -> AgentExchange {
         match self {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::limits::TEXT_BYTES_MAX;
+use tetrarch_core::order::RunnerEvent;
 
 use super::event::TurnEnd;
 use super::session::{AgentSession, LastTurn};
@@ -37,6 +38,25 @@ impl AgentSession {
             (None, _) => RunResult::ended(Outcome::Success, ""),
         };
         output.and(self.given(result, end))
+    }
+
+    /// It calls the model again after an error. A key that is refused once is refused each time.
+    pub(super) fn retries(&mut self, status: Option<u64>, why: &str) -> AgentOutput {
+        let status_text =
+            status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
+        if matches!(status, Some(401 | 403)) && self.ending.is_none() {
+            let error = format!(
+                "the model's server refuses the key ({status_text}, {why}); set `keyFrom` of the profile to a valid key"
+            );
+            self.ending = Some(LastTurn::Stop(error.clone()));
+            let result = RunResult::ended(Outcome::Failure, error);
+            let mut output = told(result, Value::Null);
+            output.inputs.extend(self.abort());
+            return output;
+        }
+        self.blocked = true;
+        let kind = if status == Some(429) { "rate_limited" } else { "model_unavailable" };
+        AgentOutput::plain(RunnerEvent::Blocked { reason: format!("{kind}: {status_text}, {why}") })
     }
 
     /// A result with what it gave.

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
+use tetrarch_core::brief::{Tools, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::permission::Permissions;
 use tetrarch_core::verb::{Command, Stage, Wanted};
 
 use super::dialect::{AgentExchange, Dialect, Saying};
-use super::ending::told;
 use super::event::{AgentEvent, AskedUse};
 use super::{AdapterSheet, AgentDelivery, AgentInput, AgentOutput};
+use crate::backend::fleet_tools::AgentTool;
+use crate::backend::llm::NOT_HANDED_OVER;
 use crate::lines::start_of;
 use crate::protocol::{ProgramEvent, SchemaViolation};
 
@@ -100,7 +101,7 @@ pub(crate) struct AgentSession {
     pub(super) asked: VecDeque<(RequestId, AskedUse)>,
     /// How many there were.
     pub(super) questions: u64,
-    blocked: bool,
+    pub(super) blocked: bool,
     pub(super) usage: Usage,
     pub(super) words: String,
     unknown: BTreeMap<String, u64>,
@@ -159,6 +160,30 @@ impl AgentSession {
             unread.place = place;
         }
         told
+    }
+
+    /// Messages of the inbox that wait to be written to it, as many as have room in so many bytes: they are given to it
+    /// by a tool, and so not a second time. Each with its place.
+    pub(crate) fn take_back(&mut self, mut room: usize) -> Vec<(String, u64)> {
+        let is_mail = |it: &UnreadMessage| it.verb.is_none();
+        let waiting: Vec<u128> =
+            self.unread.iter().filter(|(_, it)| is_mail(it)).map(|(number, _)| *number).collect();
+        let mut taken = Vec::new();
+        for number in waiting {
+            let bytes = self.unread.get(&number).map_or(0, |it| it.text.len());
+            let Some(left) = room.checked_sub(bytes) else { break };
+            if number == self.brief.base.wrapping_add(1) || !self.dialect.take_back(number) {
+                continue;
+            }
+            room = left;
+            taken.extend(self.unread.remove(&number).map(|it| (it.text, it.place)));
+        }
+        taken
+    }
+
+    /// The result that it gave by a tool was taken: its turn is to end, and what it says of that counts no more.
+    pub(crate) fn finished(&mut self) -> Option<AgentInput> {
+        self.end(LastTurn::Stop("it has finished".to_owned()))
     }
 
     /// What its result did not satisfy.
@@ -232,7 +257,7 @@ impl AgentSession {
     }
 
     /// Aborts its turn for good; none when that waits for the turn to begin.
-    fn abort(&mut self) -> Option<AgentInput> {
+    pub(super) fn abort(&mut self) -> Option<AgentInput> {
         self.asked.clear();
         let heard = self.dialect.say(Saying::Interrupt { request: ENDING });
         match heard.events.is_empty() {
@@ -342,6 +367,10 @@ impl AgentSession {
         let mut first = std::mem::take(&mut self.brief.first);
         if goes_on {
             GOES_ON.clone_into(&mut first);
+            if self.brief.tools.has(AgentTool::ArtifactPut.name()) {
+                first.push_str("\n\n");
+                first.push_str(NOT_HANDED_OVER);
+            }
         }
         let using = std::mem::take(&mut self.brief.using);
         if !using.is_empty() {
@@ -417,25 +446,6 @@ impl AgentSession {
     pub(super) fn has_unread(&mut self) -> bool {
         self.unread.remove(&self.brief.base.wrapping_add(1));
         !self.unread.is_empty()
-    }
-
-    /// It calls the model again after an error. A key that is refused once is refused each time.
-    fn retries(&mut self, status: Option<u64>, why: &str) -> AgentOutput {
-        let status_text =
-            status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
-        if matches!(status, Some(401 | 403)) && self.ending.is_none() {
-            let error = format!(
-                "the model's server refuses the key ({status_text}, {why}); set `keyFrom` of the profile to a valid key"
-            );
-            self.ending = Some(LastTurn::Stop(error.clone()));
-            let result = RunResult::ended(Outcome::Failure, error);
-            let mut output = told(result, Value::Null);
-            output.inputs.extend(self.abort());
-            return output;
-        }
-        self.blocked = true;
-        let kind = if status == Some(429) { "rate_limited" } else { "model_unavailable" };
-        AgentOutput::plain(RunnerEvent::Blocked { reason: format!("{kind}: {status_text}, {why}") })
     }
 
     fn interrupted(&mut self, request: &str, refused: Option<String>) -> AgentOutput {

@@ -14,8 +14,8 @@ use tetrarch_core::secret::SecretSource;
 use super::Adapter;
 use super::dialect::Dialect;
 use super::session::{CONVERSATION, SessionBrief, USING};
+use crate::backend::ending::form as verdict_form;
 use crate::backend::fleet_tools;
-use crate::backend::llm::verdict_form;
 use crate::backend::process::mcp::{RELAY, socket_in};
 use crate::gateway::ModelProvider;
 
@@ -32,7 +32,7 @@ impl McpCommand {
 
     /// The command of a run that may use tools of the fleet; `host` is the host's own program, `directory` the run's.
     pub(super) fn of(start: &Start, host: Option<&OsString>, directory: &Path) -> Option<Self> {
-        fleet_tools::allowed(start).next()?;
+        fleet_tools::is_offered(start).then_some(())?;
         let socket = socket_in(directory).to_string_lossy().into_owned();
         let arguments = vec![RELAY.to_owned(), socket];
         Some(Self { program: host?.to_string_lossy().into_owned(), arguments })
@@ -113,6 +113,6 @@ pub(super) fn expected_schema(start: &Start) -> Option<Value> {
 }
 
 /// Whether it ends by a verdict.
-fn reviews(start: &Start) -> bool {
+pub(crate) fn reviews(start: &Start) -> bool {
     Role::of(&start.agent) == Role::Reviewer && start.brief.expected_output == ExpectedOutput::Text
 }

@@ -8,14 +8,20 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tetrarch_core::brief::SPAWN_TOOL;
-use tetrarch_core::converse::{Effect, ToolDefinition};
+use tetrarch_core::converse::{Effect, FINISH, ToolDefinition};
 use tetrarch_core::hosted;
 use tetrarch_core::id::RequestId;
-use tetrarch_core::limits::{LIST_MAX, SUBAGENTS_PER_REQUEST_MAX};
+use tetrarch_core::limits::{
+    LIST_MAX, SUBAGENTS_PER_REQUEST_MAX, TEXT_BYTES_MAX, WAIT_SECONDS, WAIT_SECONDS_MAX,
+};
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::overseer::update;
 
-pub(super) use operation::{CallOrigin, OwnerOperation};
+use crate::lines::start_of;
+use crate::protocol::NamedFile;
+
+pub(super) use operation::CallOrigin;
+pub(crate) use operation::OwnerOperation;
 use operation::{operation, write};
 
 /// The topic of an answer to a question.
@@ -30,11 +36,6 @@ pub(super) const OF_PEOPLE: [&str; 2] = [ANSWER, ASK_REFUSED];
 
 /// Topics of what comes of operations and messages: of no use to anybody but who waits for it. What people answer is.
 pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
-
-/// Longest wait for mail, in seconds.
-const WAIT_MAX: u64 = 3_600;
-/// The wait when none is named.
-const WAIT: u64 = 60;
 
 /// How long the owner's answer to a request is waited for.
 pub(super) const REPLY_WITHIN: Duration = Duration::from_secs(60);
@@ -51,8 +52,12 @@ pub(super) enum FleetCall {
     Tell { event: RunnerEvent, words: String },
     /// The next message is waited for, so many seconds.
     AwaitMail { seconds: u64 },
-    /// This is told, and what comes of it names the request.
-    Request { id: RequestId, event: RunnerEvent },
+    /// What has come and was not given yet is wanted.
+    ReadMail,
+    /// This is told, and what comes of it names the request; it is waited for so long.
+    Request { id: RequestId, event: RunnerEvent, within: Duration },
+    /// This file of the workspace is to be stored under this id.
+    HandOver { id: RequestId, file: NamedFile },
 }
 
 /// The tools that a run may use.
@@ -63,22 +68,33 @@ pub(crate) fn allowed(start: &Start) -> impl Iterator<Item = ToolDefinition> {
     own.map(|own| own.definition(profiles))
 }
 
+/// Whether a coding agent has them: its list names one, or `finish`, which comes with them.
+pub(crate) fn is_offered(start: &Start) -> bool {
+    allowed(start).next().is_some() || start.brief.tools.has(FINISH)
+}
+
 /// The names of all of them.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    AgentTool::ALL.into_iter().map(AgentTool::name)
+    AgentTool::ALL.into_iter().map(AgentTool::name).chain([FINISH])
 }
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AgentTool {
+pub(crate) enum AgentTool {
     /// A question to people.
     AskHuman,
     /// Agents of its own.
     AgentSpawn,
     /// A status update.
     TodoUpdate,
+    /// What it does, in words and numbers.
+    Progress,
     /// The next message of its inbox.
     MailWait,
+    /// The messages that it was not given yet.
+    MailInbox,
+    /// A file that is stored at once.
+    ArtifactPut,
     /// A message to another agent.
     MailSend,
     /// Something that the owner is asked for.
@@ -86,15 +102,20 @@ pub(super) enum AgentTool {
 }
 
 impl AgentTool {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::AskHuman,
         Self::AgentSpawn,
         Self::TodoUpdate,
+        Self::Progress,
         Self::MailWait,
+        Self::MailInbox,
         Self::MailSend,
+        Self::ArtifactPut,
+        Self::Operate(OwnerOperation::ArtifactGet),
         Self::Operate(OwnerOperation::FileReserve),
         Self::Operate(OwnerOperation::FileRelease),
         Self::Operate(OwnerOperation::AgentStatus),
+        Self::Operate(OwnerOperation::AgentWait),
         Self::Operate(OwnerOperation::AgentVerb),
         Self::Operate(OwnerOperation::TodoList),
         Self::Operate(OwnerOperation::TodoAdd),
@@ -103,12 +124,15 @@ impl AgentTool {
         Self::Operate(OwnerOperation::NoteSearch),
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AskHuman => "ask_human",
             Self::AgentSpawn => SPAWN_TOOL,
             Self::TodoUpdate => "todo_update",
+            Self::Progress => "progress",
             Self::MailWait => "mail_wait",
+            Self::MailInbox => "mail_inbox",
+            Self::ArtifactPut => "artifact_put",
             Self::MailSend => "mail_send",
             Self::Operate(asked) => asked.name(),
         }
@@ -138,7 +162,10 @@ impl AgentTool {
                 let update = status(arguments)?;
                 FleetCall::Tell { event: RunnerEvent::Update { update }, words: "noted".to_owned() }
             }
+            Self::Progress => progress(&arguments)?,
             Self::MailWait => FleetCall::AwaitMail { seconds: wait(&arguments) },
+            Self::MailInbox => FleetCall::ReadMail,
+            Self::ArtifactPut => hand_over(&arguments, of)?,
             Self::MailSend => write(&arguments, of)?,
             Self::Operate(asked) => operation(asked, arguments, of)?,
         })
@@ -151,11 +178,16 @@ impl AgentTool {
             Self::AskHuman => ask_human(),
             Self::AgentSpawn => agent_spawn(profiles),
             Self::TodoUpdate => todo_update(),
-            Self::MailWait => (
-                "Waits for the next mail and gives it.",
-                json!({"seconds": {"type": "integer", "minimum": 1, "maximum": WAIT_MAX}}),
+            Self::Progress => told_progress(),
+            Self::MailWait => {
+                ("Waits for the next mail and gives it.", json!({"seconds": seconds()}), json!([]))
+            }
+            Self::MailInbox => (
+                "Gives the mail that came and was not given to you yet, and says which you were given before.",
+                json!({}),
                 json!([]),
             ),
+            Self::ArtifactPut => artifact_put(),
             Self::MailSend => operation::mail_send(),
             Self::Operate(asked) => asked.definition(),
         };
@@ -313,9 +345,72 @@ fn status(arguments: Map<String, Value>) -> Result<String, String> {
     Ok(update.to_string())
 }
 
-/// How long mail is waited for, in seconds.
+fn told_progress() -> Described {
+    let count = |what: &str| json!({"type": "integer", "minimum": 0, "description": what});
+    (
+        "Shows people what you are doing, and how far you are.",
+        json!({
+            "text": described("What you are doing, in a few words."),
+            "done": count("Steps that are done."),
+            "total": count("Steps in all."),
+        }),
+        json!(["text"]),
+    )
+}
+
+fn artifact_put() -> Described {
+    (
+        "Stores a file of your workspace now, and hands it over with your result. It gives the name by which agents \
+         that you write it to read the file.",
+        json!({
+            "path": described("The file, relative to your workspace."),
+            "name": described("What it is called in your result; its path unless said."),
+            "mediaType": described("Its media type, `text/csv` for instance."),
+        }),
+        json!(["path"]),
+    )
+}
+
+/// Words and numbers about the work.
+///
+/// # Errors
+/// What is missing or wrong.
+fn progress(arguments: &Map<String, Value>) -> Result<FleetCall, String> {
+    let text = start_of(&text(arguments, "text")?, TEXT_BYTES_MAX).to_owned();
+    let count = |key: &str| match arguments.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(given) => given
+            .as_u64()
+            .map(Some)
+            .ok_or_else(|| format!("`{key}` is {given}: a number of steps is needed")),
+    };
+    let event = RunnerEvent::Progress { text, done: count("done")?, total: count("total")? };
+    Ok(FleetCall::Tell { event, words: "noted".to_owned() })
+}
+
+/// A file that is to be stored.
+///
+/// # Errors
+/// What is missing.
+fn hand_over(arguments: &Map<String, Value>, of: CallOrigin<'_>) -> Result<FleetCall, String> {
+    let path = text(arguments, "path")?;
+    let given = |key: &str| text(arguments, key).ok();
+    let file = NamedFile {
+        name: given("name").unwrap_or_else(|| path.clone()),
+        path,
+        media_type: given("mediaType"),
+    };
+    Ok(FleetCall::HandOver { id: of.passing(), file })
+}
+
+fn seconds() -> Value {
+    json!({"type": "integer", "minimum": 1, "maximum": WAIT_SECONDS_MAX})
+}
+
+/// How long something is waited for, in seconds.
 fn wait(arguments: &Map<String, Value>) -> u64 {
-    arguments.get("seconds").and_then(Value::as_u64).unwrap_or(WAIT).clamp(1, WAIT_MAX)
+    let seconds = arguments.get("seconds").and_then(Value::as_u64);
+    seconds.unwrap_or(WAIT_SECONDS).clamp(1, WAIT_SECONDS_MAX)
 }
 
 /// A message of the inbox as a model reads it.

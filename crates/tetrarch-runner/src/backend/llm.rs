@@ -4,7 +4,6 @@
 
 mod conversation;
 mod deltas;
-mod ending;
 mod input;
 mod speaking;
 
@@ -12,15 +11,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tetrarch_core::brief::{EVERY_TOOL, Runner};
-use tetrarch_core::converse::{Recorded, ToolDefinition};
+use tetrarch_core::converse::{Call, Recorded, ToolDefinition};
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::role::Role;
 use tetrarch_model::{Address, BadAddress, Model};
 use tetrarch_telemetry::Whose;
 
 use crate::backend::AgentBackend;
+use crate::backend::ending;
 use crate::backend::expected::{BadSchema, Expected};
-use crate::backend::fleet_tools::{self, OwnerOperation};
+use crate::backend::fleet_tools::{self, AgentTool, OwnerOperation};
 use crate::backend::process::launch::{LaunchError, directory};
 use crate::channels::RunChannels;
 use crate::directories::RunDirectories;
@@ -30,7 +30,6 @@ use crate::sweep::Traces;
 use crate::tools::{ToolSpec, Toolbox, ToolboxConfig, ToolboxError, starts_servers};
 
 use conversation::LlmConversation;
-pub(crate) use ending::form as verdict_form;
 
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
@@ -39,6 +38,10 @@ const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files
 /// What is said of files that an earlier session reserved.
 const NOT_RESERVED: &str = "[Your session is a new one: files that you had reserved are not reserved any more. \
     Reserve those that you still need again.]";
+
+/// What is said of files that an earlier session handed over while it worked.
+pub(crate) const NOT_HANDED_OVER: &str = "[Files that you handed over by artifact_put are stored, but not told with \
+    your result any more. Hand those over again that belong to it.]";
 
 /// Talks to models.
 #[derive(Debug)]
@@ -134,12 +137,7 @@ impl LlmBackend {
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
         let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
-        let reserved = start.recorded.iter().any(|recorded| {
-            matches!(recorded, Recorded::Turn { calls, .. }
-                if calls.iter().any(|call| call.tool == OwnerOperation::FileReserve.name()))
-        });
-        let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED)].into_iter();
-        let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
+        let notes = notes_of(&start.recorded, lost);
         tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(ProcessMark::Run(start.run), cgroup));
         Ok(ConversationSetup {
@@ -155,6 +153,19 @@ impl LlmBackend {
             directories,
         })
     }
+}
+
+/// What the model is to know that goes on from what was `recorded`. `lost`: it works in a new directory.
+fn notes_of(recorded: &[Recorded], lost: bool) -> Vec<String> {
+    let called = |tool: AgentTool| {
+        let has = |calls: &[Call]| calls.iter().any(|call| call.tool == tool.name());
+        recorded.iter().any(|it| matches!(it, Recorded::Turn { calls, .. } if has(calls)))
+    };
+    let reserved = called(AgentTool::Operate(OwnerOperation::FileReserve));
+    let handed = called(AgentTool::ArtifactPut);
+    let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED), (handed, NOT_HANDED_OVER)];
+    let notes = notes.into_iter().filter(|(is_so, _)| *is_so);
+    notes.map(|(_, note)| note.to_owned()).collect()
 }
 
 /// Whose conversation it is, for those who look from outside.

@@ -25,7 +25,6 @@ use crate::children::WaitedChild;
 use crate::containment::SandboxPolicy;
 use crate::directories::RunDirectories;
 use crate::files::Gate;
-use crate::gateway::GatewayServer;
 use crate::headcount::Headcount;
 use crate::proxy::Proxy;
 use crate::serve::RunnerContext;
@@ -45,10 +44,10 @@ use feed::{Feed, QUEUE_VERBS, next_line, note_down};
 use ladder::{KillLadder, KillSignal};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
-use mcp::FleetServer;
-use output::{OutputChannels, OutputReader, ProgramReport};
+use mcp::CallChannels;
+use output::{OutputChannels, OutputReader, ProgramReport, ResultForm};
 use relay::{RECEIPTS_MAX, VerbChannels, VerbRelay};
-use speech::{Speech, Telling};
+use speech::{ServedCalls, Speech, Telling};
 
 /// Notes of the runner that wait to be told; more are dropped.
 const NOTES_MAX: usize = 64;
@@ -72,8 +71,8 @@ impl ProcessBackend {
 impl AgentBackend for ProcessBackend {
     async fn execute(&self, mut start: Start, channels: RunChannels) {
         let began = Instant::now();
-        let expected = match Expected::of(&start.brief.expected_output).await {
-            Ok(expected) => expected,
+        let form = match ResultForm::of(&start).await {
+            Ok(form) => form,
             Err(error) => return not_started(&channels, &error).await,
         };
         let speech = match Speech::of(&self.context, &mut start).await {
@@ -90,7 +89,7 @@ impl AgentBackend for ProcessBackend {
         match launch(&self.context, &start, speech.gateway()).await {
             Ok(launched) => {
                 reach(Failpoint::ProgramStarted);
-                let about = ProgramContext { start: &start, began, expected, speech, listener };
+                let about = ProgramContext { start: &start, began, form, speech, listener };
                 ProgramRun::open(launched, channels, &self.context, about).attend().await;
             }
             Err(error) => {
@@ -105,7 +104,7 @@ impl AgentBackend for ProcessBackend {
 struct ProgramContext<'a> {
     start: &'a Start,
     began: Instant,
-    expected: Expected,
+    form: ResultForm,
     speech: Speech,
     /// Where its calls to the fleet come in.
     listener: Option<UnixListener>,
@@ -133,8 +132,7 @@ struct ProgramRun {
     ladder: KillLadder,
     relay: VerbRelay,
     speech: Speech,
-    _fleet: Option<FleetServer>,
-    _gateway: Option<GatewayServer>,
+    _calls: ServedCalls,
     feed: Option<Feed>,
     /// What a coding agent is answered.
     inputs: mpsc::Receiver<AgentInput>,
@@ -156,7 +154,7 @@ impl ProgramRun {
         context: &RunnerContext,
         about: ProgramContext<'_>,
     ) -> Self {
-        let ProgramContext { start, began, expected, speech, listener } = about;
+        let ProgramContext { start, began, form, speech, listener } = about;
         let up = launched.up();
         let Launched { mut child, awaited, traces, dir, dir_is_own, .. } = launched;
         let Launched { sandbox, directories, proxy, headcount, .. } = launched;
@@ -167,6 +165,8 @@ impl ProgramRun {
         let (gone, gone_out) = watch::channel(false);
         let (receipts, receipts_out) = mpsc::channel(RECEIPTS_MAX);
         let (inputs_in, inputs) = mpsc::channel(INPUTS_MAX);
+        let gate = || Gate::new(dir.clone(), context.artifact_max);
+        let (calls, finishes) = CallChannels::open(receipts.clone(), gate());
         let (takes_in, takes) = watch::channel(None);
         takes_in.send_replace(speech.takes());
         let (taken_in, taken) = mpsc::channel(QUEUE_VERBS);
@@ -176,6 +176,7 @@ impl ProgramRun {
             stderr: child.stderr.take(),
             notes: noted,
             receipts: receipts_out,
+            finishes,
             takes: takes_in,
             taken: taken_in,
             in_turn: in_turn_in,
@@ -189,12 +190,11 @@ impl ProgramRun {
         let teller = channels.teller.clone();
         let open = |stdin| Feed::open(stdin, first_line, notes.clone(), deliveries_in, teller);
         let feed = child.stdin.take().map(open).map(|feed| speech.told_first(feed));
-        let fleet = speech.serve(listener, &traces, receipts.clone());
-        let gateway = speech.serve_model(receipts.clone());
+        let calls = speech.serve(listener, &traces, calls);
         let said = VerbChannels { takes, taken };
         let relay = VerbRelay::new(channels.verbs, said, deliveries, receipts, traces.clone());
-        let (gate, limit) = (Gate::new(dir.clone(), context.artifact_max), context.output_limit);
-        let output = OutputReader::new(gate, limit, expected.clone(), start, speech.clone());
+        let limit = context.output_limit;
+        let output = OutputReader::new(gate(), limit, form.clone(), start, speech.clone());
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,
@@ -207,12 +207,11 @@ impl ProgramRun {
             _proxy: proxy,
             sandbox,
             profile: start.brief.runner.profile.to_string(),
-            expected,
+            expected: form.expected,
             ladder: KillLadder::new(began, start.brief.wall, start.brief.turn_timeout),
             relay,
             speech,
-            _fleet: fleet,
-            _gateway: gateway,
+            _calls: calls,
             feed,
             inputs,
             notes,

@@ -88,6 +88,7 @@ fn given(effect: &SessionEffect) -> Option<StopWithin> {
         | SessionEffect::Request(..)
         | SessionEffect::Mail(_)
         | SessionEffect::Store(_)
+        | SessionEffect::Fetch { .. }
         | SessionEffect::Consumed
         | SessionEffect::Stream(_)
         | SessionEffect::End => None,

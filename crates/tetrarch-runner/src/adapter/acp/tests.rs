@@ -249,6 +249,29 @@ fn steer_waits_for_the_end_of_the_prompt_and_never_cancels_it() {
 }
 
 #[test]
+fn mail_that_waits_is_taken_back_once_and_not_prompted_again() {
+    let mut it = working(&[]);
+    assert_eq!(it.message("news", 5), AgentDelivery::Held);
+    assert_eq!(it.message("much more news", 6), AgentDelivery::Held);
+    assert_eq!(it.verb(&steer()), AgentDelivery::Held);
+    assert_eq!(it.take_back(5), [("news".to_owned(), 5)], "as much as there is room for");
+    assert_eq!(it.take_back(0), []);
+    let [next] = &said(&hear(&mut it, &ends(3, "end_turn")))[..] else { panic!("no prompt") };
+    let text = next["params"]["prompt"][0]["text"].as_str().unwrap();
+    assert_eq!(text, "much more news\n\n[steer from human:ada]\nleft");
+    assert_eq!(it.take_back(100), [], "it has it");
+}
+
+#[test]
+fn result_given_by_a_tool_ends_the_turn_and_the_program() {
+    let mut it = working(&[]);
+    let Some(AgentInput::Line(line)) = it.finished() else { panic!("its turn goes on") };
+    assert_eq!(calls(&line)[0]["method"], "session/cancel");
+    let output = hear(&mut it, &ends(3, "cancelled"));
+    assert_eq!(said(&output).last(), Some(&json!("close")), "{output:?}");
+}
+
+#[test]
 fn interrupt_is_effective_when_the_prompt_is_cancelled() {
     let mut it = working(&["ask_human"]);
     assert_eq!(it.verb(&steer()), AgentDelivery::Held);

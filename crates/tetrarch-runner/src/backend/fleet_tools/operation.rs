@@ -1,6 +1,8 @@
 //! The tools that ask the owner for something, or write to an agent, and are told what came of it: each under an id
 //! that the same call has in every session, so that a repeat is the same.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use tetrarch_core::converse::Due;
 use tetrarch_core::id::{AgentId, RequestId};
@@ -8,17 +10,21 @@ use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::time::BusTime;
 
-use super::{Described, FleetCall, described, text};
+use super::{Described, FleetCall, REPLY_WITHIN, described, seconds, text, wait};
 
 /// What the owner is asked for by a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend) enum OwnerOperation {
+pub(crate) enum OwnerOperation {
     /// Files that it alone may change.
     FileReserve,
     /// Files that it does not need any more.
     FileRelease,
     /// How an agent stands.
     AgentStatus,
+    /// That agents of its own end, which its session knows.
+    AgentWait,
+    /// A piece of an artifact, which its session reads.
+    ArtifactGet,
     /// A verb for an agent below it.
     AgentVerb,
     /// The work of its goal.
@@ -53,7 +59,7 @@ impl CallOrigin<'_> {
         self.id(format!(".asks.{}", self.epoch))
     }
 
-    fn passing(self) -> RequestId {
+    pub(super) fn passing(self) -> RequestId {
         self.id(format!(".{}", self.epoch))
     }
 
@@ -72,6 +78,8 @@ impl OwnerOperation {
             Self::FileReserve => "file_reserve",
             Self::FileRelease => "file_release",
             Self::AgentStatus => "agent_status",
+            Self::AgentWait => "agent_wait",
+            Self::ArtifactGet => "artifact_get",
             Self::AgentVerb => "agent_verb",
             Self::TodoList => "todo_list",
             Self::TodoAdd => "todo_add",
@@ -106,6 +114,8 @@ impl OwnerOperation {
                 json!({"agent": described("Its id; yourself unless said.")}),
                 json!([]),
             ),
+            Self::AgentWait => agent_wait(),
+            Self::ArtifactGet => artifact_get(),
             Self::AgentVerb => (
                 "Steers, interrupts, pauses, resumes or stops an agent that you spawned, or one below it. Work that is stopped is \
              cancelled, and its result comes as mail.",
@@ -142,6 +152,27 @@ impl OwnerOperation {
             Self::NoteSearch => note_search(),
         }
     }
+}
+
+/// What the model is told of the tool that waits for agents.
+fn agent_wait() -> Described {
+    (
+        "Waits until the agents that you asked for have ended, or one of them, and tells what they came to.",
+        json!({"agent": described("Its id; all of yours unless said."), "seconds": seconds()}),
+        json!([]),
+    )
+}
+
+/// The same of the tool that reads artifacts.
+fn artifact_get() -> Described {
+    (
+        "Reads an artifact that your brief or your mail names, piece by piece.",
+        json!({
+            "sha256": described("Its name."),
+            "offset": {"type": "integer", "minimum": 0, "description": "The first byte that is wanted."},
+        }),
+        json!(["sha256"]),
+    )
 }
 
 /// What the model is told of the tool that writes notes.
@@ -192,7 +223,8 @@ pub(super) fn write(
     of: CallOrigin<'_>,
 ) -> Result<FleetCall, String> {
     let (id, to, text) = (of.lasting(), text(arguments, "to")?, text(arguments, "text")?);
-    Ok(FleetCall::Request { id, event: RunnerEvent::Write { id: Some(id), to, text } })
+    let event = RunnerEvent::Write { id: Some(id), to, text };
+    Ok(FleetCall::Request { id, event, within: REPLY_WITHIN })
 }
 
 /// An operation.
@@ -204,6 +236,7 @@ pub(super) fn operation(
     mut arguments: Map<String, Value>,
     of: CallOrigin<'_>,
 ) -> Result<FleetCall, String> {
+    let mut within = REPLY_WITHIN;
     let (op, id) = match asked {
         OwnerOperation::FileReserve => {
             let paths = arguments.get("paths").and_then(Value::as_array);
@@ -224,6 +257,16 @@ pub(super) fn operation(
             ("todo.add", of.lasting())
         }
         OwnerOperation::AgentStatus => ("agent.status", of.passing()),
+        OwnerOperation::AgentWait => {
+            let seconds = wait(&arguments);
+            within += Duration::from_secs(seconds);
+            arguments.insert("seconds".to_owned(), seconds.into());
+            ("agent.wait", of.passing())
+        }
+        OwnerOperation::ArtifactGet => {
+            text(&arguments, "sha256")?;
+            ("artifact.get", of.passing())
+        }
         OwnerOperation::AgentVerb => {
             let (op, body) = verb(&arguments)?;
             arguments = body;
@@ -241,7 +284,8 @@ pub(super) fn operation(
         OwnerOperation::NoteSearch => ("note.search", of.passing()),
     };
     let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
-    Ok(FleetCall::Request { id, event: RunnerEvent::Operate { id: Some(id), op, body } })
+    let event = RunnerEvent::Operate { id: Some(id), op, body };
+    Ok(FleetCall::Request { id, event, within })
 }
 
 /// A verb as its operation.
@@ -318,7 +362,9 @@ mod tests {
         let (agent, due) = (AgentId::Worker(Ulid(1)), due(own.name(), step));
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let of = CallOrigin { agent: &agent, epoch, due: &due };
-        let FleetCall::Request { id, event } = own.call(arguments, of)? else { panic!("{own:?}") };
+        let FleetCall::Request { id, event, .. } = own.call(arguments, of)? else {
+            panic!("{own:?}")
+        };
         if let RunnerEvent::Write { id: given, to, text } = &event {
             assert_eq!(*given, Some(id));
             return Ok((id, format!("{to}: {text}")));

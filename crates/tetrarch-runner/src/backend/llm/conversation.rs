@@ -22,10 +22,10 @@ use tetrarch_core::redaction::redact;
 use tetrarch_model::Model;
 use tetrarch_telemetry::Whose;
 
-use super::ending::{self, ConversationResult, EndDecision};
 use super::input::{ConversationInput, Halt, InboxMessage, Yields};
 use super::speaking::failed;
 use super::{ConversationSetup, whose};
+use crate::backend::ending::{self, ConversationResult, EndDecision};
 use crate::backend::expected::Expected;
 use crate::backend::fleet_tools;
 use crate::backend::process::launch::remove_if_empty;

@@ -2,6 +2,8 @@
 //! socket and by its process: no secret is given to anybody. Decides nothing; each call goes the way of a program's line.
 
 mod bounded;
+mod calling;
+mod letters;
 mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,21 +21,27 @@ use serde_json::{Map, Value};
 use tetrarch_core::converse::{Call, Due, ToolDefinition, fitting};
 use tetrarch_core::id::{AgentId, RequestId};
 use tetrarch_core::limits::ACCEPT_PAUSE;
-use tetrarch_core::order::{RunnerEvent, Start};
+use tetrarch_core::order::Start;
 use tetrarch_core::permission::Permissions;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::speech::AgentTalk;
-use crate::adapter::permission::{self, ALLOW, DENY};
+use crate::adapter::reviews;
+use crate::backend::ending;
 use crate::backend::fleet_tools::{
-    self, ANSWERS, AgentTool, CallOrigin, CallText, FleetCall, OF_PEOPLE, REPLY_WITHIN, replied,
+    self, ANSWERS, AgentTool, CallOrigin, CallText, OF_PEOPLE, replied,
 };
 use crate::sweep::Traces;
 
 use bounded::BoundedLines;
+use calling::ReadCall;
+pub use calling::tell_progress;
+pub(super) use calling::{CallChannels, FinishCall};
+use letters::GivenLetters;
+pub(super) use letters::LetterWay;
 pub(super) use socket::listen;
 pub(crate) use socket::socket_in;
 pub use socket::{RELAY, relay_main};
@@ -64,12 +72,16 @@ struct WaitingCalls {
     calls: u64,
     requests: BTreeMap<RequestId, oneshot::Sender<CallText>>,
     mail: VecDeque<oneshot::Sender<CallText>>,
+    letters: GivenLetters,
 }
 
 impl FleetTools {
     /// The tools that the brief of a run lists; none when it lists none.
     pub(super) fn of(start: &Start) -> Option<Self> {
-        let offered: Vec<ToolDefinition> = fleet_tools::allowed(start).collect();
+        let mut offered: Vec<ToolDefinition> = fleet_tools::allowed(start).collect();
+        if fleet_tools::is_offered(start) {
+            offered.push(ending::definition(&start.brief.expected_output, reviews(start)));
+        }
         // The random part of the run's id.
         let run = u128::from(start.run.0) & (u128::from(u64::MAX) >> CALL_BITS);
         let base = u64::try_from(run).unwrap_or_default() << CALL_BITS;
@@ -82,6 +94,15 @@ impl FleetTools {
             permissions: Permissions::of(&start.brief.runner.permissions),
             waiting,
         })
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        self.offered.iter().any(|offered| offered.name == tool)
+    }
+
+    /// Notes how a message was given.
+    pub(super) fn was_given(&self, words: &str, way: LetterWay) {
+        self.waiting().letters.note(words, way);
     }
 
     fn waiting(&self) -> MutexGuard<'_, WaitingCalls> {
@@ -117,10 +138,8 @@ impl FleetTools {
 
     /// A call of one of the tools, with its number.
     fn read(&self, tool: &str, arguments: Map<String, Value>) -> Result<ReadCall, String> {
-        let names = || self.offered.iter().map(|tool| tool.name.as_str());
-        let own = AgentTool::named(tool).filter(|_| names().any(|name| name == tool));
-        let Some(own) = own else {
-            let names: Vec<&str> = names().collect();
+        let Some(own) = AgentTool::named(tool).filter(|_| self.offers(tool)) else {
+            let names: Vec<&str> = self.offered.iter().map(|tool| tool.name.as_str()).collect();
             return Err(format!("unknown tool {tool}; available: {}", names.join(", ")));
         };
         let number = {
@@ -142,76 +161,6 @@ impl FleetTools {
         let question = of.question();
         own.call(arguments, of).map(|call| ReadCall { number, question, call })
     }
-
-    /// Tells what a call comes to, and waits for what comes of it.
-    async fn call(
-        &self,
-        events: &mpsc::Sender<RunnerEvent>,
-        tool: &str,
-        arguments: Map<String, Value>,
-    ) -> CallText {
-        let tell = async |event| {
-            let ended = |_| "the run has ended".to_owned();
-            events.send(event).await.map_err(ended)
-        };
-        let shown = Value::Object(arguments.clone()).to_string();
-        let ReadCall { number, question: id, call } = self.read(tool, arguments)?;
-        if let Some(rule) = self.permissions.decisive(tool, None) {
-            let asked = permission::asked(rule, tool, &shown).map_err(|it| it.to_string())?;
-            let options = [ALLOW, DENY].map(str::to_owned).to_vec();
-            let answer = self.ask(events, (number, id), (asked, options)).await;
-            permission::decided(answer).map_err(|refused| refused.to_string())?;
-        }
-        let (hear, heard) = oneshot::channel();
-        match call {
-            FleetCall::Tell { event, words } => tell(event).await.map(|()| words),
-            FleetCall::Request { id, event } => {
-                self.waiting().requests.insert(id, hear);
-                tell(event).await?;
-                match timeout(REPLY_WITHIN, heard).await {
-                    Ok(Ok(said)) => said,
-                    Ok(Err(_)) | Err(_) => Err(format!(
-                        "asked as {id}, but no answer came in time; look whether it was done before you ask again"
-                    )),
-                }
-            }
-            FleetCall::AwaitMail { seconds } => {
-                self.waiting().mail.push_back(hear);
-                match timeout(Duration::from_secs(seconds), heard).await {
-                    Ok(Ok(said)) => said,
-                    Ok(Err(_)) | Err(_) => Ok(format!("no mail came within {seconds} s")),
-                }
-            }
-            FleetCall::Ask { question, options } => {
-                self.ask(events, (number, id), (question, options)).await
-            }
-        }
-    }
-
-    /// Asks people and waits for their answer to this.
-    async fn ask(
-        &self,
-        events: &mpsc::Sender<RunnerEvent>,
-        (number, id): (u64, RequestId),
-        (question, options): (String, Vec<String>),
-    ) -> CallText {
-        let (hear, heard) = oneshot::channel();
-        self.waiting().requests.insert(id, hear);
-        let question = format!("{question}\n[call {number} of session {}]", self.epoch);
-        let ended = "the run has ended";
-        let asked = RunnerEvent::Ask { id: Some(id), question, options };
-        events.send(asked).await.map_err(|_| ended.to_owned())?;
-        heard.await.unwrap_or_else(|_| Err(ended.to_owned()))
-    }
-}
-
-/// A call as it was read.
-#[derive(Debug)]
-struct ReadCall {
-    number: u64,
-    /// The id of what people are asked for it.
-    question: RequestId,
-    call: FleetCall,
 }
 
 /// What the programs of a run are answered, until this is dropped.
@@ -230,9 +179,9 @@ impl FleetServer {
         talk: Arc<AgentTalk>,
         listener: UnixListener,
         traces: Traces,
-        events: mpsc::Sender<RunnerEvent>,
+        channels: CallChannels,
     ) -> Self {
-        let server = FleetMcp { talk, events };
+        let server = FleetMcp { talk, channels };
         let accept = async move || Ok(listener.accept().await?.0);
         let is_own = move |stream: &UnixStream| is_of(stream, &traces);
         let answer = move |stream| answer(server.clone(), stream);
@@ -287,7 +236,7 @@ async fn answer(server: FleetMcp, stream: UnixStream) {
 #[derive(Clone)]
 struct FleetMcp {
     talk: Arc<AgentTalk>,
-    events: mpsc::Sender<RunnerEvent>,
+    channels: CallChannels,
 }
 
 impl ServerHandler for FleetMcp {
@@ -316,7 +265,10 @@ impl ServerHandler for FleetMcp {
         };
         let arguments = request.arguments.unwrap_or_default();
         let said = tokio::select! {
-            said = fleet.call(&self.events, &request.name, arguments) => said,
+            said = fleet.call(&self.talk, &self.channels, &request.name, arguments) => said,
+            () = tell_progress(&context.peer, context.meta.get_progress_token()) => {
+                Err("the client is gone".to_owned())
+            }
             () = context.ct.cancelled() => Err("cancelled".to_owned()),
         };
         let words = |text: String| vec![ContentBlock::text(fitting(&text))];
@@ -337,12 +289,15 @@ fn described(tool: &ToolDefinition) -> Tool {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use rmcp::service::{ClientLifecycleMode, ClientServiceExt};
     use serde_json::json;
     use tetrarch_core::hosted;
     use tetrarch_core::id::Ulid;
 
     use super::*;
-    use crate::backend::fleet_tools::ANSWER;
+    use crate::backend::fleet_tools::{ANSWER, FleetCall};
+    use crate::files::Gate;
+    use tokio::sync::mpsc;
 
     fn tools(run: u64, listed: &[AgentTool]) -> FleetTools {
         FleetTools {
@@ -491,5 +446,50 @@ mod tests {
             told.recv().await.unwrap();
         }
         assert!(is_cut(&connected(&place).await).await, "one too many");
+    }
+
+    /// A client that keeps what it hears of a call's progress.
+    #[derive(Clone, Default)]
+    struct ProgressEar(Arc<Mutex<Vec<f64>>>);
+
+    impl rmcp::ClientHandler for ProgressEar {
+        async fn on_progress(
+            &self,
+            params: rmcp::model::ProgressNotificationParam,
+            _context: rmcp::service::NotificationContext<rmcp::RoleClient>,
+        ) {
+            self.0.lock().unwrap().push(params.progress);
+        }
+    }
+
+    /// The library's own client, in the older and in the newer generation of the protocol.
+    #[tokio::test(start_paused = true)]
+    async fn clients_of_both_eras_list_call_and_hear_of_progress() {
+        let newest = vec![rmcp::model::ProtocolVersion::LATEST];
+        let discover = ClientLifecycleMode::Discover { preferred_versions: newest };
+        for era in [ClientLifecycleMode::Initialize, discover] {
+            let fleet = tools(1, &[AgentTool::MailWait, AgentTool::MailInbox]);
+            let (events, _told) = mpsc::channel(8);
+            let (channels, _ends) = CallChannels::open(events, Gate::new("/".into(), 0));
+            let server = FleetMcp { talk: Arc::new(AgentTalk::unopened(fleet)), channels };
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let answering = tokio::spawn(answer(server, ours));
+            let ear = ProgressEar::default();
+            let client = ear.clone().serve_with_lifecycle(theirs.into_split(), era).await.unwrap();
+            let listed = client.peer().list_all_tools().await.unwrap();
+            let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_ref()).collect();
+            assert_eq!(names, ["mail_wait", "mail_inbox"]);
+            let Value::Object(seconds) = json!({"seconds": 12}) else { panic!("no object") };
+            let waits = CallToolRequestParams::new("mail_wait").with_arguments(seconds);
+            let said = client.peer().call_tool(waits).await.unwrap();
+            assert_eq!(said.content[0].as_text().unwrap().text, "no mail came within 12 s");
+            let heard = ear.0.lock().unwrap().clone();
+            assert!(heard.len() >= 2 && heard.is_sorted(), "{heard:?}");
+            let said = client.peer().call_tool(CallToolRequestParams::new("mail_send")).await;
+            let said = said.unwrap();
+            assert_eq!(said.is_error, Some(true), "{said:?}");
+            client.cancel().await.unwrap();
+            answering.await.unwrap();
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Follows what a program writes and tells it as events, bounded in lines, in total and in what is
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
+mod results;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::Value;
-use tetrarch_core::brief::{Outcome, RunResult, Usage};
+use tetrarch_core::brief::{RunResult, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::LINE_BYTES_MAX;
 use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
@@ -15,15 +16,17 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::mcp::FinishCall;
 use super::speech::Speech;
 use super::verdict;
-use crate::adapter::{AgentDelivery, AgentInput};
-use crate::backend::expected::Expected;
+use crate::adapter::AgentInput;
 use crate::channels::Teller;
 use crate::files::Gate;
 use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
 use crate::pace::RequestPacer;
 use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, read};
+
+pub(super) use results::ResultForm;
 
 /// Bytes taken from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -67,6 +70,8 @@ pub(super) struct OutputChannels {
     pub(super) notes: mpsc::Receiver<String>,
     /// What is to be told of verbs beside what the program says.
     pub(super) receipts: mpsc::Receiver<RunnerEvent>,
+    /// Calls of a coding agent that are to end the run.
+    pub(super) finishes: mpsc::Receiver<FinishCall>,
     /// What the program says that it takes.
     pub(super) takes: watch::Sender<Option<BTreeSet<Verb>>>,
     /// Which verbs it has taken.
@@ -89,7 +94,7 @@ pub(super) struct OutputChannels {
 #[derive(Debug)]
 pub(super) struct OutputReader {
     heard: ProgramReport,
-    expected: Expected,
+    form: ResultForm,
     /// Whether a result may still be handed back.
     may_return: bool,
     /// The line that hands a result back and is yet to be passed on.
@@ -113,21 +118,21 @@ pub(super) struct OutputReader {
 }
 
 impl OutputReader {
-    /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
+    /// Output of a program that hands files over through `gate`, for a result of this `form`. At most `limit`
     /// bytes of its log text and progress are told. `start` says how often a result of the runs that it goes on from
     /// was handed back, and whether its exit code is its verdict: then no line is a result. `speech` is how it is
     /// spoken to; of a coding agent only its own events count.
     pub(super) fn new(
         gate: Gate,
         limit: u64,
-        expected: Expected,
+        form: ResultForm,
         start: &Start,
         speech: Speech,
     ) -> Self {
         let spoke = speech.ends_with_its_result();
         Self {
             heard: ProgramReport { spoke, ..ProgramReport::default() },
-            expected,
+            form,
             may_return: start.returned == 0,
             returned: None,
             takes: None,
@@ -162,7 +167,7 @@ impl OutputReader {
                 count = take(&mut wires.stdout, &mut chunk), if wires.stdout.is_some() => {
                     // What a call of its model took is told before what it made of the answer.
                     while let Ok(receipt) = wires.receipts.try_recv() {
-                        self.events.push(receipt);
+                        self.told_beside(receipt);
                     }
                     self.stdout(chunk.get(..count).unwrap_or_default()).await;
                 }
@@ -170,7 +175,8 @@ impl OutputReader {
                     self.stderr(error_chunk.get(..count).unwrap_or_default());
                 }
                 Some(note) = wires.notes.recv() => self.note(&note),
-                Some(receipt) = wires.receipts.recv() => self.events.push(receipt),
+                Some(receipt) = wires.receipts.recv() => self.told_beside(receipt),
+                Some(call) = wires.finishes.recv() => self.finished(call).await,
                 () = abandoned(&mut wires.gone, open) => {
                     if open {
                         self.note("a process outside the run holds its output open; left behind");
@@ -188,7 +194,7 @@ impl OutputReader {
             self.note(&note);
         }
         while let Ok(receipt) = wires.receipts.try_recv() {
-            self.events.push(receipt);
+            self.told_beside(receipt);
         }
         self.tell(&wires).await;
         self.heard
@@ -326,37 +332,12 @@ impl OutputReader {
         }
     }
 
-    /// A result is told, but for the first of the run and those before it whose deliverable does not do: that one
-    /// is handed back. What comes after a result that was told is told as it is; it counts no more.
-    async fn result(
-        &mut self,
-        mut result: Box<RunResult>,
-        deliverable: Value,
-        files: Vec<NamedFile>,
-    ) {
-        for file in files {
-            self.file(file);
+    /// Something that is told beside its output. Words of a tool count against the same bound.
+    fn told_beside(&mut self, event: RunnerEvent) {
+        let words = if let RunnerEvent::Progress { text, .. } = &event { text.len() } else { 0 };
+        if words == 0 || self.has_room(words) {
+            self.events.push(event);
         }
-        self.flush_log();
-        result.usage = self.heard.usage;
-        verdict::withheld(&mut result, self.speech.withheld());
-        if result.outcome == Outcome::Success
-            && !self.heard.gave_result
-            && let Err(faults) = self.expected.check(deliverable).await
-        {
-            result = Box::new(faults.fail(*result));
-            if std::mem::take(&mut self.may_return)
-                && let AgentDelivery::Line(line) = self.speech.invalid(faults.list())
-            {
-                let errors = start_of(&faults.to_string(), LOG_BYTES_MAX).to_owned();
-                self.events.push(RunnerEvent::Returned { errors });
-                self.returned = Some(line);
-                self.heard.handed_back = Some(result);
-                return;
-            }
-        }
-        self.heard.gave_result = true;
-        self.events.push(RunnerEvent::Result { result, files: self.heard.files.clone() });
     }
 
     fn file(&mut self, file: NamedFile) {

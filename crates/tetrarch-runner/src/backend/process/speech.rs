@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::id::RequestId;
+use tetrarch_core::limits::TOOL_ANSWER_BYTES_MAX;
 use tetrarch_core::order::{Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Verb};
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::feed::Feed;
-use super::mcp::{FleetServer, FleetTools, listen, socket_in};
+use super::mcp::{CallChannels, FleetServer, FleetTools, LetterWay, listen, socket_in};
 use super::output::{OutputChannels, OutputReader};
 use super::{ProgramRun, note_down};
 use crate::adapter::{
@@ -53,6 +54,15 @@ enum ProgramLanguage {
     },
     /// That of a coding agent.
     Agent(Arc<AgentTalk>),
+}
+
+/// Bytes of messages that one call reads; what was given before is listed besides.
+const TAKEN_BYTES_MAX: usize = TOOL_ANSWER_BYTES_MAX / 3 * 2;
+/// What a program's calls are answered by, until this is dropped.
+#[derive(Debug)]
+pub(super) struct ServedCalls {
+    _fleet: Option<FleetServer>,
+    _model: Option<GatewayServer>,
 }
 
 /// What stands for the brief in the arguments of a program that is asked once.
@@ -94,6 +104,13 @@ impl From<AgentDelivery> for Telling {
 }
 
 impl AgentTalk {
+    /// One whose program has not been told anything.
+    #[cfg(test)]
+    pub(super) fn unopened(fleet: FleetTools) -> Self {
+        let session = Mutex::new(crate::adapter::unopened());
+        Self { session, directory: PathBuf::new(), fleet: Some(fleet) }
+    }
+
     fn session(&self) -> MutexGuard<'_, AgentSession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,14 +136,28 @@ impl AgentTalk {
             return telling_of(output);
         }
         let words = mail_words(topic, from, body);
-        let taken = match self.fleet() {
-            Some(fleet) => fleet.takes_mail(words),
-            None => Err(words),
-        };
-        match taken {
-            Ok(()) => AgentDelivery::Done.into(),
-            Err(words) => self.session().message(&words, place).into(),
+        let was_given = |way| self.fleet().into_iter().for_each(|it| it.was_given(&words, way));
+        if self.fleet().is_some_and(|fleet| fleet.takes_mail(words.clone()).is_ok()) {
+            was_given(LetterWay::Wait);
+            return AgentDelivery::Done.into();
         }
+        let told = self.session().message(&words, place);
+        if !matches!(told, AgentDelivery::Refused(_)) {
+            was_given(LetterWay::Conversation);
+        }
+        told.into()
+    }
+
+    /// Messages that wait for its program's turn to end, and the places of those that have one.
+    pub(super) fn take_back(&self) -> (Vec<String>, Vec<u64>) {
+        let taken = self.session().take_back(TAKEN_BYTES_MAX);
+        let places = taken.iter().map(|(_, place)| *place).filter(|place| *place > 0).collect();
+        (taken.into_iter().map(|(text, _)| text).collect(), places)
+    }
+
+    /// Its result was taken.
+    pub(super) fn finished(&self) -> Option<AgentInput> {
+        self.session().finished()
     }
 }
 
@@ -179,16 +210,17 @@ impl Speech {
         talk.map(|talk| listen(&socket_in(&talk.directory))).transpose()
     }
 
-    /// Answers its program's calls to the fleet.
+    /// Answers its program's calls to the fleet, and passes on those of its model.
     pub(super) fn serve(
         &self,
         listener: Option<UnixListener>,
         traces: &Traces,
-        events: mpsc::Sender<RunnerEvent>,
-    ) -> Option<FleetServer> {
-        let talk = self.agent()?;
-        let open = |it| FleetServer::open(Arc::clone(talk), it, traces.clone(), events);
-        listener.map(open)
+        channels: CallChannels,
+    ) -> ServedCalls {
+        let model = self.serve_model(channels.events.clone());
+        let open = |it, talk| FleetServer::open(talk, it, traces.clone(), channels);
+        let fleet = listener.zip(self.agent().cloned()).map(|(it, talk)| open(it, talk));
+        ServedCalls { _fleet: fleet, _model: model }
     }
 
     /// Where its program's calls of its model come in.
@@ -197,7 +229,7 @@ impl Speech {
     }
 
     /// Passes on its program's calls of its model.
-    pub(super) fn serve_model(&self, events: mpsc::Sender<RunnerEvent>) -> Option<GatewayServer> {
+    fn serve_model(&self, events: mpsc::Sender<RunnerEvent>) -> Option<GatewayServer> {
         let served = self.gateway.as_ref()?.serve(events);
         served.unwrap_or_else(|cause| {
             tracing::error!(%cause, "a run's model gateway cannot be served");

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use serde_json::{Map, Value};
 use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
 use tetrarch_core::id::RequestId;
+use tetrarch_core::limits::{INSTRUCTION_BYTES_MAX, TOOL_ANSWER_BYTES_MAX};
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::permission::PermissionRule;
 use tetrarch_core::redaction::redact;
@@ -13,8 +14,9 @@ use tetrarch_telemetry::{ToolCall, Whose};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
-use super::{ConversationEnd, LlmConversation, effect, ending};
+use super::{ConversationEnd, LlmConversation, effect};
 use crate::adapter::permission::{self, ALLOW, DENY};
+use crate::backend::ending;
 use crate::backend::fleet_tools::{
     ANSWERS, AgentTool, CallOrigin, CallText, FleetCall, OF_PEOPLE, REPLY_WITHIN, STATUS_REQUEST,
     mail_words, replied,
@@ -148,7 +150,17 @@ impl LlmConversation {
                 Ok(Ok(words))
             }
             Ok(FleetCall::AwaitMail { seconds }) => self.await_mail(seconds).await,
-            Ok(FleetCall::Request { id, event }) => self.ask_owner(id, event).await,
+            Ok(FleetCall::ReadMail) => self.read_mail().await,
+            Ok(FleetCall::Request { id, event, within }) => self.ask_owner(id, event, within).await,
+            Ok(FleetCall::HandOver { id, file }) => {
+                match self.gate.admit(file.name, &file.path, file.media_type) {
+                    Ok(file) => {
+                        let event = RunnerEvent::HandOver { id, file };
+                        self.ask_owner(id, event, REPLY_WITHIN).await
+                    }
+                    Err(refused) => Ok(Err(refused.to_string())),
+                }
+            }
         }
     }
 
@@ -170,9 +182,10 @@ impl LlmConversation {
         &mut self,
         id: RequestId,
         event: RunnerEvent,
+        within: Duration,
     ) -> Result<CallText, ConversationEnd> {
         self.beg(event).await?;
-        match timeout(REPLY_WITHIN, self.mail_that_is(|it| it.answers == Some(id))).await {
+        match timeout(within, self.mail_that_is(|it| it.answers == Some(id))).await {
             Ok(mail) => {
                 let mail = mail?;
                 // What came before it is heard, so that nothing before it is missing where this one is recorded.
@@ -228,9 +241,38 @@ impl LlmConversation {
             return Ok(Ok("mail has come; it follows".to_owned()));
         }
         let until = Instant::now() + Duration::from_secs(seconds);
+        let mail = self.mail_until(until).await?;
+        Ok(Ok(mail.unwrap_or_else(|| format!("no mail came within {seconds} s"))))
+    }
+
+    /// The mail that is there; what came before it was put into the conversation.
+    async fn read_mail(&mut self) -> Result<CallText, ConversationEnd> {
+        if self.conversation.has_heard() {
+            return Ok(Ok("mail has come; it follows".to_owned()));
+        }
+        let (mut words, mut room) = (Vec::new(), TOOL_ANSWER_BYTES_MAX);
+        while let Some(mail) = self.mail_until(Instant::now()).await? {
+            room = room.saturating_sub(mail.len());
+            words.push(mail);
+            // The next one has room as well.
+            if room < 2 * INSTRUCTION_BYTES_MAX {
+                words.push(
+                    "[there may be more: call again, or read it in your next turn]".to_owned(),
+                );
+                break;
+            }
+        }
+        if words.is_empty() {
+            words.push("no new mail; all that came before is in this conversation".to_owned());
+        }
+        Ok(Ok(words.join("\n\n")))
+    }
+
+    /// The next mail that is for the model, in words; none until then.
+    async fn mail_until(&mut self, until: Instant) -> Result<Option<String>, Halt> {
         loop {
             let Ok(mail) = timeout_at(until, self.input.await_mail(|_| true)).await else {
-                return Ok(Ok(format!("no mail came within {seconds} s")));
+                return Ok(None);
             };
             let mail = mail?;
             if mail.topic == STATUS_REQUEST {
@@ -238,8 +280,8 @@ impl LlmConversation {
             } else if mail.answers.is_some() && ANSWERS.contains(&mail.topic.as_str()) {
                 // Whoever asked is over, or asked once more.
             } else {
-                self.given = mail.place;
-                return Ok(Ok(mail_words(&mail.topic, &mail.from, &mail.body)));
+                self.given = self.given.max(mail.place);
+                return Ok(Some(mail_words(&mail.topic, &mail.from, &mail.body)));
             }
         }
     }

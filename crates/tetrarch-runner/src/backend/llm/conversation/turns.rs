@@ -9,7 +9,7 @@ use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::ModelRequest;
 
 use super::{ConversationEnd, LlmConversation};
-use crate::backend::llm::ending::ConversationResult;
+use crate::backend::ending::ConversationResult;
 use crate::backend::llm::speaking::{NoAnswer, Tries, TurnContext};
 
 impl LlmConversation {

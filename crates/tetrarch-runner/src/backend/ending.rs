@@ -1,5 +1,5 @@
-//! How a conversation ends by itself: its `finish`, or its last words, as a result that the brief's schema is
-//! satisfied with. What does not satisfy it is handed back (spec 06, The brief).
+//! How a conversation ends by itself, of a model or of a coding agent: its `finish`, or its last words, as a result
+//! that the brief's schema is satisfied with. What does not satisfy it is handed back (spec 06, The brief).
 
 use serde_json::{Map, Value, json};
 use tetrarch_core::brief::{ExpectedOutput, Outcome, RunResult};
