@@ -2,22 +2,22 @@
 //! says, in order, and stops at the first effect that is fenced.
 
 mod before;
+mod claiming;
 mod inputs;
 mod timing;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
-use tetrarch_bus::cursor::{Claimed, CursorError};
+use tetrarch_bus::cursor::CursorError;
 use tetrarch_bus::envelope::own_msg_id;
-use tetrarch_bus::journal::{JournalError, JournalName, JournalWriter, Writer};
+use tetrarch_bus::journal::{JournalError, JournalName, JournalWriter};
 use tetrarch_bus::spoken::SpeakingRun;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::burn::Burn;
-use tetrarch_core::cursor::{ClaimOutcome, Positions};
+use tetrarch_core::cursor::Positions;
 use tetrarch_core::hosted::{HostedSession, Keep, SessionEffect, SessionInput};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::journal::JournalEvent;
@@ -25,10 +25,9 @@ use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
-use tetrarch_failpoint::{Failpoint, reach, reach_if};
+use tetrarch_failpoint::{Failpoint, reach_if};
 use tetrarch_telemetry::{Whose, ended, invoke_agent, trace};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
 use tracing::Instrument;
 
 use crate::error::{EngineError, EngineResult};
@@ -38,10 +37,6 @@ use crate::reading::InboxReader;
 use crate::session::{Admitted, CheckedMessage, Session, Shared};
 
 use before::PriorRuns;
-
-/// How long the inbox of a new agent stays closed that asks nobody for anything: few know of it, and a life that is
-/// shorter costs the server no subscriptions and no reads.
-const FIRST_READ_WITHIN: Duration = Duration::from_millis(100);
 
 /// What an agent's actor is told.
 #[derive(Debug)]
@@ -358,52 +353,6 @@ impl AgentState {
         reach_if(Failpoint::CrashReported, || matches!(report, Report::Crashed { .. }));
         reach_if(Failpoint::GoneReported, || matches!(report, Report::Gone { .. }));
         Ok(())
-    }
-
-    async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> EngineResult<SessionInput> {
-        let outcome = match self.session.claim(self.machine.first_run()).await? {
-            Claimed::Ours { cursor, seq, is_first } => {
-                reach(Failpoint::CursorClaimed);
-                let Session { shared, agent, session, epoch, .. } = &self.session;
-                let writer = Writer {
-                    run: self.run.id,
-                    agent: agent.clone(),
-                    session: *session,
-                    epoch: *epoch,
-                };
-                let bus = shared.bus.clone();
-                self.journal = Some(if is_first {
-                    JournalWriter::first(bus, writer)
-                } else {
-                    JournalWriter::open(bus, writer).await?
-                });
-                // What a program that died had been given it may not have taken in, so the one that
-                // goes on from it is given all mail of this work again (docs/stdio-protocol.md); its
-                // inbox began with this work. Control is for one session and not repeated.
-                let again = self.run.continues.is_some();
-                let reader = InboxReader::open(&self.session, cursor, seq, again).await?;
-                if reader.is_anew() {
-                    self.machine.has_new_inbox();
-                }
-                let (opener, opens) = oneshot::channel();
-                self.opener = is_first.then_some(opener);
-                let (inbox, hold) = (reader.inbox(), self.hold.subscribe());
-                let opening = async move {
-                    // Both an opener that is gone and the end of the time open it.
-                    let _opened = timeout(FIRST_READ_WITHIN, opens).await;
-                    inbox.await.map(|inbox| inbox.held_by(hold))
-                };
-                self.reader = Some(reader);
-                let to = myself.clone();
-                self.inbox = Some(Pump::inbox(opening, self.session.clone(), move |it| {
-                    to.cast(AgentMsg::Incoming(it)).is_ok()
-                }));
-                ClaimOutcome::Claimed
-            }
-            Claimed::EarlierLife { .. } => ClaimOutcome::EarlierLife,
-            Claimed::DoNotStart { .. } => ClaimOutcome::DoNotStart,
-        };
-        Ok(SessionInput::Claimed(outcome))
     }
 
     /// Appends to the journal, with how far the inbox is handled: whoever wrote and waits for that

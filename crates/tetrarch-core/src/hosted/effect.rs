@@ -90,3 +90,35 @@ pub enum Keep {
         text: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{RunId, Ulid};
+
+    #[test]
+    fn questions_and_operations_have_an_answer_and_reports_have_none() {
+        let ask = Report::Ask {
+            run: RunId(Ulid(1)),
+            id: None,
+            question: "which?".to_owned(),
+            options: Vec::new(),
+        };
+        let operate = SessionEffect::Operate {
+            id: RequestId(Ulid(1)),
+            op: "todo.list".to_owned(),
+            body: "{}".to_owned(),
+        };
+        for (effect, answered) in [
+            (SessionEffect::Report(Box::new(ask)), true),
+            (operate, true),
+            (SessionEffect::Report(Box::new(Report::Ready)), false),
+            (SessionEffect::Claim, false),
+            (SessionEffect::Store(Vec::new()), false),
+            (SessionEffect::Stream("words".to_owned()), false),
+            (SessionEffect::End, false),
+        ] {
+            assert_eq!(effect.has_an_answer(), answered, "{effect:?}");
+        }
+    }
+}
