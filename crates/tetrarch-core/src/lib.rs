@@ -25,6 +25,7 @@ pub mod detector;
 pub mod dispatch;
 pub mod duration;
 pub mod error;
+mod fit;
 pub mod goal;
 pub mod governor;
 pub mod graph;

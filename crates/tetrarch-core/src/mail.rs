@@ -450,7 +450,7 @@ pub struct ResultReady {
 }
 
 /// The reply to an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpReply {
     /// The operation.
     pub op: String,

@@ -24,7 +24,6 @@ mod crystallizing;
 mod deadlines;
 mod ending;
 mod files;
-pub(crate) mod fit;
 mod forgetting;
 mod goals;
 mod group;
@@ -71,6 +70,7 @@ use crate::budget::Account;
 use crate::change::Approvals;
 use crate::converse::cost::Prices;
 use crate::error::{ErrorCode, Refusal};
+use crate::fit;
 use crate::id::{AgentId, DispatchId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
@@ -442,18 +442,7 @@ fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
 }
 
 fn ok_reply(op: &str) -> OpReply {
-    OpReply {
-        op: op.to_owned(),
-        error: None,
-        detail: String::new(),
-        epic: None,
-        version: None,
-        agent: None,
-        session: None,
-        agent_epoch: None,
-        liveness: None,
-        data: None,
-    }
+    OpReply { op: op.to_owned(), ..OpReply::default() }
 }
 
 /// Whether the sender's session is the current one of an agent that may act (spec 02: every

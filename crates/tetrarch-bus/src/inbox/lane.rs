@@ -120,42 +120,46 @@ impl LaneReader {
     pub(super) async fn read(&mut self, bus: &Bus) -> Result<(), ReadError> {
         let suspect = self.suspect;
         let asked = Instant::now();
-        let is_early = self.once_more.is_none_or(|at| at > asked);
-        let single = self.caught_up && is_early && self.announced.len() == 1;
-        let most = if single { 1 } else { BATCH };
+        let most = self.most(asked);
         let batch = self.batch(bus, most).await?;
         self.once_more = self.once_more.filter(|at| *at > asked);
         let from_owner = batch.iter().any(|message| message.subject == self.owner_subject);
-        let mut seen = match self.owner_seen {
-            Some(seen) => seen,
-            None if from_owner => self.highest_before(bus).await?,
-            None => None,
-        };
-        if from_owner {
-            self.owner_seen = Some(seen);
+        if from_owner && self.owner_seen.is_none() {
+            self.owner_seen = Some(self.highest_before(bus).await?);
         }
-        let (filled, any) = (batch.len() == BATCH, !batch.is_empty());
+        self.take(batch, most, suspect);
+        Ok(())
+    }
+
+    /// How many messages are asked for: one, when all before the one that was announced is read.
+    fn most(&self, now: Instant) -> usize {
+        let by_hint = self.once_more.is_none_or(|at| at > now);
+        if self.caught_up && by_hint && self.announced.len() == 1 { 1 } else { BATCH }
+    }
+
+    /// Takes what was read when so many were asked for, one alone after a failure; what the owner sent again is left
+    /// out.
+    fn take(&mut self, batch: Vec<RawMessage>, most: usize, suspect: bool) {
+        let (count, any) = (batch.len(), !batch.is_empty());
         for message in batch {
             self.position = message.seq;
             self.note_found(&message);
             if message.subject == self.owner_subject
                 && let Some(place) = stamp::place(&message)
             {
-                if Some(place) <= seen {
+                if Some(place) <= self.owner_seen.flatten() {
                     continue;
                 }
-                seen = Some(place);
-                self.owner_seen = Some(seen);
+                self.owner_seen = Some(Some(place));
             }
             self.ready.push_back(message);
         }
         self.progress.fetch_max(self.position, Ordering::Relaxed);
-        // Another one than was announced: there are more.
-        let other = single && any && !self.announced.is_empty();
-        self.due = filled || other || suspect && any;
+        // One that was asked for alone may be another than was announced: then there are more.
+        let full = count == most && (most == BATCH || !self.announced.is_empty());
+        self.due = full || suspect && any;
         self.caught_up = !self.due;
         self.plan_again();
-        Ok(())
     }
 
     /// What comes next; after a failure one message alone, in the one way that no message can
@@ -242,7 +246,83 @@ fn mark(subject: &str, headers: Option<&HeaderMap>, payload: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tetrarch_core::id::ProjectName;
+
     use super::*;
+
+    /// A stored message.
+    fn stored(seq: u64) -> RawMessage {
+        RawMessage {
+            seq,
+            subject: "mail.GO.PO-a".to_owned(),
+            headers: HeaderMap::new(),
+            payload: seq.to_string().into(),
+            time_unix_ms: 1,
+        }
+    }
+
+    /// The hint that the server gives of it.
+    fn hint(of: &RawMessage) -> Message {
+        Message {
+            subject: of.subject.as_str().into(),
+            reply: None,
+            payload: of.payload.clone(),
+            headers: None,
+            status: None,
+            description: None,
+            length: of.payload.len(),
+        }
+    }
+
+    /// A lane that was opened a while ago and has read all there was.
+    fn caught_up() -> LaneReader {
+        let owner = Principal::Agent(AgentId::Po(ProjectName::new("p").unwrap()));
+        let mut lane = LaneReader::new(Lane::Mail, &owner, 0, Arc::default());
+        assert_eq!(lane.most(Instant::now()), BATCH, "a lane that is opened has much to read");
+        lane.once_more = None;
+        lane.take(Vec::new(), BATCH, false);
+        lane
+    }
+
+    #[tokio::test]
+    async fn message_that_is_announced_alone_is_asked_for_alone() {
+        let mut lane = caught_up();
+        assert!(!lane.is_due());
+        lane.announced(&hint(&stored(1)));
+        assert_eq!((lane.is_due(), lane.most(Instant::now())), (true, 1));
+        lane.take(vec![stored(1)], 1, false);
+        assert_eq!(lane.pop().map(|message| message.seq), Some(1));
+        assert!(!lane.is_due(), "there is no more than was announced");
+        lane.announced(&hint(&stored(2)));
+        lane.announced(&hint(&stored(3)));
+        assert_eq!(lane.most(Instant::now()), BATCH, "two are read at one stroke");
+    }
+
+    #[tokio::test]
+    async fn unannounced_message_before_an_announced_one_loses_neither() {
+        let mut lane = caught_up();
+        lane.announced(&hint(&stored(2)));
+        lane.take(vec![stored(1)], 1, false);
+        assert_eq!(lane.pop().map(|message| message.seq), Some(1));
+        assert_eq!((lane.is_due(), lane.most(Instant::now())), (true, BATCH));
+        lane.take(vec![stored(2)], BATCH, false);
+        assert_eq!(lane.pop().map(|message| message.seq), Some(2));
+        assert!(!lane.is_due());
+    }
+
+    #[tokio::test]
+    async fn lane_that_is_woken_or_read_once_more_is_read_whole() {
+        for wake in [true, false] {
+            let mut lane = caught_up();
+            lane.announced(&hint(&stored(1)));
+            if wake {
+                lane.wake();
+            } else {
+                lane.once_more = Some(Instant::now());
+            }
+            assert_eq!(lane.most(Instant::now()), BATCH, "{wake}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn lane_is_read_at_once_and_again_after_a_while() {

@@ -309,6 +309,7 @@ mod tests {
     use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Worktree};
     use crate::budget::Limits;
     use crate::hosted::SessionInput;
+    use crate::hosted::tests::wanted;
     use crate::id::{
         AssignmentId, Domain, EpicId, NodeId, ProfileName, ProjectName, RunId, SessionId, Ulid,
     };
@@ -380,20 +381,7 @@ mod tests {
     }
 
     fn asks(session: &mut HostedSession, given: Option<RequestId>) -> RequestId {
-        let wanted = SpawnRequest {
-            epic: EpicId(ulid(3)),
-            node: None,
-            parent: None,
-            requested_by: None,
-            reason: "help".to_owned(),
-            caller_depth: None,
-            caller_max_depth: None,
-            caller_local_max_depth: None,
-            subagents: Vec::new(),
-            ack_required: true,
-            wait: false,
-        };
-        let effects = session.step(NOW, SessionInput::SpawnRead(Ok((given, Box::new(wanted)))));
+        let effects = session.step(NOW, SessionInput::SpawnRead(Ok((given, wanted()))));
         let [SessionEffect::Journal(JournalEvent::Spawn { request }), asked] = effects.as_slice()
         else {
             panic!("{effects:?}");

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use crate::error::ErrorCode;
+use crate::fit::Room;
 use crate::id::{AgentId, RequestId};
 use crate::limits::{
     ANSWER_BYTES_MAX, CHILD_TOLD_BYTES_MAX, CHILDREN_KNOWN_MAX, TEXT_BYTES_MAX, WAIT_SECONDS,
     WAIT_SECONDS_MAX, WAITS_MAX,
 };
 use crate::mail::{ResultReady, SpawnAnswer};
-use crate::owner::fit::Room;
 use crate::time::{BusTime, Millis};
 
 use super::operating::{REPLY, WAIT, only};

@@ -358,7 +358,7 @@ fn fenced_session_kills_its_program() {
     assert_eq!(kinds(&exited(&mut hosted)), ["end"]);
 }
 
-fn wanted() -> Box<SpawnRequest> {
+pub(super) fn wanted() -> Box<SpawnRequest> {
     Box::new(SpawnRequest {
         epic: EpicId(Ulid(4)),
         node: None,

@@ -10,8 +10,8 @@ use crate::limits::FINDINGS_BYTES_MAX;
 use crate::mail::{Alert, MailBody};
 use crate::step::Draft;
 
-use super::fit::Room;
 use super::sessions;
+use crate::fit::Room;
 
 const RULE: &str = "04 Restart intensity";
 

@@ -28,8 +28,8 @@ use crate::time::BusTime;
 use inputs::{goal_inputs, split_inputs, task_told};
 
 use super::affording::Unpaid;
-use super::fit::Room;
 use super::{Policy, affording, goals, judging, overseeing, plans, profiles, replanning, stopping};
+use crate::fit::Room;
 
 const RULE: &str = "05 The planner";
 

@@ -21,10 +21,10 @@ use crate::request::conversations::{ConversationOp, TurnSay};
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::fit::Room;
 use super::goals::fits;
 use super::operations::{join_human, known_project};
 use super::{Policy, consulting, profiles};
+use crate::fit::Room;
 
 pub(super) use hearing::heard;
 pub(super) use scheduled::{begin_scheduled, may_begin};

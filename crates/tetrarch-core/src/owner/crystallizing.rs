@@ -18,7 +18,7 @@ use crate::request::work::Completion;
 use crate::run::Run;
 use crate::step::Draft;
 
-use super::fit::Room;
+use crate::fit::Room;
 
 /// Who says it: agent, session, run.
 type Anchor = (Option<AgentId>, Option<SessionId>, Option<RunId>);

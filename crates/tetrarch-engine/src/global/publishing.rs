@@ -55,8 +55,8 @@ impl OutboxPart {
     }
 }
 
-/// Has a part of the outbox take committed entries, in the ledger's order, what waits together, and passes them on:
-/// first those that are in no channel.
+/// Has a part of the outbox take committed entries, in the ledger's order, what waits together, and passes them on to
+/// the next part. `unpublished`: what an earlier owner left, which is taken first.
 pub(super) fn publish(
     mut part: OutboxPart,
     unpublished: Vec<Committed>,

@@ -14,7 +14,7 @@ use tetrarch_core::secret::SecretSource;
 use super::Adapter;
 use super::dialect::Dialect;
 use super::session::{CONVERSATION, SessionBrief, USING};
-use crate::backend::ending::form as verdict_form;
+use crate::backend::ending::verdict_form;
 use crate::backend::fleet_tools;
 use crate::backend::process::mcp::{RELAY, socket_in};
 use crate::gateway::ModelProvider;

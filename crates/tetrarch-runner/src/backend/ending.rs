@@ -115,7 +115,7 @@ fn verdict() -> Value {
 }
 
 /// What a reviewer's verdict must look like.
-pub(crate) fn form() -> ExpectedOutput {
+pub(crate) fn verdict_form() -> ExpectedOutput {
     ExpectedOutput::Schema(verdict().to_string())
 }
 

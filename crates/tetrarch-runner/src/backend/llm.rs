@@ -123,7 +123,7 @@ impl LlmBackend {
             trace: start.trace.as_deref(),
         })?;
         let form = match Role::of(&start.agent) {
-            Role::Reviewer => Some(Expected::of(&ending::form()).await?),
+            Role::Reviewer => Some(Expected::of(&ending::verdict_form()).await?),
             Role::Global
             | Role::Host
             | Role::Project

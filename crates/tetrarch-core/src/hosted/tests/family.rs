@@ -3,7 +3,7 @@
 use super::*;
 use crate::brief::NodeInput;
 use crate::limits::{ARTIFACT_PIECE_BYTES, WAITS_MAX};
-use crate::mail::{ResultReady, Spawned};
+use crate::mail::{OpReply, ResultReady, Spawned};
 
 fn id(place: u128) -> RequestId {
     RequestId(Ulid(place))
@@ -31,20 +31,7 @@ fn operate(op: &str, number: u128, body: &str) -> SessionInput {
 }
 
 fn asks_for_agents(hosted: &mut HostedSession, request: u128) {
-    let wanted = crate::request::SpawnRequest {
-        epic: EpicId(Ulid(4)),
-        node: None,
-        parent: None,
-        requested_by: None,
-        reason: "help".to_owned(),
-        caller_depth: None,
-        caller_max_depth: None,
-        caller_local_max_depth: None,
-        subagents: Vec::new(),
-        ack_required: true,
-        wait: false,
-    };
-    hosted.step(NOW, SessionInput::SpawnRead(Ok((Some(id(request)), Box::new(wanted)))));
+    hosted.step(NOW, SessionInput::SpawnRead(Ok((Some(id(request)), wanted()))));
 }
 
 fn admitted(request: u128, children: &[u128]) -> SessionInput {
@@ -197,18 +184,7 @@ fn artifact_is_read_when_its_brief_or_mail_names_it_and_not_otherwise() {
         let SessionInput::Mail { from, mail, place, .. } = letter(body) else { panic!("no mail") };
         SessionInput::Mail { from, mail, json: format!("{{\"text\":\"{name}\"}}"), place }
     };
-    let reply = crate::mail::OpReply {
-        op: "agent.status".to_owned(),
-        error: None,
-        detail: String::new(),
-        epic: None,
-        version: None,
-        agent: None,
-        session: None,
-        agent_epoch: None,
-        liveness: None,
-        data: None,
-    };
+    let reply = OpReply { op: "agent.status".to_owned(), ..OpReply::default() };
     hosted.step(NOW, mail(MailBody::Reply(reply), &names[3]));
     hosted.step(NOW, mail(MailBody::Info { text: String::new() }, &names[2]));
     assert_eq!(reads(&mut hosted), [true, true, true, false], "not by an echo of its own words");

@@ -166,18 +166,7 @@ fn draws(effects: &[SessionEffect]) -> Vec<u64> {
 
 fn drawn(hosted: &mut HostedSession, tokens: u64) -> Vec<SessionEffect> {
     let data = format!("{{\"tokens\":{tokens},\"costMicro\":0,\"turns\":0}}");
-    let reply = OpReply {
-        op: "budget.draw".to_owned(),
-        error: None,
-        detail: String::new(),
-        epic: None,
-        version: None,
-        agent: None,
-        session: None,
-        agent_epoch: None,
-        liveness: None,
-        data: Some(data),
-    };
+    let reply = OpReply { op: "budget.draw".to_owned(), data: Some(data), ..OpReply::default() };
     hosted.step(NOW, letter(MailBody::Reply(reply)))
 }
 

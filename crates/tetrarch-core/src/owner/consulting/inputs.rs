@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::assignment::Assignment;
+use crate::fit::Room;
 use crate::goal::{Goal, Risk};
 use crate::limits::{
     JOURNAL_WORDS_BYTES_MAX, PLANNER_INPUT_BYTES_MAX, REPO_CONTEXT_BYTES_MAX, TEXT_BYTES_MAX,
 };
-use crate::owner::fit::Room;
 use crate::plan::Node;
 use crate::planner::Bounds;
 use crate::step::Draft;

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::brief::Usage;
 use crate::error::Refusal;
+use crate::fit::Room;
 use crate::id::{AgentId, Principal};
 use crate::limits::{ANSWER_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::mail::OpReply;
-use crate::owner::fit::Room;
 use crate::owner::replacing;
 use crate::request::Request;
 use crate::step::Draft;

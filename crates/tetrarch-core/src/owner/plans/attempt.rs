@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::step::Draft;
 
 use super::{crystallizing, is_closed, move_assignment, move_node, waiting};
-use crate::owner::fit::Room;
+use crate::fit::Room;
 use crate::owner::{conversing, judging};
 
 /// What a node's history says of why an attempt failed, in bytes; its findings say the rest.

@@ -56,14 +56,15 @@ enum ProgramLanguage {
     Agent(Arc<AgentTalk>),
 }
 
-/// Bytes of messages that one call reads; what was given before is listed besides.
-const TAKEN_BYTES_MAX: usize = TOOL_ANSWER_BYTES_MAX / 3 * 2;
 /// What a program's calls are answered by, until this is dropped.
 #[derive(Debug)]
 pub(super) struct ServedCalls {
     _fleet: Option<FleetServer>,
     _model: Option<GatewayServer>,
 }
+
+/// Bytes of messages that one call reads; what was given before is listed besides.
+const TAKEN_BYTES_MAX: usize = TOOL_ANSWER_BYTES_MAX / 3 * 2;
 
 /// What stands for the brief in the arguments of a program that is asked once.
 const BRIEF: &str = "{brief}";

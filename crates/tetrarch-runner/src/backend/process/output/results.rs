@@ -22,7 +22,7 @@ pub(in crate::backend::process) struct ResultForm {
     /// The deliverable.
     pub(in crate::backend::process) expected: Expected,
     /// The verdict, of a reviewer.
-    pub(in crate::backend::process) form: Option<Expected>,
+    pub(in crate::backend::process) verdict: Option<Expected>,
 }
 
 impl ResultForm {
@@ -32,11 +32,9 @@ impl ResultForm {
     /// A schema of the brief is none.
     pub(in crate::backend::process) async fn of(start: &Start) -> Result<Self, BadSchema> {
         let expected = Expected::of(&start.brief.expected_output).await?;
-        let form = match reviews(start) {
-            true => Some(Expected::of(&ending::form()).await?),
-            false => None,
-        };
-        Ok(Self { expected, form })
+        let verdict =
+            if reviews(start) { Some(Expected::of(&ending::verdict_form()).await?) } else { None };
+        Ok(Self { expected, verdict })
     }
 }
 
@@ -80,8 +78,9 @@ impl OutputReader {
         let said = if self.heard.gave_result {
             Err("your result was taken before; this one counts no more".to_owned())
         } else {
-            let ResultForm { expected, form } = &self.form;
-            let judged = ending::finish(arguments, expected, form.as_ref(), &mut self.gate).await;
+            let ResultForm { expected, verdict } = &self.form;
+            let judged =
+                ending::finish(arguments, expected, verdict.as_ref(), &mut self.gate).await;
             self.judged(judged)
         };
         // A program that is gone does not read it.

@@ -36,7 +36,7 @@ impl Room {
     }
 
     /// As many texts as there is room for.
-    pub(super) fn list(&mut self, texts: &[String]) -> Vec<String> {
+    pub(crate) fn list(&mut self, texts: &[String]) -> Vec<String> {
         let mut kept = Vec::new();
         for text in texts {
             if self.0 <= CUT.len() {
@@ -64,7 +64,7 @@ impl Room {
 }
 
 /// A result whose texts fit; what matters most has its room first.
-pub(super) fn result(result: &RunResult) -> RunResult {
+pub(crate) fn result(result: &RunResult) -> RunResult {
     let mut room = Room::of(RESULT_WORDS_MAX);
     let error = room.text(&result.error, TEXT_BYTES_MAX);
     let crystallization = room.text(&result.crystallization, SUMMARY_BYTES_MAX);
