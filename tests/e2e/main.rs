@@ -47,6 +47,7 @@ mod long_haul;
 mod loops;
 mod metrics;
 mod naming;
+mod notices;
 mod obstacles;
 mod offline;
 mod overseeing;

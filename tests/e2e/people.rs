@@ -42,6 +42,7 @@ impl Speaker {
             lane,
             project: Some("desk".parse().unwrap()),
             graph: None,
+            channel: None,
         };
         let op = Op::Conversation(ConversationOp::Say(said));
         let mut random = [0u8; 16];

@@ -5,9 +5,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::command::{
     acp, advise, agent, answer, artifact, ask, audit, budget, change, chat, circuit, completion,
     config, creds, describe, doctor, down, events, file, get, goal, graph, guard, host, inbox,
-    init, insights, logs, mail, man, mcp, note, page, plan, profile, project, replay, roster, run,
-    schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, wait, why, work,
-    worktree,
+    init, insights, logs, mail, man, mcp, note, notify, page, plan, profile, project, replay,
+    roster, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, wait,
+    why, work, worktree,
 };
 use crate::options::GlobalArgs;
 
@@ -18,7 +18,7 @@ const GROUPS: [(&str, &str); 6] = [
     ("Agents", "project profile agent spawn stop steer interrupt pause resume circuit budget"),
     ("People", "ask chat graph inbox answer change approve deny apply mail worktree file note"),
     ("Look", "page roster get describe tree logs why events audit replay artifact"),
-    ("Operate", "doctor creds host serve mcp acp config completion man schema vectors"),
+    ("Operate", "doctor creds host serve notify mcp acp config completion man schema vectors"),
 ];
 /// Columns before a command's description.
 const NAME_WIDTH: usize = 11;
@@ -113,6 +113,8 @@ pub(crate) enum CliCommand {
     Roster(roster::RosterArgs),
     /// Serve the page of the fleet to a browser on this machine.
     Page(page::PageArgs),
+    /// Tell you by webhook, command or desktop what waits for you.
+    Notify(notify::NotifyArgs),
     /// Show events of the ledger.
     Events(events::EventsArgs),
     /// Show, export and verify the audit trail of privileged acts.

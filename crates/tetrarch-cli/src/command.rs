@@ -33,6 +33,7 @@ pub(crate) mod mail;
 pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod note;
+pub(crate) mod notify;
 pub(crate) mod page;
 pub(crate) mod plan;
 pub(crate) mod profile;
@@ -232,14 +233,18 @@ fn start(context: &Context, runtime: Runtime, command: CliCommand) -> CliResult 
 /// Whether it goes on until it is told to end.
 fn serves(command: &CliCommand) -> bool {
     let hosts = matches!(command, CliCommand::Host(args) if args.serves());
-    hosts || matches!(command, CliCommand::Up(_) | CliCommand::Serve(_) | CliCommand::Page(_))
+    let tells = matches!(command, CliCommand::Notify(args) if args.serves());
+    let others = matches!(command, CliCommand::Up(_) | CliCommand::Serve(_) | CliCommand::Page(_));
+    hosts || tells || others
 }
 
 /// Whether it has something to tell to whoever asks for metrics. The programs that `up` starts share an address.
 fn counting(command: &CliCommand) -> Counting {
     if matches!(command, CliCommand::Host(args) if args.with_parent) {
         Counting::BesideOwner
-    } else if serves(command) && !matches!(command, CliCommand::Up(_) | CliCommand::Page(_)) {
+    } else if serves(command)
+        && !matches!(command, CliCommand::Up(_) | CliCommand::Page(_) | CliCommand::Notify(_))
+    {
         Counting::Alone
     } else {
         Counting::Nobody
@@ -281,6 +286,7 @@ async fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Audit(args) => audit::run(context, args).await,
         CliCommand::Replay(args) => replay::run(context, args).await,
         CliCommand::Page(args) => page::run(context, args).await,
+        CliCommand::Notify(args) => notify::run(context, args).await,
         CliCommand::Roster(args) => roster::run(context, args).await,
         CliCommand::Spawn(args) => spawn::run(context, args).await,
         CliCommand::Stop(args) => stop::run(context, args).await,

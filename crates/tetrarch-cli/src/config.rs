@@ -1,6 +1,7 @@
 //! Configuration: plain values with their defaults (spec 12). Reading and judging them is in
 //! the modules below; nothing here is decided by the values.
 
+mod channels;
 mod keys;
 mod laws;
 mod planner;
@@ -38,6 +39,7 @@ use crate::options::GlobalArgs;
 use crate::output::say;
 use crate::{CliError, CliResult};
 
+pub(crate) use channels::{ChannelAddress, ChannelsSection};
 pub(crate) use keys::KeyDefault;
 pub(crate) use laws::check_freezing;
 pub(crate) use planner::PlannerSection;
@@ -83,6 +85,8 @@ pub(crate) struct Config {
     pub(crate) planner: PlannerSection,
     /// Where the page is served; none where it is not.
     pub(crate) page_listen: Option<SocketAddr>,
+    /// How people are told.
+    pub(crate) channels: ChannelsSection,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -226,6 +230,7 @@ impl Config {
                 artifact_max: settings.size("runs.artifact_max")?,
             },
             planner: PlannerSection::of(&settings)?,
+            channels: ChannelsSection::of(&settings)?,
             retention: retention(&settings)?,
             // `off` is no address.
             page_listen: page.and_then(|text| text.parse().ok()),

@@ -7,7 +7,9 @@ pub mod lane;
 use std::fmt;
 
 use crate::graph::{Advance, Doing, Position, schema};
-use crate::id::{ConversationName, EpicId, GraphName, HumanName, ProjectName, ScheduleId};
+use crate::id::{
+    ChannelName, ConversationName, EpicId, GraphName, HumanName, ProjectName, ScheduleId,
+};
 use crate::time::BusTime;
 use crate::words::words;
 use lane::TurnLane;
@@ -77,6 +79,8 @@ pub struct Turn {
     pub schedule: Option<ScheduleId>,
     /// Who gets the answer of a scheduled turn as mail.
     pub tell: Option<HumanName>,
+    /// The channel that is told of the answer and of what its work asks, and no other.
+    pub channel: Option<ChannelName>,
     /// The W3C `traceparent` of what was said.
     pub trace: Option<String>,
     /// Where it stands.

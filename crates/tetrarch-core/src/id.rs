@@ -197,6 +197,10 @@ name_type!(
     /// The name of a person's conversation.
     ConversationName, "conversation name"
 );
+name_type!(
+    /// The name of a way by which a person is told: a webhook, a command, their desktop.
+    ChannelName, "channel name"
+);
 
 impl HostName {
     /// A machine's own host name as a name: its dots become `-` (spec 03).

@@ -52,7 +52,9 @@ pub use accepting::{Acceptance, Accepted, accept_ledger};
 pub use memory::{MemorySource, memories, remembered};
 use memory::{MemoryWriter, StoredMemory};
 use owner::{OwnerActor, OwnerArgs};
-pub use planning::{ApiKey, BadPlanner, PlannerConfig, propose, provide_tls};
+pub use planning::{
+    ApiKey, BadPlanner, HttpClient, PlannerConfig, http_client, propose, provide_tls,
+};
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;

@@ -21,7 +21,8 @@ mod tree;
 
 pub use error::EngineError;
 pub use global::{
-    Acceptance, Accepted, ApiKey, BadPlanner, GlobalConfig, MemorySource, PlannerConfig,
-    accept_ledger, memories, propose, provide_tls, remembered, serve_global,
+    Acceptance, Accepted, ApiKey, BadPlanner, GlobalConfig, HttpClient, MemorySource,
+    PlannerConfig, accept_ledger, http_client, memories, propose, provide_tls, remembered,
+    serve_global,
 };
 pub use host::{HostConfig, HostStop, serve_host};

@@ -97,7 +97,8 @@ impl InboxItem<'_> {
     }
 
     /// Whether it waits for this human: for them, or for any, since no agent decides on it.
-    fn is_for(&self, human: &Principal, records: &Records) -> bool {
+    #[must_use]
+    pub fn is_for(&self, human: &Principal, records: &Records) -> bool {
         let to = self.to(records);
         match self {
             Self::Turn(_) => to.as_ref() == Some(human),

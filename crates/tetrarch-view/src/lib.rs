@@ -1,5 +1,5 @@
 //! What people see of a fleet, as pure functions of its records and of what its hosts report: rows, their order,
-//! filter and lineage, alarms, what waits for people, plans as outlines, journals in words. Every command and
+//! filter and lineage, alarms, what waits for people and what they are told, plans as outlines, journals in words. Every command and
 //! screen that shows these shows them from here; nothing is decided on them, and nothing here reads a clock,
 //! the bus or a terminal.
 
@@ -13,6 +13,7 @@ pub mod graph;
 pub mod inbox;
 pub mod lineage;
 pub mod news;
+pub mod notice;
 pub mod order;
 pub mod outline;
 pub mod row;

@@ -7,10 +7,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use tetrarch_core::id::{
-    AgentId, AssignmentId, ChangeId, CommitId, ConversationName, CrystallizationId, DispatchId,
-    Domain, DraftId, EpicId, GraphName, GraphNodeName, HostName, HumanName, NodeId, NoteName,
-    PlanId, Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId,
-    ScheduleId, SessionId,
+    AgentId, AssignmentId, ChangeId, ChannelName, CommitId, ConversationName, CrystallizationId,
+    DispatchId, Domain, DraftId, EpicId, GraphName, GraphNodeName, HostName, HumanName, NodeId,
+    NoteName, PlanId, Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId,
+    RunId, ScheduleId, SessionId,
 };
 use tetrarch_core::time::{BusTime, Millis};
 
@@ -409,6 +409,7 @@ texts!(
     AssignmentId,
     ChangeId,
     CommitId,
+    ChannelName,
     ConversationName,
     CrystallizationId,
     DispatchId,

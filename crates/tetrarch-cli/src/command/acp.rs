@@ -234,7 +234,12 @@ impl<'a> Editor<'a> {
         let name = format!("editor-{}", new_ulid().to_string().to_lowercase());
         let conversation = ConversationName::new(&name).map_err(CliError::usage)?;
         let AcpArgs { project, graph } = self.args;
-        self.open(TalkArgs { conversation, project: project.clone(), graph: graph.clone() })?;
+        self.open(TalkArgs {
+            conversation,
+            project: project.clone(),
+            graph: graph.clone(),
+            channel: None,
+        })?;
         Ok(name)
     }
 
@@ -258,7 +263,7 @@ impl<'a> Editor<'a> {
     /// Opens a conversation that is there, and says what was said in it.
     async fn load(&mut self, id: &SessionId) -> CliResult {
         let conversation = ConversationName::new(&id.0).map_err(CliError::usage)?;
-        let args = TalkArgs { conversation, project: None, graph: None };
+        let args = TalkArgs { conversation, project: None, graph: None, channel: None };
         let talk = Talk::open(self.context, self.client, args.clone()).await?;
         let mut turns = talk.turns().peekable();
         if turns.peek().is_none() {

@@ -10,7 +10,7 @@ use tetrarch_core::brief::Outcome;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::goal::GoalStatus;
-use tetrarch_core::id::{ConversationName, GraphName, HumanName, ProjectName};
+use tetrarch_core::id::{ChannelName, ConversationName, GraphName, HumanName, ProjectName};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::limits::TURN_TEXT_BYTES_MAX;
 use tetrarch_core::request::Op;
@@ -61,6 +61,9 @@ pub(crate) struct TalkArgs {
     /// The graph that routes it [default: the conversation's, or `default`].
     #[arg(long)]
     pub(super) graph: Option<GraphName>,
+    /// Send the answer, and what the work asks, to this channel of people.channels and no other.
+    #[arg(long, value_name = "NAME")]
+    pub(super) channel: Option<ChannelName>,
 }
 
 /// Runs the command.
@@ -223,8 +226,8 @@ impl Talk {
             ));
             self.args.project = Some(project);
         }
-        let TalkArgs { conversation, project, graph } = self.args.clone();
-        let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph };
+        let TalkArgs { conversation, project, graph, channel } = self.args.clone();
+        let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph, channel };
         let reply = client.operate(&Op::Conversation(ConversationOp::Say(said))).await?;
         let told: Value = serde_json::from_str(reply.data.as_deref().unwrap_or_default())
             .map_err(|error| CliError::new(Code::Failed, format!("the owner's answer: {error}")))?;

@@ -1,5 +1,5 @@
-//! `tetrarch up`: everything on this machine. Supervises its children - the bus, the owner, the host
-//! and the page - restarts each with backoff, and stops them in the right order.
+//! `tetrarch up`: everything on this machine. Supervises its children - the bus, the owner, the host,
+//! the page and the notifier - restarts each with backoff, and stops them in the right order.
 
 mod child;
 
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde_json::json;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::Authority;
@@ -36,6 +37,9 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// First and longest wait before a child is started again.
 const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
+/// Children that are started where they are configured.
+const PAGE: &str = "page";
+const NOTIFIER: &str = "notifier";
 /// How often it is looked at whether credentials are to be renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(3600);
 
@@ -186,17 +190,10 @@ impl FleetStart<'_> {
             _ = stop.wait_for(|stop| *stop != HostStop::No) => return Ok(()),
         };
         let launcher = self.launcher;
-        let mut page = None;
+        let mut extras = Vec::new();
         let both = async {
-            let served = launcher.context.config.page_listen.is_some();
-            let starting =
-                async { if served { launcher.start("page").await.map(Some) } else { Ok(None) } };
-            let (host, started) = tokio::join!(launcher.start("host"), starting);
-            // A fleet does without its page.
-            page = started.unwrap_or_else(|error| {
-                tracing::warn!(?error, "the page is not served");
-                None
-            });
+            let (host, started) = tokio::join!(launcher.start("host"), launcher.start_extras());
+            extras = started;
             host
         };
         let mut host = tokio::select! {
@@ -210,14 +207,14 @@ impl FleetStart<'_> {
             () = launcher.keep(&mut owner) => return end(owner).await,
         };
         if host.is_ok() {
-            self.say_ready(started, page.is_some());
+            self.say_ready(started, extras.iter().any(|extra| extra.what == PAGE));
         }
         let outcome = match &mut host {
-            Ok(host) => self.watch(&mut owner, host, page.as_mut(), &mut stop).await,
+            Ok(host) => self.watch(&mut owner, host, &mut extras, &mut stop).await,
             Err(_) => Ok(()),
         };
-        if let Some(page) = page {
-            end(page).await?;
+        for extra in extras {
+            end(extra).await?;
         }
         match host {
             // Without a bus nothing can be kept.
@@ -240,7 +237,7 @@ impl FleetStart<'_> {
         &mut self,
         owner: &mut Supervised,
         host: &mut Supervised,
-        page: Option<&mut Supervised>,
+        extras: &mut [Supervised],
         stop: &mut watch::Receiver<HostStop>,
     ) -> CliResult {
         let launcher = self.launcher;
@@ -249,7 +246,7 @@ impl FleetStart<'_> {
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => failed,
             () = launcher.keep(owner) => Ok(()),
             () = launcher.keep(host) => Ok(()),
-            () = launcher.keep_page(page) => Ok(()),
+            () = launcher.keep_extras(extras) => Ok(()),
             () = renew(launcher.context) => Ok(()),
         }
     }
@@ -372,12 +369,24 @@ impl FleetLauncher<'_> {
         }
     }
 
-    /// The same of the page, where it is served.
-    async fn keep_page(self, page: Option<&mut Supervised>) {
-        match page {
-            Some(page) => self.keep(page).await,
-            None => std::future::pending().await,
-        }
+    /// Starts what is configured and what a fleet does without.
+    async fn start_extras(&self) -> Vec<Supervised> {
+        let config = &self.context.config;
+        let page = config.page_listen.is_some().then_some(PAGE);
+        let notifier = (!config.channels.channels.is_empty()).then_some(NOTIFIER);
+        let starting = page.into_iter().chain(notifier).map(|what| async move {
+            self.start(what)
+                .await
+                .inspect_err(|error| tracing::warn!(what, ?error, "the fleet does without it"))
+                .ok()
+        });
+        join_all(starting).await.into_iter().flatten().collect()
+    }
+
+    /// The same of them.
+    async fn keep_extras(self, extras: &mut [Supervised]) {
+        join_all(extras.iter_mut().map(|extra| self.keep(extra))).await;
+        std::future::pending().await
     }
 
     /// Starts a child and waits until it says that it is ready.
@@ -387,7 +396,8 @@ impl FleetLauncher<'_> {
         command.args(self.global_args());
         match what {
             "owner" => command.args(["serve", "--global", "--with-parent"]),
-            "page" => command.args(["page", "--with-parent"]),
+            PAGE => command.args(["page", "--with-parent"]),
+            NOTIFIER => command.args(["notify", "--with-parent"]),
             _ => command.args(["host", "--with-parent"]).args(self.host_args()),
         };
         // A terminal's Ctrl-C is for this process: it stops its children in order.

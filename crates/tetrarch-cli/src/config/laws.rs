@@ -8,6 +8,7 @@ use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName};
 use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 use tetrarch_core::url::url_fault;
 
+use super::channels;
 use super::keys::APPROVALS_MAX;
 use super::settings::Settings;
 use super::source::ConfigErrors;
@@ -101,6 +102,7 @@ pub(super) fn check(settings: &Settings, faults: &mut ConfigErrors) -> CliResult
         }
     }
     approvals(settings, faults)?;
+    channels::check(settings, faults)?;
     for name in settings.get::<Vec<String>>("overseer.allow_agents")? {
         if name != EVERY_AGENT
             && let Err(error) = name.parse::<AgentId>()
@@ -164,7 +166,7 @@ fn is_absent(settings: &Settings, name: &str) -> bool {
 }
 
 /// A value with where it comes from.
-fn shown(settings: &Settings, name: &str) -> String {
+pub(super) fn shown(settings: &Settings, name: &str) -> String {
     settings.named(name).map_or_else(String::new, |setting| {
         format!("{name} = {} ({})", setting.shown(), setting.from)
     })

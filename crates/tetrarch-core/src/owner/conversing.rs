@@ -132,7 +132,7 @@ fn new_turn(
     order: u64,
     said: &TurnSay,
 ) -> Result<Turn, Refusal> {
-    let TurnSay { conversation, text, lane, project, graph } = said;
+    let TurnSay { conversation, text, lane, project, graph, channel } = said;
     let last = latest(draft, human, said);
     let pinned = |what: &str, is: &dyn std::fmt::Display| {
         let detail = format!(
@@ -165,6 +165,7 @@ fn new_turn(
         id: TurnId { human: human.clone(), conversation: conversation.clone(), number },
         schedule: None,
         tell: None,
+        channel: channel.clone(),
         trace: draft.trace.clone(),
         lane: *lane,
         project,
@@ -349,7 +350,9 @@ fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
     let mut plan = one_task(&line.chars().take(TITLE_CHARS).collect::<String>());
     plan.goal.problem_statement.clone_from(&work.task);
     let origin = [("session", turn.id.to_string()), ("to", turn.id.human.to_string())];
-    plan.goal.origin = origin.map(|(key, text)| (key.to_owned(), text)).to_vec();
+    let channel = turn.channel.iter().map(|channel| ("channel", channel.to_string()));
+    let origin = origin.into_iter().chain(channel);
+    plan.goal.origin = origin.map(|(key, text)| (key.to_owned(), text)).collect();
     for node in plan.nodes.iter_mut().filter(|node| node.id == NodeId::task(1, 1)) {
         node.objective.clone_from(&work.task);
         node.profile.clone_from(&work.profile);

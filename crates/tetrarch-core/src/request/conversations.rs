@@ -3,7 +3,7 @@
 
 use crate::conversation::TurnMove;
 use crate::conversation::lane::TurnLane;
-use crate::id::{ConversationName, GraphName, ProjectName};
+use crate::id::{ChannelName, ConversationName, GraphName, ProjectName};
 
 /// `conversation.say`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct TurnSay {
     pub project: Option<ProjectName>,
     /// The graph that routes it; none means as before, or the default.
     pub graph: Option<GraphName>,
+    /// The channel that is told of the answer and of what its work asks, and no other; none means whoever follows it.
+    pub channel: Option<ChannelName>,
 }
 
 /// `graph.apply`.

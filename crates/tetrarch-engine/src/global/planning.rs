@@ -24,7 +24,7 @@ use crate::pump::Pump;
 
 pub use model::{BadPlanner, PlannerConfig};
 use model::{PlannerModel, faults};
-pub use tetrarch_model::{ApiKey, provide_tls};
+pub use tetrarch_model::{ApiKey, HttpClient, http_client, provide_tls};
 
 /// Questions that are asked at one time.
 const ASKED_AT_ONCE: usize = 2;

@@ -60,6 +60,7 @@ fn said(turn: &ScheduledTurn) -> TurnSay {
         lane: TurnLane::Background,
         project: Some(turn.project.clone()),
         graph: turn.graph.clone(),
+        channel: None,
     }
 }
 

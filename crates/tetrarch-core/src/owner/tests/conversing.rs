@@ -34,6 +34,7 @@ pub(super) fn said(conversation: &str, text: &str) -> TurnSay {
         lane: TurnLane::Conversation,
         project: Some(project()),
         graph: None,
+        channel: None,
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) fn turn(full: bool) -> Turn {
         text: "do it".to_owned(),
         schedule: full.then(|| id("sch_~")),
         tell: full.then(|| id("bob")),
+        channel: full.then(|| id("phone")),
         trace: full.then(|| "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         status: if full { TurnStatus::Running } else { TurnStatus::Queued },
         moved: u64::from(full),
@@ -104,6 +105,7 @@ pub(in crate::codec::tests) fn ops() -> Vec<ConversationOp> {
             lane: if full { TurnLane::Background } else { TurnLane::Conversation },
             project: full.then(|| id("demo")),
             graph: full.then(|| id("g")),
+            channel: full.then(|| id("phone")),
         })
     };
     let graph = GraphApply { project: id("demo"), graph: GRAPH.to_owned() };
