@@ -26,7 +26,7 @@ SIZES = {"desk": (1280, 800), "phone": (390, 844)}
 
 
 def views(facts):
-    return ["", "goals", "plan/" + facts["goal"], "plan/%s/history" % facts["goal"], "inbox", "change/" + facts["change"],
+    return ["", "goals", "plan/" + facts["goal"], "plan/%s/history" % facts["goal"], "inbox", "conversations", "change/" + facts["change"],
             "agent/" + facts["agent"].replace(":", "%3A"), "hosts", "cost", "events", "past?seq=%d" % facts["seq"], "search?q=wonder"]
 
 

@@ -76,7 +76,7 @@ fn fleet_is_seen_steered_and_answered_on_the_terminal() {
         {"see": "answer qst_", "type": "now\r"},
         {"see": "Nothing waits for you", "type": "P"},
         {"see": ["Be told where to go", "critical path", "T1.2", "done"], "type": "?"},
-        {"see": ["Keys", "steer: a text before the next step"], "type": "\u{1b}"},
+        {"see": ["Keys", "conversations of people"], "type": "\u{1b}"},
         {"see": "critical path", "make": awake, "type": "q"},
     ]);
     let told = told(on_screen(&fleet, "120x40", &steps, &["roster"]));

@@ -26,6 +26,8 @@ pub enum PageView {
     History(EpicId),
     /// What waits for people; with what waits for others.
     Inbox(bool),
+    /// What people said, and who works for it.
+    Conversations,
     /// A question.
     Question(QuestionId),
     /// A change.
@@ -80,6 +82,7 @@ impl PageView {
                 None => Self::Plan(id().parse().ok()?),
             },
             ("inbox", "") => Self::Inbox(field("everyone").is_some()),
+            ("conversations", "") => Self::Conversations,
             ("question", _) => Self::Question(id().parse().ok()?),
             ("change", _) => Self::Change(id().parse().ok()?),
             ("draft", _) => Self::Draft(id().parse().ok()?),
@@ -112,6 +115,7 @@ impl PageView {
             Self::Inbox(everyone) => {
                 if *everyone { "inbox?everyone=1" } else { "inbox" }.to_owned()
             }
+            Self::Conversations => "conversations".to_owned(),
             Self::Question(id) => of("question", id.to_string()),
             Self::Change(id) => of("change", id.to_string()),
             Self::Draft(id) => of("draft", id.to_string()),
@@ -220,6 +224,7 @@ mod tests {
             (&format!("plan/{goal}"), ""),
             (&format!("plan/{goal}/history"), ""),
             ("inbox", "everyone=1"),
+            ("conversations", ""),
             ("question/qst_01JD8Z5W6T4QK3M9X2V7B1N0AC", ""),
             ("change/chg_01JD8Z5W6T4QK3M9X2V7B1N0AC", ""),
             ("draft/drf_01JD8Z5W6T4QK3M9X2V7B1N0AC", ""),

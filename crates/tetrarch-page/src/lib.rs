@@ -5,6 +5,7 @@
 pub mod address;
 mod agent;
 pub mod assets;
+mod conversations;
 mod cost;
 mod deciding;
 pub mod events;

@@ -18,7 +18,10 @@ use crate::address::{PageView, everybody};
 use crate::events::EventRow;
 use crate::session::PageAct;
 use crate::sheet::{age, toned};
-use crate::{agent, cost, deciding, events, fleet, health, inbox as waiting, past, plan, search};
+use crate::{
+    agent, conversations, cost, deciding, events, fleet, health, inbox as waiting, past, plan,
+    search,
+};
 
 pub use crate::health::{BusHealth, OwnerSeen};
 pub use crate::past::PastFleet;
@@ -113,6 +116,7 @@ fn parts(
         PageView::Plan(epic) => live("Plan", plan::plan(model, *epic)),
         PageView::History(epic) => live("Plan history", plan::history(model, *epic, extra)),
         PageView::Inbox(everyone) => live("Inbox", waiting::list(model, *everyone)),
+        PageView::Conversations => live("Conversations", conversations::list(model)),
         PageView::Question(id) => deciding::question(model, visit, *id),
         PageView::Change(id) => deciding::change(model, visit, *id, extra),
         PageView::Draft(id) => deciding::draft(model, visit, *id),
@@ -202,6 +206,7 @@ fn views(view: &PageView) -> Markup {
         (everybody(), "Fleet"),
         (PageView::Goals, "Goals"),
         (PageView::Inbox(false), "Inbox"),
+        (PageView::Conversations, "Conversations"),
         (PageView::Hosts, "Hosts"),
         (PageView::Cost, "Cost"),
         (PageView::Events(None), "Events"),

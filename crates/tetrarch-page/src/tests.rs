@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tetrarch_core::change::{Action, Change, ChangeStatus, Made};
+use tetrarch_core::conversation::lane::TurnLane;
+use tetrarch_core::conversation::{Turn, TurnStatus};
 use tetrarch_core::goal::{Goal, GoalSpec, GoalState, GoalStatus};
 use tetrarch_core::id::{
     AssignmentId, ChangeId, DraftId, EpicId, HostName, NodeId, Principal, ProjectName, QuestionId,
@@ -26,7 +28,7 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::news::{FleetNews, LinkState};
 use tetrarch_view::text::is_hidden;
 
-use self::samples::{agent, live, node, node_state, run, run_status, worker};
+use self::samples::{agent, live, node, node_state, run, run_status, turn, worker};
 use crate::address::{PageView, PastMoment, everybody};
 use crate::events::EventRow;
 use crate::render::{PageExtra, PageModel, PageVisit, PastFleet, document, regions};
@@ -129,6 +131,11 @@ fn draft() -> Proposal {
     }
 }
 
+fn said() -> Turn {
+    let said = turn(TurnLane::Conversation, TurnStatus::Asking, None);
+    Turn { text: HOSTILE.repeat(20), answer: HOSTILE.to_owned(), ..said }
+}
+
 /// A fleet in which every text that somebody else writes is hostile.
 fn model(status: ChangeStatus) -> PageModel {
     let spec = GoalSpec { title: HOSTILE.to_owned(), ..GoalSpec::default() };
@@ -167,6 +174,7 @@ fn model(status: ChangeStatus) -> PageModel {
         Record::Question(Box::new(question())),
         Record::Change(Box::new(change(status))),
         Record::Draft(Box::new(draft())),
+        Record::Turn(Box::new(said())),
     ];
     let mut model = PageModel::new(human());
     model.fleet.fold.add(records.map(|record| (record, 1)));
@@ -223,6 +231,7 @@ fn hostile_texts_are_only_text_in_every_view() {
         (PageView::Plan(epic()), PageExtra::Nothing),
         (PageView::History(epic()), PageExtra::Versions(Err(why()))),
         (PageView::Inbox(true), PageExtra::Nothing),
+        (PageView::Conversations, PageExtra::Nothing),
         (PageView::Question(question().id), PageExtra::Nothing),
         (PageView::Change(waiting.id), diff(ChangeStatus::Proposed)),
         (PageView::Change(waiting.id), PageExtra::Diff(waiting.made.action.digest(), Err(why()))),

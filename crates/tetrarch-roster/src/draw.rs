@@ -2,6 +2,7 @@
 //! terminal's own sixteen are used, so that it is read on light and on dark.
 
 mod agents;
+pub(crate) mod conversations;
 mod focus;
 mod foot;
 mod help;
@@ -33,6 +34,7 @@ pub fn draw(model: &RosterModel, frame: &mut Frame<'_>) {
         Pane::Focus => focus::draw(model, painter, [head, body], buffer),
         Pane::Inbox => inbox::draw(model, painter, [head, body], buffer),
         Pane::Plan => plan::draw(model, painter, [head, body], buffer),
+        Pane::Conversations => conversations::draw(model, painter, [head, body], buffer),
     }
     if model.help.is_none() {
         foot::draw(model, painter, foot, buffer);

@@ -14,7 +14,7 @@ const fn label(key: &'static str, does: &'static str) -> KeyLabel {
 }
 
 /// The labels of the table. The last two stand in every terminal.
-pub const TABLE_LABELS: [KeyLabel; 10] = [
+pub const TABLE_LABELS: [KeyLabel; 11] = [
     label("s", "steer"),
     label("i", "interrupt"),
     label("x", "stop"),
@@ -23,6 +23,7 @@ pub const TABLE_LABELS: [KeyLabel; 10] = [
     label("a", "inbox"),
     label("P", "plan"),
     label("/", "filter"),
+    label("c", "chats"),
     label("?", "help"),
     label("q", "quit"),
 ];
@@ -61,6 +62,10 @@ pub const PLAN_LABELS: [KeyLabel; 5] = [
     label("q", "quit"),
 ];
 
+/// The labels of the conversations.
+pub const CONVERSATIONS_LABELS: [KeyLabel; 4] =
+    [label("j/k", "scroll"), label("Esc", "back"), label("?", "help"), label("q", "quit")];
+
 /// Every key, by where it works.
 pub const HELP: [(&str, &[KeyLabel]); 5] = [
     (
@@ -71,6 +76,7 @@ pub const HELP: [(&str, &[KeyLabel]); 5] = [
             label("q, Ctrl-C", "quit"),
             label("a", "what waits for you"),
             label("P", "the plan of the selected agent"),
+            label("c", "conversations of people, and who works for them"),
             label("j k, ↓ ↑", "down, up"),
             label("PgDn PgUp", "a page down, up"),
             label("g G, Home End", "to the first, to the last"),

@@ -40,6 +40,8 @@ pub enum Pane {
     Inbox,
     /// A plan.
     Plan,
+    /// What people said, and who works for it.
+    Conversations,
 }
 
 /// What of one agent is shown.
@@ -213,6 +215,8 @@ pub struct RosterModel {
     pub diff: Option<ShownDiff>,
     /// A plan.
     pub plan: PlanPane,
+    /// Lines above the first of the conversations that is shown.
+    pub conversations_top: usize,
     /// What is typed.
     pub prompt: Option<TextPrompt>,
     /// What was asked for last.
@@ -248,6 +252,7 @@ impl RosterModel {
             inbox: InboxPane::default(),
             diff: None,
             plan: PlanPane::default(),
+            conversations_top: 0,
             prompt: None,
             acts: VecDeque::new(),
             tickets: 0,
@@ -261,7 +266,7 @@ impl RosterModel {
     pub(crate) fn refresh(&mut self) {
         self.rows = rows(&self.fleet.fold.records, &self.fleet.reported, self.now);
         match self.pane {
-            Pane::Agents | Pane::Focus => {}
+            Pane::Agents | Pane::Focus | Pane::Conversations => {}
             Pane::Inbox => self.look_for_obstacles(),
             Pane::Plan => self.outline(),
         }
@@ -326,7 +331,7 @@ impl RosterModel {
     pub fn subject(&self) -> Option<&AgentRow> {
         match self.pane {
             Pane::Focus => find(&self.rows, self.focus.agent.as_ref()?),
-            Pane::Agents | Pane::Inbox | Pane::Plan => self.row(),
+            Pane::Agents | Pane::Inbox | Pane::Plan | Pane::Conversations => self.row(),
         }
     }
 
@@ -417,7 +422,7 @@ impl RosterModel {
                 rows.any(|row| row.elapsed.is_some() && !row.ended)
             }
             Pane::Focus => self.subject().is_some_and(|row| row.elapsed.is_some() && !row.ended),
-            Pane::Inbox | Pane::Plan => false,
+            Pane::Inbox | Pane::Plan | Pane::Conversations => false,
         }
     }
 

@@ -19,6 +19,7 @@ use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::news::{LinkState, NewsEffect, RunNews};
 
+use crate::draw::conversations;
 use crate::input::{RosterEffect, RosterInput};
 use crate::model::{AskedAct, ENTRIES_MAX, Pane, RosterModel, STREAMED_MAX};
 
@@ -147,13 +148,26 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
         KeyCode::Char('?') => model.help = Some(0),
         KeyCode::Char('a') if model.pane != Pane::Inbox => deciding::open(model, effects),
         KeyCode::Char('P') if model.pane != Pane::Plan => agents::open_plan(model),
+        KeyCode::Char('c') if model.pane != Pane::Conversations => {
+            (model.pane, model.conversations_top) = (Pane::Conversations, 0);
+        }
         code => match model.pane {
             Pane::Agents => agents::press(model, code, effects),
             Pane::Focus => focusing::press(model, code, effects),
             Pane::Inbox => deciding::press(model, code, effects),
             Pane::Plan => agents::press_in_plan(model, code),
+            Pane::Conversations => press_in_conversations(model, code),
         },
     }
+}
+
+fn press_in_conversations(model: &mut RosterModel, code: KeyCode) {
+    if matches!(code, KeyCode::Esc | KeyCode::Char('c')) {
+        model.pane = Pane::Agents;
+        return;
+    }
+    let last = conversations::count(model).saturating_sub(1);
+    model.conversations_top = moved(model.conversations_top, code, model.list_height(), Some(last));
 }
 
 fn help(model: &mut RosterModel, code: KeyCode, scroll: usize) {

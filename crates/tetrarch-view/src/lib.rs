@@ -17,6 +17,7 @@ pub mod notice;
 pub mod order;
 pub mod outline;
 pub mod row;
+pub mod session_tree;
 pub mod text;
 pub mod timeline;
 pub mod tone;

@@ -237,7 +237,7 @@ pub(super) const IN_ORDER: [&str; 63] = [
 ];
 
 /// Lines that end with another code than 0, and why that is right.
-pub(super) const ENDS: [(&str, i32, &str); 10] = [
+pub(super) const ENDS: [(&str, i32, &str); 12] = [
     (
         "ask --conversation fence --project demo --graph triage paint the fence",
         1,
@@ -245,6 +245,8 @@ pub(super) const ENDS: [(&str, i32, &str); 10] = [
     ),
     ("doctor --accept-ledger {SEQ}", 5, "nothing is accepted below an owner that is well"),
     ("doctor --accept-ledger {SEQ} --yes", 5, "nothing is accepted below an owner that is well"),
+    ("notify", 2, "no channel is set; notices.rs has some"),
+    ("notify --test", 2, "no channel is set; notices.rs has some"),
     ("page", 2, "it is off in tests; page.rs has one"),
     ("plan provenance {GOAL}", 3, "no model was asked for the plan"),
     ("replay --at 10m", 3, "the fleet is not that old"),

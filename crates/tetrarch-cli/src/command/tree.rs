@@ -15,8 +15,8 @@ use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::lineage::Lineage;
 use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
+use tetrarch_view::session_tree::{SessionTree, TURNS_SHOWN};
 
-use self::person::PersonTree;
 use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
 use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
@@ -123,12 +123,13 @@ fn of_person(
     rows: &[AgentRow],
     options: &TreeOptions,
 ) -> CliResult {
-    let tree = PersonTree::of(snapshot, human, rows, options.all);
+    let turns_max = if options.all { usize::MAX } else { TURNS_SHOWN };
+    let tree = SessionTree::of(&snapshot.records, rows, human, turns_max);
     if tree.is_empty() {
         let what = format!("{human} has no conversations");
         return Err(CliError::new(Code::NotFound, what).hint("begin one with `tetrarch chat`"));
     }
-    output::record(context.output, &tree.json(snapshot)?, || tree.draw(options))
+    output::record(context.output, &person::json(&tree, snapshot)?, || person::draw(&tree, options))
 }
 
 /// Draws agents as a tree: GO at the top, then hosts, projects and people's orchestrators, each

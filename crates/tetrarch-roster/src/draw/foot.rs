@@ -13,7 +13,9 @@ use tetrarch_view::tone::Tone;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Painter, put};
-use crate::keys::{FOCUS_LABELS, INBOX_LABELS, KeyLabel, PLAN_LABELS, TABLE_LABELS};
+use crate::keys::{
+    CONVERSATIONS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel, PLAN_LABELS, TABLE_LABELS,
+};
 use crate::model::{AskedAct, Pane, PromptKind, RosterModel, TextPrompt};
 
 /// Labels that stand in every terminal: help and quit.
@@ -39,6 +41,7 @@ fn labels_of(pane: Pane) -> &'static [KeyLabel] {
         Pane::Focus => &FOCUS_LABELS,
         Pane::Inbox => &INBOX_LABELS,
         Pane::Plan => &PLAN_LABELS,
+        Pane::Conversations => &CONVERSATIONS_LABELS,
     }
 }
 

@@ -4,6 +4,8 @@ use tetrarch_core::agent::{Mode, Placement, Project};
 use tetrarch_core::budget::{Account, Limits, Spend};
 use tetrarch_core::burn::Burn;
 use tetrarch_core::change::{Action, Change, ChangeStatus, Made};
+use tetrarch_core::conversation::lane::TurnLane;
+use tetrarch_core::conversation::{Turn, TurnStatus};
 use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
 use tetrarch_core::id::{
     AgentId, AssignmentId, ChangeId, EpicId, HostName, NodeId, Principal, ProjectName, QuestionId,
@@ -18,7 +20,7 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::fold::RecordFold;
 use tetrarch_view::news::{FleetNews, LinkState};
 
-use super::samples::{agent, live, node, node_state, run, run_status, worker};
+use super::samples::{agent, live, node, node_state, run, run_status, turn, worker};
 use crate::input::RosterInput;
 use crate::model::RosterModel;
 
@@ -168,6 +170,12 @@ fn plan() -> Vec<Record> {
     records
 }
 
+/// A turn that the fleet works for.
+fn said() -> Turn {
+    let said = turn(TurnLane::Conversation, TurnStatus::Running, None);
+    Turn { text: "rebuild\x1b[2J\nthe 世界 site".to_owned(), answer: String::new(), ..said }
+}
+
 /// All records: an orchestrator with four workers, of whom one waits, one spends, one is lost and one has ended.
 pub(super) fn fold() -> RecordFold {
     let mut records: Vec<Record> = goal().into();
@@ -214,6 +222,7 @@ pub(super) fn fold() -> RecordFold {
         run.brief.success_criteria = vec!["the report names every page".to_owned()];
         records.push(Record::Run(Box::new(run)));
     }
+    records.push(Record::Turn(Box::new(said())));
     records.push(Record::Question(Box::new(question())));
     records.push(Record::Change(Box::new(change())));
     let mut fold = RecordFold::default();

@@ -312,6 +312,21 @@ fn quit_keys_work_and_control_keys_type_nothing() {
 }
 
 #[test]
+fn conversations_are_shown_with_their_agents_and_left() {
+    let mut it = session();
+    it.keys("c");
+    assert_eq!(it.model().pane, Pane::Conversations);
+    let shown = screen(&it);
+    for part in ["ada", "main", "turn 3", "rebuild\\u{1b}[2J the 世界 site", "awaiting-input"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    it.keys("G");
+    assert_eq!(it.model().conversations_top, 6);
+    it.keys("c");
+    assert_eq!(it.model().pane, Pane::Agents);
+}
+
+#[test]
 fn plan_of_the_selected_agent_is_shown_and_changed() {
     let mut it = session();
     it.keys("P");

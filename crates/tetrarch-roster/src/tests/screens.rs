@@ -121,6 +121,8 @@ fn every_view_is_drawn_as_written_down_at_three_sizes() {
         golden("change", &it, &mut wrong);
         it.keys("P");
         golden("plan", &it, &mut wrong);
+        it.keys("c");
+        golden("conversations", &it, &mut wrong);
         it.keys("?");
         golden("help", &it, &mut wrong);
         it.key(KeyCode::Esc).key(KeyCode::Esc).keys("x");

@@ -1,13 +1,11 @@
 //! What an entry of the ledger gives reason to tell, whom, and by which channel.
 
-use tetrarch_core::conversation::TurnId;
 use tetrarch_core::goal::GoalSpec;
-use tetrarch_core::id::{
-    AgentId, CommitId, GraphName, NodeId, ProjectName, QuestionId, RunId, Ulid,
-};
+use tetrarch_core::id::{AgentId, CommitId, NodeId, ProjectName, QuestionId, RunId, Ulid};
 use tetrarch_core::ledger::Event;
 
 use super::*;
+use crate::samples::turn;
 
 const AT: BusTime = BusTime(5_000);
 
@@ -56,36 +54,6 @@ fn question(to: &str, status: QuestionStatus) -> Record {
         asked: AT,
         since: AT,
     }))
-}
-
-fn turn(lane: TurnLane, status: TurnStatus, channel: Option<&str>) -> Turn {
-    Turn {
-        id: TurnId {
-            human: "ada".parse().unwrap(),
-            conversation: "main".parse().unwrap(),
-            number: 3,
-        },
-        lane,
-        project: ProjectName::new("demo").unwrap(),
-        graph: GraphName::new("default").unwrap(),
-        version: 0,
-        text: "count".to_owned(),
-        schedule: None,
-        tell: None,
-        channel: channel.map(|name| name.parse().unwrap()),
-        trace: None,
-        status,
-        moved: 2,
-        position: None,
-        epic: Some(epic()),
-        answer: "42".to_owned(),
-        order: 1,
-        working: false,
-        outcome: String::new(),
-        result: String::new(),
-        said: AT,
-        since: AT,
-    }
 }
 
 fn state(status: GoalStatus) -> Record {

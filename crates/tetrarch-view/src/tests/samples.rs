@@ -6,10 +6,12 @@ use tetrarch_core::brief::{
     Brief, ExpectedOutput, Runner, RunnerKind, Served, Tools, Usage, Worktree,
 };
 use tetrarch_core::budget::{Account, Limits};
+use tetrarch_core::conversation::lane::TurnLane;
+use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{
-    AgentId, AssignmentId, EpicId, NodeId, Principal, ProfileName, ProjectName, RunId, SessionId,
-    Ulid,
+    AgentId, AssignmentId, EpicId, GraphName, NodeId, Principal, ProfileName, ProjectName, RunId,
+    SessionId, Ulid,
 };
 use tetrarch_core::ledger::Record;
 use tetrarch_core::liveness::Liveness;
@@ -211,4 +213,35 @@ pub(crate) fn node_state(id: &str, status: NodeStatus) -> NodeState {
 pub(crate) fn open_node(task: u32) -> Record {
     let state = node_state(&NodeId::task(1, task).to_string(), NodeStatus::InProgress);
     Record::NodeState(epic(), Box::new(state))
+}
+
+/// Turn 3 of ada's conversation main.
+pub(crate) fn turn(lane: TurnLane, status: TurnStatus, channel: Option<&str>) -> Turn {
+    Turn {
+        id: TurnId {
+            human: "ada".parse().unwrap(),
+            conversation: "main".parse().unwrap(),
+            number: 3,
+        },
+        lane,
+        project: ProjectName::new("demo").unwrap(),
+        graph: GraphName::new("default").unwrap(),
+        version: 0,
+        text: "count".to_owned(),
+        schedule: None,
+        tell: None,
+        channel: channel.map(|name| name.parse().unwrap()),
+        trace: None,
+        status,
+        moved: 2,
+        position: None,
+        epic: Some(epic()),
+        answer: "42".to_owned(),
+        order: 1,
+        working: false,
+        outcome: String::new(),
+        result: String::new(),
+        said: BusTime(5_000),
+        since: BusTime(5_000),
+    }
 }

@@ -108,6 +108,7 @@ async fn reading(client: &HumanClient, view: &PageView, key: SourceKey) -> PageE
         | PageView::Goals
         | PageView::Plan(_)
         | PageView::Inbox(_)
+        | PageView::Conversations
         | PageView::Question(_)
         | PageView::Draft(_)
         | PageView::Cost
