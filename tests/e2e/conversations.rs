@@ -2,7 +2,7 @@
 //! nothing is said twice, and what runs in the background delays nobody.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -348,4 +348,33 @@ fn turn_tells_what_its_agent_says_and_every_two_seconds_how_far_it_is() {
     assert!(ended.err.contains(" in turn 1 of 5"), "{}", ended.err);
     // The words of the agent are said as they come, though they are not in the answer.
     assert!(ended.err.contains("\n  I shall wait\n"), "{}", ended.err);
+}
+
+#[test]
+fn watched_session_tree_is_shown_again_when_it_changes() {
+    let fleet = Fleet::up();
+    desk(&fleet);
+    fleet.ok(["ask", "--project", "desk", "--background", "open the gate"]);
+    let mut command = fleet.command(&["tree", "--human", "ada", "--watch", "-o", "json"]);
+    let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    let states = BufReader::new(watching.stdout.take().unwrap()).lines().map(|line| {
+        let tree: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let turn = &tree["conversations"][0]["turns"][0];
+        let agents = turn["agents"].as_array().unwrap().len();
+        (turn["turn"]["status"].as_str().unwrap().to_owned(), agents)
+    });
+    let mut seen = Vec::new();
+    for (status, agents) in states {
+        if status == "running" && agents == 1 {
+            open(&fleet);
+        }
+        seen.push((status.clone(), agents));
+        if status == "done" {
+            break;
+        }
+    }
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(seen.contains(&("running".to_owned(), 1)), "{seen:?}");
+    assert_eq!(seen.last(), Some(&("done".to_owned(), 1)));
 }

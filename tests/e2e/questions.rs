@@ -1,6 +1,9 @@
 //! Questions to people, as they meet them: the inbox, an answer, and the death of whoever asked
 //! (spec 05, 08).
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 use tetrarch_tests::{Fleet, wait};
 
@@ -33,7 +36,15 @@ fn answer_reaches_its_asking_agent_even_after_a_crash() {
         "profiles": {"wondering": {"argv": acting(&["wonder"]), "wall": "60s"}},
     });
     let plan = fleet.file("curious.json", &plan.to_string());
+    let mut command = fleet.command(&["inbox", "--watch", "-o", "json"]);
+    let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
     let running = fleet.spawn(["run", plan.to_str().unwrap()]);
+    let mut shown = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert_eq!(shown.next().unwrap().unwrap(), "[]");
+    let next: Value = serde_json::from_str(&shown.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next[0]["text"], "Which one?", "it is seen without being asked for");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
     let which = asked(&fleet, "Which one?");
     let shown = fleet.ok(["inbox"]);
     assert!(shown.contains("A | B") && shown.contains("open"), "{shown}");

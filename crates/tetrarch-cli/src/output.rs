@@ -22,6 +22,9 @@ pub(crate) use table::{Cell, TableRow, align, table};
 pub(crate) use tetrarch_view::text::{unmixed, visible};
 pub(crate) use tetrarch_view::tone::{Tone, tone_of};
 
+/// What clears a terminal and goes to its first line.
+const CLEARED: &str = "\x1b[2J\x1b[H";
+
 /// Whether anybody still reads what is printed. A reader that went away, as `head` does, is no
 /// error: whoever prints without end stops then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,9 +63,13 @@ pub(crate) fn deliverable(text: &str) -> CliResult<StdoutReader> {
 }
 
 fn written(text: &str) -> CliResult<StdoutReader> {
-    let mut out = io::stdout().lock();
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    let written = write!(out, "{text}{end}").and_then(|()| out.flush());
+    raw(&format!("{text}{end}"))
+}
+
+fn raw(text: &str) -> CliResult<StdoutReader> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
         Ok(()) => Ok(StdoutReader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(StdoutReader::Gone),
@@ -125,6 +132,17 @@ pub(crate) fn item(output: OutputFormat, value: &Value, line: &str) -> CliResult
         OutputFormat::Json => text(&one_line(value)),
         OutputFormat::Yaml => text(&format!("---\n{}", document(output, value)?)),
     }
+}
+
+/// Prints one of many states of the same thing: as [`item`], on a terminal instead of the one before.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn screen(output: OutputFormat, value: &Value, lines: &str) -> CliResult<StdoutReader> {
+    if is_terminal() && !is_for_programs(output) {
+        raw(CLEARED)?;
+    }
+    item(output, value, lines)
 }
 
 /// A value as JSON on one line; hidden characters are escapes.

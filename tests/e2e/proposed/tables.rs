@@ -153,7 +153,7 @@ pub(super) fn kinds(words: &[String]) -> Vec<String> {
 }
 
 /// Beginnings of lines that last until somebody interrupts them.
-pub(super) const LASTING: [&str; 10] = [
+pub(super) const LASTING: [&str; 11] = [
     "attach",
     "events --follow",
     "get agents --watch",
@@ -162,6 +162,7 @@ pub(super) const LASTING: [&str; 10] = [
     "logs {WORKER} -f",
     "serve",
     "serve --global",
+    "tree --watch",
     "up",
     "inbox --watch",
 ];

@@ -2,9 +2,13 @@
 //! ask, changes before their branches, proposed changes of plans, and what keeps work from starting. What holds up most
 //! stands first.
 
+use std::time::Duration;
+
+use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::ChangeStatus;
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::ledger::Record;
@@ -15,9 +19,11 @@ use tetrarch_view::inbox::{
 };
 
 use crate::command::describe::journal::beginning;
+use crate::history;
 use crate::obstacles;
-use crate::output::{self, Cell, TableRow, Tone, age, now, unmixed};
-use crate::{CliResult, Context, StateSnapshot};
+use crate::options::OutputFormat;
+use crate::output::{self, Cell, StdoutReader, TableRow, Tone, age, now, unmixed};
+use crate::{CliResult, Context, HumanClient, StateSnapshot};
 
 /// Arguments of `inbox`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +31,7 @@ use crate::{CliResult, Context, StateSnapshot};
 Examples:
   tetrarch inbox
   tetrarch inbox --everyone
+  tetrarch inbox --watch
   tetrarch inbox --closed -o json
   tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one'
   tetrarch change show chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
@@ -37,8 +44,17 @@ pub(crate) struct InboxArgs {
     /// Include what was decided, answered or withdrawn.
     #[arg(long)]
     closed: bool,
+    /// Show the list again whenever it changes, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
 }
 
+/// Entries that are taken in at one stroke.
+const ENTRIES: usize = 256;
+/// At least between two looks, and at most.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const EMPTY: &str = "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.";
 const COLUMNS: &str = "ID|AGE|STATE|FROM|NODE|+FOR|HOLDS UP|OPTIONS|+ANSWER|ASKS";
 /// Bytes of an option that the list shows.
 const OPTION_SHOWN: usize = 40;
@@ -49,8 +65,26 @@ const OPTION_SHOWN: usize = 40;
 /// The bus cannot be read.
 pub(crate) async fn run(context: &Context, args: InboxArgs) -> CliResult {
     let client = context.client().await?;
-    let (mut snapshot, obstacles) = obstacles::look(&client, None).await?;
-    let InboxArgs { everyone, closed } = args;
+    if args.watch {
+        return watch(context, &client, &args).await;
+    }
+    let rows = look(context, &client, &args).await?;
+    let next = next(&rows);
+    output::listing(context.output, COLUMNS, rows, EMPTY)?;
+    if !output::is_for_programs(context.output) && !next.is_empty() {
+        output::text(&next_lines(&next))?;
+    }
+    Ok(())
+}
+
+/// What waits now.
+async fn look(
+    context: &Context,
+    client: &HumanClient,
+    args: &InboxArgs,
+) -> CliResult<Vec<TableRow>> {
+    let (mut snapshot, obstacles) = obstacles::look(client, None).await?;
+    let InboxArgs { everyone, closed, .. } = *args;
     let turns = match &client.human {
         Principal::Human(human) if !everyone => Select::TurnsOf(human.clone()),
         Principal::Human(_) | Principal::Agent(_) => Select::Kind(KeyKind::Turn),
@@ -59,18 +93,44 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> CliResult {
     let scope = InboxScope { human: &client.human, everyone, closed };
     let items = inbox(&snapshot.records, &obstacles, scope);
     let rows = items.iter().map(|item| row(item, context, &snapshot, item.obstacle(&obstacles)));
-    let rows = rows.collect::<CliResult<Vec<TableRow>>>()?;
-    let next = next(&rows);
-    output::listing(
-        context.output,
-        COLUMNS,
-        rows,
-        "Nothing waits for you. Questions, changes and plan drafts are listed here; --everyone includes what waits for others.",
-    )?;
-    if !output::is_for_programs(context.output) && !next.is_empty() {
-        output::text(&format!("\nnext\n{}", output::align(&next, output::is_coloured())))?;
+    rows.collect()
+}
+
+/// Shows what waits, and shows it again when something of it changes. What keeps work from starting also follows from the
+/// time, so it is looked at now and then without news.
+async fn watch(context: &Context, client: &HumanClient, args: &InboxArgs) -> CliResult {
+    let from = history::next_entry(&client.bus).await?;
+    let entries = follow_ledger(&client.bus, from, 0).ready_chunks(ENTRIES);
+    let mut entries = std::pin::pin!(entries);
+    let mut shown: Option<Vec<Value>> = None;
+    loop {
+        let rows = look(context, client, args).await?;
+        let records: Vec<Value> = rows.iter().map(|row| row.record.clone()).collect();
+        if shown.as_ref() != Some(&records) {
+            let table = if rows.is_empty() {
+                EMPTY.to_owned()
+            } else {
+                let wide = context.output == OutputFormat::Wide;
+                output::table(COLUMNS, &rows, wide, output::is_coloured())
+            };
+            let lines = format!("{table}{}", next_lines(&next(&rows)));
+            let value = Value::Array(records.clone());
+            if output::screen(context.output, &value, &lines)? == StdoutReader::Gone {
+                return Ok(());
+            }
+            shown = Some(records);
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+        // Without news it is time to look all the same.
+        let _news = tokio::time::timeout(LOOK_EVERY, entries.next()).await;
     }
-    Ok(())
+}
+
+fn next_lines(next: &[Vec<Cell>]) -> String {
+    if next.is_empty() {
+        return String::new();
+    }
+    format!("\nnext\n{}", output::align(next, output::is_coloured()))
 }
 
 /// The commands of each item, below its id.

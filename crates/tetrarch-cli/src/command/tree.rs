@@ -3,9 +3,13 @@
 
 mod person;
 
+use std::time::Duration;
+
+use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::admission::queued::QueuedSpawn;
 use tetrarch_core::brief::Outcome;
 use tetrarch_core::id::{EpicId, HumanName, ProjectName};
@@ -17,8 +21,14 @@ use tetrarch_view::lineage::Lineage;
 use tetrarch_view::row::{AgentRow, ReportedVitals, rows};
 use tetrarch_view::session_tree::{SessionTree, TURNS_SHOWN};
 
-use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
+use crate::history;
+use crate::output::{self, Cell, StdoutReader, Tone, age, align, is_coloured, is_terminal, now};
 use crate::{CliError, CliResult, Code, Context, StateSnapshot};
+
+/// Entries that are taken in at one stroke.
+const ENTRIES: usize = 256;
+/// Between two drawings of a tree that changes.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// Arguments of `tree`.
 #[derive(Debug, clap::Args)]
@@ -27,6 +37,7 @@ Examples:
   tetrarch tree
   tetrarch tree --project demo --all
   tetrarch tree --human ada
+  tetrarch tree --watch
   tetrarch tree --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json")]
 pub(crate) struct TreeArgs {
     /// Filter by project.
@@ -41,6 +52,9 @@ pub(crate) struct TreeArgs {
     /// Include terminated agents, and every turn.
     #[arg(short, long)]
     all: bool,
+    /// Show the tree again whenever it changes, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
 }
 
 /// How a tree is drawn.
@@ -88,15 +102,49 @@ impl TreeOptions {
 /// The bus cannot be read; no agent of that project or epic is known.
 pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let bus = context.client().await?.bus;
-    let TreeArgs { project, person, epic, all } = args;
+    let TreeArgs { project, person, epic, all, watch } = args;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus, KeyKind::QueuedSpawn].map(Select::Kind);
     let turns = person.iter().cloned().map(Select::TurnsOf);
     let wanted: Vec<Select> = wanted.into_iter().chain(turns).collect();
-    let snapshot = StateSnapshot::read(&bus, &wanted).await?;
-    let options = TreeOptions { project, epic, all, ..TreeOptions::suiting_output() };
+    // Read before the records: what is newer than this is in the ledger from there on.
+    let from = history::next_entry(&bus).await?;
+    let mut snapshot = StateSnapshot::read(&bus, &wanted).await?;
+    let mut options = TreeOptions { project, epic, all, ..TreeOptions::suiting_output() };
+    let mut shown = tree(context, &snapshot, person.as_ref(), &options)?;
+    if !watch {
+        return output::record(context.output, &shown.0, || shown.1);
+    }
+    let mut reader = output::screen(context.output, &shown.0, &shown.1)?;
+    let entries = follow_ledger(&bus, from, 0).ready_chunks(ENTRIES);
+    let mut entries = std::pin::pin!(entries);
+    while reader == StdoutReader::There {
+        let Some(items) = entries.next().await else { break };
+        for item in items {
+            if let Ok(entry) = &item.entry {
+                snapshot.apply(item.seq, entry);
+            }
+        }
+        options.now = now();
+        let next = tree(context, &snapshot, person.as_ref(), &options)?;
+        if next != shown {
+            shown = next;
+            reader = output::screen(context.output, &shown.0, &shown.1)?;
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
+    Ok(())
+}
+
+/// The tree for programs and for people; the former is made only where one asks.
+fn tree(
+    context: &Context,
+    snapshot: &StateSnapshot,
+    person: Option<&HumanName>,
+    options: &TreeOptions,
+) -> CliResult<(Value, String)> {
     let rows = rows(&snapshot.records, &ReportedVitals::new(), options.now);
-    if let Some(human) = &person {
-        return of_person(context, &snapshot, human, &rows, &options);
+    if let Some(human) = person {
+        return of_person(snapshot, human, &rows, options);
     }
     let narrowed = options.project.is_some() || options.epic.is_some();
     let everyone = TreeOptions { all: true, ..options.clone() };
@@ -111,25 +159,23 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let lineage = options.lineage(&rows);
     let whole = if output::is_for_programs(context.output) { lineage.roots() } else { Vec::new() };
     let roots: CliResult<Vec<Value>> =
-        whole.into_iter().map(|root| nested(&snapshot, &lineage, root)).collect();
-    let queued = &snapshot.records;
-    output::record(context.output, &Value::Array(roots?), || draw(&lineage, queued, &options))
+        whole.into_iter().map(|root| nested(snapshot, &lineage, root)).collect();
+    Ok((Value::Array(roots?), draw(&lineage, &snapshot.records, options)))
 }
 
 fn of_person(
-    context: &Context,
     snapshot: &StateSnapshot,
     human: &HumanName,
     rows: &[AgentRow],
     options: &TreeOptions,
-) -> CliResult {
+) -> CliResult<(Value, String)> {
     let turns_max = if options.all { usize::MAX } else { TURNS_SHOWN };
     let tree = SessionTree::of(&snapshot.records, rows, human, turns_max);
     if tree.is_empty() {
         let what = format!("{human} has no conversations");
         return Err(CliError::new(Code::NotFound, what).hint("begin one with `tetrarch chat`"));
     }
-    output::record(context.output, &person::json(&tree, snapshot)?, || person::draw(&tree, options))
+    Ok((person::json(&tree, snapshot)?, person::draw(&tree, options)))
 }
 
 /// Draws agents as a tree: GO at the top, then hosts, projects and people's orchestrators, each
