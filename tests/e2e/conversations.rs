@@ -355,7 +355,7 @@ fn watched_session_tree_is_shown_again_when_it_changes() {
     let fleet = Fleet::up();
     desk(&fleet);
     fleet.ok(["ask", "--project", "desk", "--background", "open the gate"]);
-    let mut command = fleet.command(&["tree", "--human", "ada", "--watch", "-o", "json"]);
+    let mut command = fleet.command(["tree", "--human", "ada", "--watch", "-o", "json"]);
     let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
     let states = BufReader::new(watching.stdout.take().unwrap()).lines().map(|line| {
         let tree: Value = serde_json::from_str(&line.unwrap()).unwrap();

@@ -36,7 +36,7 @@ fn answer_reaches_its_asking_agent_even_after_a_crash() {
         "profiles": {"wondering": {"argv": acting(&["wonder"]), "wall": "60s"}},
     });
     let plan = fleet.file("curious.json", &plan.to_string());
-    let mut command = fleet.command(&["inbox", "--watch", "-o", "json"]);
+    let mut command = fleet.command(["inbox", "--watch", "-o", "json"]);
     let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
     let running = fleet.spawn(["run", plan.to_str().unwrap()]);
     let mut shown = BufReader::new(watching.stdout.take().unwrap()).lines();
