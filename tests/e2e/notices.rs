@@ -123,7 +123,8 @@ fn question_and_end_of_a_goal_reach_every_channel_once_over_kills() {
     let text = notice["text"].as_str().unwrap();
     assert!(text.contains("asks: Which one? (A | B) [Wonder]"), "{text}");
     let which = notice["id"].as_str().unwrap();
-    assert!(notice["command"].as_str().unwrap().contains(&format!("answer {which} TEXT")));
+    let command = notice["command"].as_str().unwrap();
+    assert!(command.starts_with(&format!("tetrarch answer {which} TEXT --data-dir ")), "{command}");
 
     kill_notifier(&fleet);
     fleet.ok(["answer", which, "B"]);
@@ -156,6 +157,29 @@ fn question_and_end_of_a_goal_reach_every_channel_once_over_kills() {
     assert!(!format!("{listed:?}").contains("secret-place"), "an address may be a secret");
     let beside = fleet.run(["notify"]);
     assert_eq!(beside.code, Some(5), "{}", beside.err);
+}
+
+#[test]
+fn blocked_task_is_told_to_the_owner_of_its_goal() {
+    let (hook, posted) = serve();
+    let (fleet, heard) = told_fleet(&hook);
+    let plan = json!({
+        "project": "doomed",
+        "goal": {"title": "Fail"},
+        "phases": [{"id": "P1", "name": "Fail", "tasks": [
+            {"id": "T1.1", "name": "fail", "profile": "failing", "maxAttempts": 1, "acceptance": ["x"]},
+        ]}],
+        "profiles": {"failing": {"argv": ["/bin/false"], "wall": "60s"}},
+    });
+    let plan = fleet.file("doomed.json", &plan.to_string());
+    let running = fleet.spawn(["run", plan.to_str().unwrap()]);
+    let told = wait::until("the program is told", || {
+        Some(paged(&heard)).filter(|all| kinds(all).contains(&"blocked"))
+    });
+    let blocked = told.iter().find(|it| it["kind"] == "blocked").unwrap();
+    let text = blocked["text"].as_str().unwrap();
+    assert!(text.starts_with("T1.1 is blocked: ") && text.ends_with(" [Fail]"), "{text}");
+    drop((running, posted));
 }
 
 #[test]

@@ -8,11 +8,13 @@ use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnStatus};
 use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
-use tetrarch_core::id::{ChannelName, EpicId, Principal};
-use tetrarch_core::ledger::{Entry, EventKind, Record};
+use tetrarch_core::id::{ChannelName, EpicId, NodeId, Principal};
+use tetrarch_core::ledger::{Entry, EventKind, Record, RecordKey};
 use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::plan::proposal::{DraftStatus, Proposal};
+use tetrarch_core::plan::{NodeState, NodeStatus};
 use tetrarch_core::question::{Question, QuestionStatus};
+use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::words;
 
@@ -28,6 +30,8 @@ words! {
     pub enum NoticeKind {
         /// An agent asks, or a task needs a decision.
         Question = "question",
+        /// A task is blocked until somebody unblocks it.
+        Blocked = "blocked",
         /// A change waits before its branch.
         Change = "change",
         /// A change of a plan is proposed.
@@ -69,18 +73,25 @@ pub struct Notice {
     pub command: String,
     concerned: Concerned,
     channel: Option<ChannelName>,
+    /// The record that says whether it is still so.
+    record: Option<RecordKey>,
 }
 
 impl Notice {
-    /// What one entry of the ledger, with this sequence, gives reason to tell.
+    /// What one entry of the ledger gives reason to tell.
     #[must_use]
-    pub fn of(seq: u64, entry: &Entry) -> Vec<Self> {
+    pub fn of(entry: &Entry) -> Vec<Self> {
         let turns = entry
             .records
             .iter()
             .filter_map(|record| if let Record::Turn(turn) = record { turn.epic } else { None });
         // Whoever waits for a turn is told by the turn.
         let of_turns: BTreeSet<EpicId> = turns.collect();
+        let asks = |epic: EpicId, node: NodeId| {
+            entry.records.iter().any(|record| {
+                matches!(record, Record::Question(it) if (it.epic, it.node) == (epic, node))
+            })
+        };
         let of_record = entry.records.iter().filter_map(|record| {
             if let Record::Question(question) = record {
                 Self::question(question)
@@ -90,6 +101,8 @@ impl Notice {
                 Self::draft(draft)
             } else if let Record::Turn(turn) = record {
                 Self::turn(turn)
+            } else if let Record::NodeState(epic, state) = record {
+                Self::blocked(*epic, state).filter(|_| !asks(*epic, state.id))
             } else if let Record::GoalState(state) = record {
                 Self::goal(state).filter(|_| !of_turns.contains(&state.id))
             } else {
@@ -103,21 +116,31 @@ impl Notice {
                 Some(agent) => format!("why {agent}"),
                 None => "events --kind alert".to_owned(),
             };
-            let id = format!("alert-{seq}-{place}");
+            let id = format!("alert-{}-{place}", entry.commit);
             Self {
                 epic: event.epic,
                 concerned: Concerned::Everybody,
                 ..Self::new(id, NoticeKind::Alert, &event.reason, entry.at, command)
             }
         });
-        of_record.chain(alerts).collect()
+        let reviews = entry.reviews.iter().flat_map(|review| {
+            let asks = review.asks.iter().filter(|ask| ask.draft.is_none()).zip(0_u64..);
+            asks.map(|(ask, place)| {
+                let id = format!("review-{}-{}-{place}", entry.commit, review.epic);
+                let text = format!("{} asks to look at the plan: {}", ask.by, ask.text);
+                let command = format!("plan show {}", review.epic);
+                let notice = Self::new(id, NoticeKind::Draft, &text, review.at, command);
+                Self { epic: Some(review.epic), ..notice }
+            })
+        });
+        of_record.chain(alerts).chain(reviews).collect()
     }
 
     fn new(id: String, kind: NoticeKind, text: &str, at: BusTime, command: String) -> Self {
         let mut text = visible(text);
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         let concerned = Concerned::GoalOwner;
-        Self { id, kind, text, epic: None, at, command, concerned, channel: None }
+        Self { id, kind, text, epic: None, at, command, concerned, channel: None, record: None }
     }
 
     fn question(question: &Question) -> Option<Self> {
@@ -132,7 +155,19 @@ impl Notice {
         let notice =
             Self::new(id.to_string(), NoticeKind::Question, &text, question.asked, command);
         let concerned = Concerned::DecidedBy(question.to.clone());
-        Some(Self { epic: Some(question.epic), concerned, ..notice })
+        let record = Some(RecordKey::Question(question.id));
+        Some(Self { epic: Some(question.epic), concerned, record, ..notice })
+    }
+
+    /// At most one for each attempt, however often it is blocked.
+    fn blocked(epic: EpicId, state: &NodeState) -> Option<Self> {
+        let blocker = state.blocker.as_ref().filter(|_| state.status == NodeStatus::Blocked)?;
+        let id = format!("{epic}-{}-{}", state.id, state.attempts);
+        let text = format!("{} is blocked: {}: {}", state.id, blocker.kind, blocker.detail);
+        let command = format!("why {epic}/{}", state.id);
+        let notice = Self::new(id, NoticeKind::Blocked, &text, state.since, command);
+        let record = Some(RecordKey::NodeState(epic, state.id));
+        Some(Self { epic: Some(epic), record, ..notice })
     }
 
     fn change(change: &Change) -> Option<Self> {
@@ -156,8 +191,9 @@ impl Notice {
         } else {
             Concerned::DecidedBy(change.to.clone())
         };
-        let notice = Self::new(id, NoticeKind::Change, &text, change.proposed, command);
-        Some(Self { epic: Some(change.epic), concerned, ..notice })
+        let notice = Self::new(id, NoticeKind::Change, &text, change.since, command);
+        let record = Some(RecordKey::Change(change.id));
+        Some(Self { epic: Some(change.epic), concerned, record, ..notice })
     }
 
     fn draft(draft: &Proposal) -> Option<Self> {
@@ -167,7 +203,8 @@ impl Notice {
         let text = format!("{} proposes a change: {}", draft.author, draft_in_words(draft));
         let (id, command) = (draft.id.to_string(), format!("plan drafts {}", draft.epic));
         let notice = Self::new(id, NoticeKind::Draft, &text, draft.created, command);
-        Some(Self { epic: Some(draft.epic), ..notice })
+        let record = Some(RecordKey::Draft(draft.epic, draft.id));
+        Some(Self { epic: Some(draft.epic), record, ..notice })
     }
 
     /// A turn that its person follows on a terminal needs no notice; one of the background, or one that names a channel, does.
@@ -185,7 +222,9 @@ impl Notice {
         let id = format!("turn-{}-{}-{}", turn.id.conversation, turn.id.number, turn.moved);
         let notice = Self::new(id, NoticeKind::Turn, &text, turn.since, command);
         let concerned = Concerned::DecidedBy(Principal::Human(turn.id.human.clone()));
-        Some(Self { epic: turn.epic, concerned, channel: turn.channel.clone(), ..notice })
+        let asks = turn.status == TurnStatus::Asking;
+        let record = asks.then(|| RecordKey::Turn(turn.id.clone()));
+        Some(Self { epic: turn.epic, concerned, channel: turn.channel.clone(), record, ..notice })
     }
 
     fn goal(state: &GoalState) -> Option<Self> {
@@ -211,9 +250,41 @@ impl Notice {
         }
     }
 
-    /// The channel where it goes, and nowhere else: that of the turn, or of the origin of the goal; none where nobody said.
+    /// The record that says whether it is still so; none of what has happened for good.
     #[must_use]
-    pub fn channel<'n>(&'n self, goal: Option<&'n Goal>) -> Option<&'n str> {
+    pub fn record(&self) -> Option<RecordKey> {
+        self.record.clone()
+    }
+
+    /// Whether it is still so, where its record was read: what somebody has answered meanwhile is no news. A record that is
+    /// not there, or as old, may not show yet what the ledger tells.
+    #[must_use]
+    pub fn holds(&self, records: &Records) -> bool {
+        let Some(key) = &self.record else { return true };
+        let found = if let RecordKey::Question(id) = key {
+            records.questions.get(id).map(|it| (it.since, Self::question(it)))
+        } else if let RecordKey::Change(id) = key {
+            records.changes.get(id).map(|it| (it.since, Self::change(it)))
+        } else if let RecordKey::Draft(epic, id) = key {
+            let draft = records.drafts.get(epic).and_then(|drafts| drafts.get(id));
+            draft.map(|it| (it.since, Self::draft(it)))
+        } else if let RecordKey::Turn(id) = key {
+            records.turns.get(id).map(|it| (it.since, Self::turn(it)))
+        } else if let RecordKey::NodeState(epic, id) = key {
+            let state = records.node_states.get(epic).and_then(|states| states.get(id));
+            state.map(|it| (it.since, Self::blocked(*epic, it)))
+        } else {
+            None
+        };
+        found
+            .is_none_or(|(since, now)| since <= self.at || now.is_some_and(|now| now.id == self.id))
+    }
+
+    /// The channel where it goes, and nowhere else: that of the turn, or of the origin of the goal of this person; none where
+    /// nobody said.
+    #[must_use]
+    pub fn channel<'n>(&'n self, human: &Principal, goal: Option<&'n Goal>) -> Option<&'n str> {
+        let goal = goal.filter(|goal| goal.owner == *human);
         let origin = goal.into_iter().flat_map(|goal| &goal.spec.origin);
         let named = { origin }.find(|(key, _)| key == CHANNEL_KEY).map(|(_, name)| name.as_str());
         self.channel.as_ref().map(ChannelName::as_str).or(named)

@@ -184,6 +184,12 @@ impl Talk {
         args: TalkArgs,
     ) -> CliResult<Self> {
         let human = context.human()?;
+        let known = &context.config.channels.channels;
+        if let Some(channel) = args.channel.as_ref().filter(|name| !known.contains_key(name)) {
+            output::say(&format!(
+                "warning: people.channels has no {channel} here; nobody is told unless another process serves it"
+            ));
+        }
         // Read before the records: what is newer than this is in the ledger from there on.
         let from = history::next_entry(&client.bus).await?;
         let turns = [Select::TurnsOf(human.clone())];

@@ -12,10 +12,12 @@ use futures::StreamExt;
 use serde_json::{Map, Value, json};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::goal::Goal;
-use tetrarch_core::id::{ChannelName, EpicId, HumanName};
+use tetrarch_core::id::{ChannelName, HumanName};
 use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::records::Records;
 use tetrarch_core::time::Millis;
 use tetrarch_view::notice::Notice;
 use tokio::sync::watch;
@@ -23,6 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::config::{ChannelAddress, ChannelsSection};
 use crate::history;
+use crate::options::{GlobalArgs, with_installation};
 use crate::output::{self, Cell, TableRow, Tone, now, stamp};
 use crate::process::{announce, stop_signal};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
@@ -51,12 +54,12 @@ The configuration:
 
   [people]
   channel_key = \"env:HOOK_KEY\"        # signs webhooks, as Standard Webhooks says
-  notify = [\"question\", \"change\", \"draft\", \"turn\", \"goal\", \"alert\"]
+  notify = [\"question\", \"blocked\", \"change\", \"draft\", \"turn\", \"goal\", \"alert\"]
   [people.channels]
   phone = \"https://hooks.example.org/me\"   # or env:NAME, credential:NAME, file:/path
-  pager = \"run:/usr/local/bin/page me\"     # gets the notice as JSON on standard input
+  pager = \"run:/usr/local/bin/page me\"     # words between blanks; gets the notice as JSON on standard input
   desk = \"desktop\"                         # notify-send
-  shell = \"bell\"
+  shell = \"bell\"                           # rings, and prints the notice
 
 A goal whose origin names a channel, and a turn of `tetrarch ask --channel NAME`, use that one alone.")]
 pub(crate) struct NotifyArgs {
@@ -100,20 +103,28 @@ pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
     let mut stop = stop_signal(args.with_parent)?;
     let _lock = record::lock(&directory)?;
     let client = context.client().await?;
-    let from = history::next_entry(&client.bus).await?;
+    let (from, end) =
+        (history::next_entry(&client.bus).await?, client.bus.stream_last_seq(LEDGER).await?);
     let shared = Arc::new(Notifier {
         channels: channels.clone(),
-        prefix: context.command(""),
+        global: context.global.clone(),
         client,
         human,
         sender,
     });
     let mut tasks = JoinSet::new();
     for name in channels.channels.keys() {
-        let record = DeliveryRecord::open(&directory, name)?;
-        let from = record.next()?.unwrap_or(from);
-        record.advance(from)?;
-        tasks.spawn(Arc::clone(&shared).follow(name.clone(), record, from));
+        // What is wrong with the files of one holds up no other.
+        let opened = DeliveryRecord::open(&directory, name).and_then(|record| {
+            let from = record.next(end)?.unwrap_or(from);
+            record.advance(from).map(|()| (record, from))
+        });
+        match opened {
+            Ok((record, from)) => {
+                tasks.spawn(Arc::clone(&shared).follow(name.clone(), record, from));
+            }
+            Err(error) => tracing::error!(channel = %name, ?error, "the channel is not used"),
+        }
     }
     if args.with_parent {
         announce(watch::channel(true).1);
@@ -123,10 +134,21 @@ pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
         let line = format!("notifying {} by {}", shared.human, names.join(", "));
         let _unheard = output::item(context.output, &value, &line);
     }
-    tokio::select! {
-        _ = stop.wait_for(|stop| *stop) => Ok(()),
-        Some(ended) = tasks.join_next() => ended.map_err(CliError::failed)?,
+    loop {
+        let ended = tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => break,
+            ended = tasks.join_next() => ended,
+        };
+        match ended {
+            Some(Ok(Err(error))) => tracing::error!(?error, "a channel is not used any more"),
+            Some(Ok(Ok(()))) => {}
+            Some(Err(error)) => return Err(CliError::failed(error)),
+            None => return Err(CliError::new(Code::Failed, "no channel can be used; see the log")),
+        }
     }
+    // Programs end with whoever waits for them.
+    tasks.shutdown().await;
+    Ok(())
 }
 
 fn list(context: &Context, told: Vec<(String, DeliveredNotice)>) -> CliResult {
@@ -195,7 +217,7 @@ async fn test(context: &Context, channels: &ChannelsSection, sender: &ChannelSen
 struct Notifier {
     channels: ChannelsSection,
     /// How the program is called for this installation.
-    prefix: String,
+    global: GlobalArgs,
     client: HumanClient,
     human: HumanName,
     sender: ChannelSender,
@@ -232,20 +254,21 @@ impl Notifier {
         record: &mut DeliveryRecord,
         notice: &Notice,
     ) -> CliResult {
-        let is_old = now() - notice.at > AGE_MAX;
-        if is_old || !self.channels.kinds.contains(&notice.kind) || record.has(&notice.id) {
+        if !self.channels.kinds.contains(&notice.kind) || record.has(&notice.id) {
             return Ok(());
         }
-        let goal = match notice.epic {
-            Some(epic) => self.goal(epic).await,
-            None => None,
+        let records = self.known(notice).await;
+        let goal = notice.epic.and_then(|epic| records.goals.get(&epic));
+        let for_me = notice.is_for(&self.client.human, goal) && self.goes_by(name, notice, goal);
+        if !for_me || !notice.holds(&records) {
+            return Ok(());
+        }
+        let message = self.message(notice, goal);
+        let (attempts, failure) = if now() - notice.at > AGE_MAX {
+            (0, Some("it is older than a day".to_owned()))
+        } else {
+            self.deliver((name, address), notice, &message).await
         };
-        let human = &self.client.human;
-        if !notice.is_for(human, goal.as_ref()) || !self.goes_by(name, notice, goal.as_ref()) {
-            return Ok(());
-        }
-        let message = self.message(notice, goal.as_ref());
-        let (attempts, failure) = self.deliver((name, address), &message).await;
         let told = DeliveredNotice {
             id: message.id,
             kind: notice.kind.as_str().to_owned(),
@@ -254,7 +277,7 @@ impl Notifier {
             attempts,
             failure,
         };
-        Ok(record.add(&told)?)
+        record.add(&told)
     }
 
     /// A notice as it is sent.
@@ -271,15 +294,16 @@ impl Notifier {
             "goal": notice.epic.map(|epic| epic.to_string()),
             "title": goal.map(|goal| goal.spec.title.as_str()),
             "origin": origin,
-            "command": format!("{}{}", self.prefix, notice.command),
+            "command": with_installation(&self.global, &notice.command),
         });
         NoticeMessage { id, line, value }
     }
 
-    /// Sends a notice until it arrives, or for an hour; gives how often, and why it did not.
+    /// Sends a notice until it arrives, is no news any more, or for an hour; gives how often, and why it did not.
     async fn deliver(
         &self,
         (name, address): (&ChannelName, &ChannelAddress),
+        notice: &Notice,
         message: &NoticeMessage,
     ) -> (u32, Option<String>) {
         let mut retry = Retry::new(AGAIN.0, AGAIN.1, Some(AGAIN.2));
@@ -292,13 +316,16 @@ impl Notifier {
             if !undelivered.passes || !retry.pause().await {
                 return (attempt, Some(why));
             }
+            if !notice.holds(&self.known(notice).await) {
+                return (attempt, Some(format!("{why}; then it was settled")));
+            }
         }
         (u32::MAX, None)
     }
 
     /// Whether a notice goes by this channel: by all, unless its goal or turn names one.
     fn goes_by(&self, name: &ChannelName, notice: &Notice, goal: Option<&Goal>) -> bool {
-        let Some(wanted) = notice.channel(goal) else { return true };
+        let Some(wanted) = notice.channel(&self.client.human, goal) else { return true };
         let mut known = self.channels.channels.keys();
         // One of them says it.
         let is_first = known.next() == Some(name);
@@ -312,14 +339,23 @@ impl Notifier {
         wanted == name.as_str()
     }
 
-    /// The goal that a notice is about; none when it is not kept any more. Waits while the bus is away.
-    async fn goal(&self, epic: EpicId) -> Option<Goal> {
+    /// The goal that a notice is about, and what says whether it is still so. Waits while the bus is away.
+    async fn known(&self, notice: &Notice) -> Records {
+        let wanted: Vec<Select> = notice
+            .epic
+            .map(RecordKey::Goal)
+            .into_iter()
+            .chain(notice.record())
+            .map(Select::One)
+            .collect();
+        if wanted.is_empty() {
+            return Records::default();
+        }
         let mut retry = Retry::new(AGAIN.0, AGAIN.1, None);
-        let wanted = [Select::One(RecordKey::Goal(epic))];
         loop {
             match StateSnapshot::read(&self.client.bus, &wanted).await {
-                Ok(snapshot) => return snapshot.records.goals.get(&epic).cloned(),
-                Err(error) => tracing::debug!(?error, "the goal of a notice cannot be read"),
+                Ok(snapshot) => return snapshot.0.records,
+                Err(error) => tracing::debug!(?error, "what a notice is about cannot be read"),
             }
             retry.pause().await;
         }
@@ -328,5 +364,5 @@ impl Notifier {
 
 /// What an entry gives reason to tell; what is no valid entry is for `events`.
 fn told_of(item: &LedgerItem) -> Vec<Notice> {
-    item.entry.as_ref().map(|entry| Notice::of(item.seq, entry)).unwrap_or_default()
+    item.entry.as_ref().map(Notice::of).unwrap_or_default()
 }

@@ -17,6 +17,7 @@ use tetrarch_bus::server::{
     Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
     RefusedUsers, ServerConfig, ServerError, guard_pace,
 };
+use tetrarch_core::id::ChannelName;
 use tetrarch_core::share::Pace;
 use tetrarch_engine::HostStop;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -273,6 +274,12 @@ impl FleetStart<'_> {
         let line = match &page {
             Some(page) => format!("{line}\n  page: {page}"),
             None => line,
+        };
+        let channels = self.launcher.context.config.channels.channels.keys();
+        let channels: Vec<&str> = channels.map(ChannelName::as_str).collect();
+        let line = match &channels[..] {
+            [] => line,
+            names => format!("{line}\n  notifies by: {}", names.join(", ")),
         };
         let next = [("run a plan", "run PLAN"), ("look at it", "status"), ("stop it", "down")]
             .map(|(what, words)| format!("  {what}: {}", context.command(words)));

@@ -155,7 +155,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key("telemetry.content", Flag, Is("false")),
     key("people.page_listen", Loopback, Is("127.0.0.1:7878")),
     key("people.channels", Labels, Is("")),
-    key("people.notify", Names, Is("question,change,draft,turn,goal,alert")),
+    key("people.notify", Names, Is("question,blocked,change,draft,turn,goal,alert")),
     key("people.channel_key", KeyFrom, Follows("webhooks are not signed")),
     key("people.approvals", Whole(1, APPROVALS_MAX), Is("1")),
     key("people.approvals_of", Labels, Is("")),

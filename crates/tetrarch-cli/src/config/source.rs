@@ -79,6 +79,8 @@ impl ConfigErrors {
 
     fn refuse(&mut self, from: &ValueSource, key: &ConfigKey, shown: &str) {
         let (name, allowed) = (key.name, key.kind.allowed());
+        // Somebody may have written the secret itself.
+        let shown = if key.kind == ValueKind::KeyFrom { "..." } else { shown };
         self.add(format!("{from}: {name} = {shown} is not allowed; allowed: {allowed}"));
     }
 

@@ -3,9 +3,10 @@
 use tetrarch_core::goal::GoalSpec;
 use tetrarch_core::id::{AgentId, CommitId, NodeId, ProjectName, QuestionId, RunId, Ulid};
 use tetrarch_core::ledger::Event;
+use tetrarch_core::plan::Blocker;
 
 use super::*;
-use crate::samples::turn;
+use crate::samples::{node_state, turn};
 
 const AT: BusTime = BusTime(5_000);
 
@@ -68,7 +69,7 @@ fn state(status: GoalStatus) -> Record {
 }
 
 fn notices(records: Vec<Record>) -> Vec<Notice> {
-    Notice::of(9, &entry(records))
+    Notice::of(&entry(records))
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn turn_is_a_notice_in_the_background_or_by_its_channel() {
         assert_eq!(found.len(), usize::from(told), "{lane} {status} {channel:?}");
         for notice in found {
             assert!(notice.is_for(&human("ada"), None) && !notice.is_for(&human("bob"), None));
-            assert_eq!(notice.channel(None), channel);
+            assert_eq!(notice.channel(&human("ada"), None), channel);
         }
     }
 }
@@ -143,13 +144,13 @@ fn notice_goes_by_the_channel_of_its_turn_or_of_the_goals_origin() {
     let [notice] = &notices(vec![question("human:ada", QuestionStatus::Open)])[..] else {
         panic!()
     };
-    assert_eq!(notice.channel(None), None);
-    assert_eq!(notice.channel(Some(&goal("human:ada", &[("to", "me")]))), None);
+    assert_eq!(notice.channel(&human("ada"), None), None);
+    assert_eq!(notice.channel(&human("ada"), Some(&goal("human:ada", &[("to", "me")]))), None);
     let named = goal("human:ada", &[("to", "me"), ("channel", "pager")]);
-    assert_eq!(notice.channel(Some(&named)), Some("pager"));
+    assert_eq!(notice.channel(&human("ada"), Some(&named)), Some("pager"));
     let made = turn(TurnLane::Conversation, TurnStatus::Done, Some("phone"));
     let found = notices(vec![Record::Turn(Box::new(made))]);
-    assert_eq!(found[0].channel(Some(&named)), Some("phone"));
+    assert_eq!(found[0].channel(&human("ada"), Some(&named)), Some("phone"));
 }
 
 #[test]
@@ -167,9 +168,67 @@ fn alert_is_a_notice_for_everybody_once_for_each() {
     };
     let other = Event { kind: EventKind::GoalStatus, ..alert("x") };
     let made = Entry { events: vec![alert("one"), other, alert("two")], ..entry(Vec::new()) };
-    let found = Notice::of(9, &made);
+    let found = Notice::of(&made);
     let ids: Vec<&str> = found.iter().map(|notice| notice.id.as_str()).collect();
-    assert_eq!(ids, ["alert-9-0", "alert-9-2"]);
+    let commit = CommitId(Ulid::from_parts(1, 1));
+    assert_eq!(ids, [format!("alert-{commit}-0"), format!("alert-{commit}-2")]);
     assert!(found.iter().all(|notice| notice.is_for(&human("bob"), None)));
     assert_eq!(found[0].command, "why PO-demo");
+}
+
+#[test]
+fn blocked_task_is_a_notice_once_for_each_attempt_unless_it_asks() {
+    let state = |attempts: u32, status: NodeStatus| {
+        let detail = "no luck".to_owned();
+        let blocker =
+            Blocker { kind: "attempts_exhausted".to_owned(), detail, needs: String::new() };
+        let mut state = node_state("T1.1", status);
+        (state.attempts, state.blocker) = (attempts, Some(blocker));
+        Record::NodeState(epic(), Box::new(state))
+    };
+    let found = notices(vec![state(2, NodeStatus::Blocked)]);
+    assert_eq!((found.len(), found[0].kind), (1, NoticeKind::Blocked));
+    assert_eq!(found[0].text, "T1.1 is blocked: attempts_exhausted: no luck");
+    assert!(found[0].is_for(&human("ada"), Some(&goal("human:ada", &[]))));
+    assert_ne!(found[0].id, notices(vec![state(3, NodeStatus::Blocked)])[0].id);
+    assert_eq!(notices(vec![state(2, NodeStatus::InProgress)]), []);
+    let asked = vec![state(2, NodeStatus::Blocked), question("human:ada", QuestionStatus::Open)];
+    assert_eq!(notices(asked).iter().map(|it| it.kind).collect::<Vec<_>>(), [NoticeKind::Question]);
+}
+
+#[test]
+fn notice_of_what_was_settled_meanwhile_holds_no_longer() {
+    let [notice] = &notices(vec![question("human:ada", QuestionStatus::Open)])[..] else {
+        panic!()
+    };
+    let mut records = Records::default();
+    assert!(notice.holds(&records), "it may not be there yet");
+    for (since, status, holds) in [
+        (AT, QuestionStatus::Open, true),
+        (BusTime(AT.0 + 1), QuestionStatus::Answered, false),
+        (BusTime(AT.0 + 1), QuestionStatus::Withdrawn, false),
+    ] {
+        let Record::Question(asked) = question("human:ada", status) else { panic!() };
+        records.put(Record::Question(Box::new(Question { since, ..*asked })));
+        assert_eq!(notice.holds(&records), holds, "{status}");
+    }
+    let asking = turn(TurnLane::Background, TurnStatus::Asking, None);
+    let asks = notices(vec![Record::Turn(Box::new(asking.clone()))]);
+    let before =
+        Turn { moved: 1, status: TurnStatus::Running, since: BusTime(AT.0 - 1), ..asking.clone() };
+    records.put(Record::Turn(Box::new(before)));
+    assert!(asks[0].holds(&records), "the record is older");
+    let answered = Turn { status: TurnStatus::Running, since: BusTime(AT.0 + 1), ..asking };
+    records.put(Record::Turn(Box::new(answered)));
+    assert!(!asks[0].holds(&records));
+    let ended = notices(vec![state(GoalStatus::Completed)]);
+    assert!(ended[0].record().is_none() && ended[0].holds(&Records::default()), "for good");
+}
+
+#[test]
+fn channel_of_a_goal_is_its_owners_alone() {
+    let [notice] = &notices(vec![question("PO-demo", QuestionStatus::Open)])[..] else { panic!() };
+    let named = goal("human:ada", &[("channel", "pager")]);
+    assert_eq!(notice.channel(&human("ada"), Some(&named)), Some("pager"));
+    assert_eq!(notice.channel(&human("bob"), Some(&named)), None);
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::redirect::Policy;
 use ring::hmac;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tetrarch_core::secret::SecretSource;
 use tetrarch_core::url::url_fault;
@@ -16,7 +18,7 @@ use tokio::process::Command;
 
 use crate::config::ChannelAddress;
 use crate::output::{self, say};
-use crate::{CliError, CliResult};
+use crate::{CliError, CliResult, Code};
 
 /// How long a server may take to answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
@@ -27,7 +29,7 @@ const KEY_PREFIX: &str = "whsec_";
 /// Statuses below 500 after which a server may take the same later.
 const LATER: [u16; 3] = [408, 425, 429];
 /// Variables that a program of a channel gets.
-const PASSED: [&str; 9] = [
+const PASSED: [&str; 10] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "HOME",
@@ -36,6 +38,7 @@ const PASSED: [&str; 9] = [
     "TZ",
     "USER",
     "WAYLAND_DISPLAY",
+    "XAUTHORITY",
     "XDG_RUNTIME_DIR",
 ];
 
@@ -73,6 +76,8 @@ impl Undelivered {
 #[derive(Debug, Clone)]
 pub(super) struct ChannelSender {
     http: HttpClient,
+    /// For addresses of this machine: a proxy would take what is sent there elsewhere.
+    local: HttpClient,
     key: Option<hmac::Key>,
 }
 
@@ -82,12 +87,17 @@ impl ChannelSender {
     /// # Errors
     /// The key is not there, or there is no client.
     pub(super) fn new(key: Option<&SecretSource>) -> CliResult<Self> {
+        let wrong = |cause: String| {
+            CliError::new(Code::Usage, format!("people.channel_key: {cause}"))
+                .hint("name a variable or file with the key, or leave people.channel_key out")
+        };
         let key = key.map(|source| {
-            ApiKey::found(source)
-                .map(|key| signing_key(key.plain()))
-                .map_err(|cause| CliError::usage(format!("people.channel_key: {cause}")))
+            let key = ApiKey::found(source).map_err(|cause| wrong(cause.to_string()))?;
+            signing_key(key.plain()).ok_or_else(|| wrong("is no base64 after whsec_".to_owned()))
         });
-        Ok(Self { http: http_client().map_err(CliError::failed)?, key: key.transpose()? })
+        let http = http_client().map_err(CliError::failed)?;
+        let local = HttpClient::builder().no_proxy().redirect(Policy::none()).build();
+        Ok(Self { http, local: local.map_err(CliError::failed)?, key: key.transpose()? })
     }
 
     /// Brings a notice to an address.
@@ -131,7 +141,8 @@ impl ChannelSender {
     async fn post(&self, url: &str, notice: &NoticeMessage) -> Result<(), Undelivered> {
         let body = notice.value.to_string();
         let time = (output::now().0 / 1000).to_string();
-        let request = self.http.post(url).timeout(ANSWERED_WITHIN);
+        let client = if url.starts_with("https:") { &self.http } else { &self.local };
+        let request = client.post(url).timeout(ANSWERED_WITHIN);
         let request = request.header("content-type", "application/json");
         let request = request.header("webhook-id", &notice.id).header("webhook-timestamp", &time);
         let request = match &self.key {
@@ -159,10 +170,13 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The key behind its text: base64 after `whsec_`, else the text itself.
-fn signing_key(text: &str) -> hmac::Key {
-    let bytes = text.strip_prefix(KEY_PREFIX).and_then(|rest| STANDARD.decode(rest).ok());
-    hmac::Key::new(hmac::HMAC_SHA256, bytes.as_deref().unwrap_or(text.as_bytes()))
+/// The key behind its text: base64 after `whsec_`, else the text itself; none of what is no base64.
+fn signing_key(text: &str) -> Option<hmac::Key> {
+    let bytes = match text.strip_prefix(KEY_PREFIX) {
+        Some(rest) => STANDARD.decode(rest).ok()?,
+        None => text.as_bytes().to_vec(),
+    };
+    Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
 }
 
 fn signature(key: &hmac::Key, id: &str, time: &str, body: &str) -> String {
@@ -180,17 +194,37 @@ async fn run(words: &[String], input: String) -> Result<(), Undelivered> {
     let mut child = command
         .spawn()
         .map_err(|cause| Undelivered::passing(format!("cannot start {program}: {cause}")))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program may end without reading it.
-        let _unread = stdin.write_all(input.as_bytes()).await;
-    }
-    match tokio::time::timeout(RUNS_WITHIN, child.wait()).await {
+    let group = ProgramGroup(child.id());
+    let stdin = child.stdin.take();
+    let ended = async {
+        if let Some(mut stdin) = stdin {
+            // A program may end without reading it.
+            let _unread = stdin.write_all(input.as_bytes()).await;
+        }
+        child.wait().await
+    };
+    let ended = tokio::time::timeout(RUNS_WITHIN, ended).await;
+    drop(group);
+    match ended {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(Undelivered::passing(format!("{program} ended with {status}"))),
         Ok(Err(cause)) => Err(Undelivered::passing(format!("{program}: {cause}"))),
         Err(_) => {
             let within = RUNS_WITHIN.as_secs();
             Err(Undelivered::passing(format!("{program} did not end within {within} s")))
+        }
+    }
+}
+
+/// A program with all that it started, killed when nobody waits for it any more.
+struct ProgramGroup(Option<u32>);
+
+impl Drop for ProgramGroup {
+    fn drop(&mut self) {
+        let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(leader) = leader {
+            // There is nobody left of most.
+            let _gone = kill_process_group(leader, Signal::KILL);
         }
     }
 }
@@ -202,12 +236,13 @@ mod tests {
     #[test]
     fn signature_is_that_of_standard_webhooks() {
         // The vector of the reference implementations.
-        let key = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let key = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        assert!(signing_key("whsec_no base64!").is_none());
         let body = r#"{"test": 2432232314}"#;
         let signed = signature(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-        let plain = signature(&signing_key("own words"), "a", "1", body);
-        assert_ne!(plain, signature(&signing_key("other"), "a", "1", body));
+        let plain = |key: &str| signature(&signing_key(key).unwrap(), "a", "1", body);
+        assert_ne!(plain("own words"), plain("other"));
     }
 
     #[tokio::test]
@@ -220,10 +255,21 @@ mod tests {
         let words =
             |code: &str| vec!["/bin/sh".to_owned(), script.display().to_string(), code.into()];
         assert_eq!(run(&words("0"), "{\"id\":1}\n".to_owned()).await, Ok(()));
-        let heard = std::fs::read_to_string(heard).unwrap();
-        assert!(heard.starts_with("{\"id\":1}\n") && !heard.contains("CARGO"), "{heard}");
+        let text = std::fs::read_to_string(&heard).unwrap();
+        assert!(text.starts_with("{\"id\":1}\n") && !text.contains("CARGO"), "{text}");
         let refused = run(&words("3"), String::new()).await.unwrap_err();
         assert!(refused.passes && refused.why.contains("exit status: 3"), "{refused:?}");
+        let words = ["/bin/sh", "-c", "sleep 600 & echo $! > \"$0\"", heard.to_str().unwrap()];
+        assert_eq!(run(&words.map(str::to_owned), String::new()).await, Ok(()));
+        let left = std::fs::read_to_string(&heard).unwrap();
+        let stat = format!("/proc/{}/stat", left.trim());
+        let ended = async {
+            while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z")) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(30), ended).await;
+        assert!(ended.is_ok(), "what it started ends with it");
         let missing = run(&["/not/there".to_owned()], String::new()).await.unwrap_err();
         assert!(missing.why.contains("cannot start /not/there"), "{missing:?}");
     }

@@ -2,9 +2,9 @@
 //! is written down when it was delivered, so that after a crash it is told again at most where the crash came between.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -51,24 +51,26 @@ impl DeliveryRecord {
     /// Opens the record of a channel.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub(super) fn open(directory: &Path, channel: &ChannelName) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+    /// A file of it cannot be read.
+    pub(super) fn open(directory: &Path, channel: &ChannelName) -> CliResult<Self> {
+        private(directory)?;
         let lines = directory.join(format!("{channel}.jsonl"));
         let told = read(&lines)?.into_iter().map(|notice| notice.id).collect();
         Ok(Self { lines, position: directory.join(format!("{channel}.next")), told })
     }
 
-    /// The next entry of the ledger to be read; none when none was read.
+    /// The next entry of the ledger to be read; none when none was read. A ledger that ends before it is another one.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn next(&self) -> io::Result<Option<u64>> {
-        match fs::read_to_string(&self.position) {
-            Ok(text) => Ok(text.trim().parse().ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    pub(super) fn next(&self, end: u64) -> CliResult<Option<u64>> {
+        let Some(text) = text_of(&self.position)? else { return Ok(None) };
+        let next = text.trim().parse().ok().filter(|next| *next <= end + 1);
+        if next.is_none() {
+            let path = self.position.display();
+            tracing::warn!(%path, text, end, "no position in this ledger; telling what comes from now on");
         }
+        Ok(next)
     }
 
     /// The ledger was read up to there.
@@ -88,7 +90,11 @@ impl DeliveryRecord {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn add(&mut self, notice: &DeliveredNotice) -> io::Result<()> {
+    pub(super) fn add(&mut self, notice: &DeliveredNotice) -> CliResult {
+        self.append(notice).map_err(|error| at(&self.lines, &error))
+    }
+
+    fn append(&mut self, notice: &DeliveredNotice) -> io::Result<()> {
         let mut file =
             OpenOptions::new().append(true).create(true).mode(0o600).open(&self.lines)?;
         let line = serde_json::to_string(notice)? + "\n";
@@ -103,7 +109,7 @@ impl DeliveryRecord {
 
     /// Keeps the newer half of the lines.
     fn shorten(&mut self) -> io::Result<()> {
-        let mut kept = read(&self.lines)?;
+        let mut kept = parsed(&fs::read(&self.lines)?);
         kept.drain(..kept.len() / 2);
         let lines: Result<Vec<String>, _> = kept.iter().map(serde_json::to_string).collect();
         let beside = self.lines.with_extension("new");
@@ -118,24 +124,50 @@ impl DeliveryRecord {
 }
 
 /// The lines of a record, oldest first; half a line that a crash left is none.
-fn read(path: &Path) -> io::Result<Vec<DeliveredNotice>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+fn read(path: &Path) -> CliResult<Vec<DeliveredNotice>> {
+    Ok(text_of(path)?.map(|text| parsed(text.as_bytes())).unwrap_or_default())
+}
+
+fn parsed(lines: &[u8]) -> Vec<DeliveredNotice> {
+    let lines = lines.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+/// What a regular file has in it; none when there is no such file. Anything else could keep its reader waiting.
+fn text_of(path: &Path) -> CliResult<Option<String>> {
+    let read = || {
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
     };
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    match read() {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(at(path, &error)),
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> CliError {
+    let what = format!("{}: {error}", path.display());
+    CliError::new(Code::Failed, what).hint("move the file away; what it told is told again")
+}
+
+/// Makes a directory that its user alone reads.
+fn private(directory: &Path) -> CliResult {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| at(directory, &error))
 }
 
 /// What was told on each channel that has a record, by the channel's name.
 ///
 /// # Errors
 /// A record cannot be read.
-pub(super) fn all(directory: &Path) -> io::Result<Vec<(String, DeliveredNotice)>> {
+pub(super) fn all(directory: &Path) -> CliResult<Vec<(String, DeliveredNotice)>> {
     let files = match fs::read_dir(directory) {
         Ok(files) => files,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(at(directory, &error)),
     };
     let mut told = Vec::new();
     for file in files {
@@ -155,9 +187,10 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<(String, DeliveredNotice)>
 /// # Errors
 /// Another process does.
 pub(super) fn lock(directory: &Path) -> CliResult<File> {
-    fs::create_dir_all(directory)?;
+    private(directory)?;
     let path = directory.join("lock");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(|error| at(&path, &error))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         let what = format!("another process holds {}", path.display());
         CliError::new(Code::Conflict, what).hint(
@@ -187,14 +220,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let channel = ChannelName::new("phone").unwrap();
         let mut record = DeliveryRecord::open(dir.path(), &channel).unwrap();
-        assert_eq!(record.next().unwrap(), None);
+        assert_eq!(record.next(9).unwrap(), None);
         record.add(&notice("a", "one")).unwrap();
         record.advance(7).unwrap();
         let mut file = OpenOptions::new().append(true).open(&record.lines).unwrap();
-        file.write_all(b"{\"id\":\"b\",\"ki").unwrap();
+        file.write_all(b"\xff\xfe\n{\"id\":\"b\",\"ki").unwrap();
         let again = DeliveryRecord::open(dir.path(), &channel).unwrap();
         assert!(again.has("a") && !again.has("b"));
-        assert_eq!(again.next().unwrap(), Some(7));
+        assert_eq!([6, 5].map(|end| again.next(end).unwrap()), [Some(7), None], "another ledger");
+        fs::write(&again.position, b"garb\xff").unwrap();
+        assert_eq!(again.next(9).unwrap(), None);
+        fs::remove_file(&again.position).unwrap();
+        fs::create_dir(&again.position).unwrap();
+        let refused = again.next(9).unwrap_err().to_string();
+        assert!(refused.contains("phone.next: it is no regular file"), "{refused}");
         assert_eq!(all(dir.path()).unwrap(), [("phone".to_owned(), notice("a", "one"))]);
         let held = lock(dir.path()).unwrap();
         assert!(lock(dir.path()).unwrap_err().to_string().contains("another process"));
