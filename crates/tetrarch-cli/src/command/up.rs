@@ -382,10 +382,8 @@ impl FleetLauncher<'_> {
         let page = config.page_listen.is_some().then_some(PAGE);
         let notifier = (!config.channels.channels.is_empty()).then_some(NOTIFIER);
         let starting = page.into_iter().chain(notifier).map(|what| async move {
-            self.start(what)
-                .await
-                .inspect_err(|error| tracing::warn!(what, ?error, "the fleet does without it"))
-                .ok()
+            let started = self.start(what).await;
+            started.inspect_err(|error| tracing::warn!(what, ?error, "the fleet does without")).ok()
         });
         join_all(starting).await.into_iter().flatten().collect()
     }
