@@ -93,6 +93,15 @@ fn kill_notifier(fleet: &Fleet) {
     kill_process(pid, Signal::KILL).unwrap();
 }
 
+/// Waits until a notice is on the records of both channels: one that is not would be told again.
+fn recorded(fleet: &Fleet, id: &str) {
+    wait::until("both channels have it on record", || {
+        let listed = fleet.json(&["notify", "--list"]);
+        let known = listed.as_array().unwrap().iter().filter(|it| it["id"] == id).count();
+        (known == 2).then_some(())
+    });
+}
+
 fn curious(fleet: &Fleet, origin: &Value) -> PathBuf {
     let plan = json!({
         "project": "curious",
@@ -126,10 +135,12 @@ fn question_and_end_of_a_goal_reach_every_channel_once_over_kills() {
     let command = notice["command"].as_str().unwrap();
     assert!(command.starts_with(&format!("tetrarch answer {which} TEXT --data-dir ")), "{command}");
 
+    recorded(&fleet, which);
     kill_notifier(&fleet);
     fleet.ok(["answer", which, "B"]);
     let when = next(&posted).body;
     assert_eq!(when["kind"], "question", "{when}");
+    recorded(&fleet, when["id"].as_str().unwrap());
     kill_notifier(&fleet);
     fleet.ok(["answer", when["id"].as_str().unwrap(), "now"]);
     let ended = running.ended();

@@ -41,6 +41,11 @@ const AGE_MAX: Millis = Millis(24 * 3600 * 1000);
 const AGAIN: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(60), Duration::from_secs(3600));
 
+/// First and longest wait between two looks at STATE.
+const SHOWN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// By when STATE shows what the ledger has; a goal that is not there then is not kept any more.
+const SHOWN_WITHIN: Millis = Millis(10_000);
+
 /// Arguments of `notify`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -339,7 +344,8 @@ impl Notifier {
         wanted == name.as_str()
     }
 
-    /// The goal that a notice is about, and what says whether it is still so. Waits while the bus is away.
+    /// The goal that a notice is about, and what says whether it is still so. Waits while the bus is away, and a moment for
+    /// STATE to show a goal that the ledger has.
     async fn known(&self, notice: &Notice) -> Records {
         let wanted: Vec<Select> = notice
             .epic
@@ -351,10 +357,18 @@ impl Notifier {
         if wanted.is_empty() {
             return Records::default();
         }
-        let mut retry = Retry::new(AGAIN.0, AGAIN.1, None);
+        let mut retry = Retry::new(SHOWN.0, SHOWN.1, None);
         loop {
             match StateSnapshot::read(&self.client.bus, &wanted).await {
-                Ok(snapshot) => return snapshot.0.records,
+                Ok(snapshot) => {
+                    let records = snapshot.0.records;
+                    let is_there = |epic| records.goals.contains_key(&epic);
+                    let is_young = now() - notice.at < SHOWN_WITHIN;
+                    let waits = is_young && !notice.epic.is_none_or(is_there);
+                    if !waits {
+                        return records;
+                    }
+                }
                 Err(error) => tracing::debug!(?error, "what a notice is about cannot be read"),
             }
             retry.pause().await;
