@@ -1,11 +1,12 @@
 //! What happened, as the ledger tells it: its entries one after another, and an event as a line
 //! for people or as JSON. Which events are wanted is the commands' business.
 
+use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, first_since, read_ledger};
+use tetrarch_bus::tail::{LedgerItem, first_since, follow_ledger, read_ledger};
 use tetrarch_core::duration;
 use tetrarch_core::ledger::{Entry, Event, EventKind};
 use tetrarch_core::time::{BusTime, Millis};
@@ -15,6 +16,8 @@ use crate::{CliError, CliResult, Code};
 
 /// Entries read at one stroke.
 const STRETCH: u64 = 2_000;
+/// Entries that are taken in at one stroke.
+const ENTRIES: usize = 256;
 /// Width of the kinds' column: the longest kind.
 const KIND_WIDTH: usize = 17;
 
@@ -88,6 +91,11 @@ pub(crate) async fn next_entry(bus: &Bus) -> CliResult<u64> {
     let meta = load_meta(bus).await;
     let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
     Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
+}
+
+/// The ledger's entries from a sequence on as they come, those together that are there already; for ever.
+pub(crate) fn entries(bus: &Bus, from: u64) -> impl Stream<Item = Vec<LedgerItem>> + use<> {
+    follow_ledger(bus, from, 0).ready_chunks(ENTRIES)
 }
 
 /// Reads the ledger from a sequence, or where it begins now, to another, both included, a portion at a time, as long

@@ -5,7 +5,9 @@
 pub mod lane;
 
 use std::fmt;
+use std::str::FromStr;
 
+use crate::goal::Goal;
 use crate::graph::{Advance, Doing, Position, schema};
 use crate::id::{
     ChannelName, ConversationName, EpicId, GraphName, HumanName, ProjectName, ScheduleId,
@@ -30,6 +32,38 @@ impl fmt::Display for TurnId {
         let Self { human, conversation, number } = self;
         write!(f, "turn {number} of {human}'s conversation {conversation}")
     }
+}
+
+impl FromStr for TurnId {
+    type Err = NoTurn;
+
+    fn from_str(text: &str) -> Result<Self, NoTurn> {
+        let read = || {
+            let (number, rest) = text.strip_prefix("turn ")?.split_once(" of ")?;
+            let (human, conversation) = rest.split_once("'s conversation ")?;
+            Some(Self {
+                human: human.parse().ok()?,
+                conversation: conversation.parse().ok()?,
+                number: number.parse().ok()?,
+            })
+        };
+        read().ok_or_else(|| NoTurn(text.to_owned()))
+    }
+}
+
+/// A text names no turn.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no turn")]
+pub struct NoTurn(String);
+
+/// Where the origin of a goal names the turn that it is worked on for.
+pub(crate) const SESSION_KEY: &str = "session";
+
+/// The turn that a goal is worked on for; none where a conversation did not begin it.
+#[must_use]
+pub fn turn_of(goal: &Goal) -> Option<TurnId> {
+    let session = goal.spec.origin.iter().find(|(key, _)| key == SESSION_KEY);
+    session.and_then(|(_, text)| text.parse().ok())
 }
 
 words! {

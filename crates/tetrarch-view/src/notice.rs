@@ -2,11 +2,9 @@
 //! wrong. A notice is made from the entry of the ledger that brought it about; where it goes follows from the goal that
 //! it is about.
 
-use std::collections::BTreeSet;
-
 use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::conversation::lane::TurnLane;
-use tetrarch_core::conversation::{Turn, TurnStatus};
+use tetrarch_core::conversation::{Turn, TurnStatus, turn_of};
 use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
 use tetrarch_core::id::{ChannelName, EpicId, NodeId, Principal};
 use tetrarch_core::ledger::{Entry, EventKind, Record, RecordKey};
@@ -28,13 +26,13 @@ words! {
     /// What a notice is about.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum NoticeKind {
-        /// An agent asks, or a task needs a decision.
+        /// An agent asks, or an escalation does.
         Question = "question",
         /// A task is blocked until somebody unblocks it.
         Blocked = "blocked",
         /// A change waits before its branch.
         Change = "change",
-        /// A change of a plan is proposed.
+        /// A change of a plan is proposed, or somebody asks to look at one.
         Draft = "draft",
         /// A turn of a conversation asks or ended that nobody watches.
         Turn = "turn",
@@ -81,12 +79,6 @@ impl Notice {
     /// What one entry of the ledger gives reason to tell.
     #[must_use]
     pub fn of(entry: &Entry) -> Vec<Self> {
-        let turns = entry
-            .records
-            .iter()
-            .filter_map(|record| if let Record::Turn(turn) = record { turn.epic } else { None });
-        // Whoever waits for a turn is told by the turn.
-        let of_turns: BTreeSet<EpicId> = turns.collect();
         let asks = |epic: EpicId, node: NodeId| {
             entry.records.iter().any(|record| {
                 matches!(record, Record::Question(it) if (it.epic, it.node) == (epic, node))
@@ -104,7 +96,7 @@ impl Notice {
             } else if let Record::NodeState(epic, state) = record {
                 Self::blocked(*epic, state).filter(|_| !asks(*epic, state.id))
             } else if let Record::GoalState(state) = record {
-                Self::goal(state).filter(|_| !of_turns.contains(&state.id))
+                Self::goal(state)
             } else {
                 None
             }
@@ -246,7 +238,11 @@ impl Notice {
             Concerned::Everybody => true,
             Concerned::DecidedBy(person @ Principal::Human(_)) => person == human,
             Concerned::DecidedBy(Principal::Agent(_)) => true,
-            Concerned::GoalOwner => goal.is_some_and(|goal| goal.owner == *human),
+            // Whoever waits for a turn is told by the turn that its goal ended.
+            Concerned::GoalOwner => goal.is_some_and(|goal| {
+                let by_turn = self.kind == NoticeKind::Goal && turn_of(goal).is_some();
+                goal.owner == *human && !by_turn
+            }),
         }
     }
 

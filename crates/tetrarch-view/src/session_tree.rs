@@ -1,13 +1,16 @@
 //! What people started: their conversations, each turn, and the agents that work or worked for it (spec 07, Session
 //! tree). It is put together from the records and kept nowhere.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use tetrarch_core::conversation::Turn;
 use tetrarch_core::id::{AgentId, ConversationName, EpicId, HumanName, ProjectName};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
+use crate::order::find;
 use crate::row::AgentRow;
 
 /// Turns of each conversation that are shown unless all are wanted: the latest.
@@ -22,7 +25,20 @@ pub struct SessionTree<'r> {
     pub root: Option<&'r AgentRow>,
     /// Their conversations, where something happened last first.
     pub conversations: Vec<SessionBranch<'r>>,
-    agents: BTreeMap<EpicId, Vec<&'r AgentRow>>,
+    agents: Rc<AgentsByGoal<'r>>,
+}
+
+/// Who works or worked on each goal.
+type AgentsByGoal<'r> = BTreeMap<EpicId, Vec<&'r AgentRow>>;
+
+fn by_goal(rows: &[AgentRow]) -> AgentsByGoal<'_> {
+    let mut agents = AgentsByGoal::new();
+    for row in rows {
+        if let Some((epic, _)) = row.work {
+            agents.entry(epic).or_default().push(row);
+        }
+    }
+    agents
 }
 
 /// One conversation.
@@ -55,24 +71,8 @@ impl<'r> SessionTree<'r> {
         human: &'r HumanName,
         turns_max: usize,
     ) -> Self {
-        let mut branches: BTreeMap<&ConversationName, Vec<&Turn>> = BTreeMap::new();
-        for turn in records.turns.values().filter(|turn| turn.id.human == *human) {
-            branches.entry(&turn.id.conversation).or_default().push(turn);
-        }
-        let branch = |(name, mut turns): (_, Vec<_>)| {
-            turns.drain(..turns.len().saturating_sub(turns_max));
-            SessionBranch { name, turns }
-        };
-        let mut conversations: Vec<SessionBranch<'_>> = branches.into_iter().map(branch).collect();
-        conversations.sort_by_key(|branch| std::cmp::Reverse(branch.moved()));
-        let mut agents: BTreeMap<EpicId, Vec<&AgentRow>> = BTreeMap::new();
-        for row in rows {
-            if let Some((epic, _)) = row.work {
-                agents.entry(epic).or_default().push(row);
-            }
-        }
-        let io = AgentId::Io(human.clone());
-        Self { human, root: rows.iter().find(|row| row.id == io), conversations, agents }
+        let turns = records.turns.values().filter(|turn| turn.id.human == *human).collect();
+        Self::with(human, turns, rows, Rc::new(by_goal(rows)), turns_max)
     }
 
     /// The trees of everybody who has conversations, this person's first.
@@ -82,11 +82,36 @@ impl<'r> SessionTree<'r> {
         rows: &'r [AgentRow],
         first: Option<&HumanName>,
     ) -> Vec<Self> {
-        let mut people: Vec<&HumanName> =
-            records.turns.values().map(|turn| &turn.id.human).collect();
-        people.sort_by_key(|human| (Some(*human) != first, *human));
-        people.dedup();
-        people.into_iter().map(|human| Self::of(records, rows, human, TURNS_SHOWN)).collect()
+        let agents = Rc::new(by_goal(rows));
+        let mut people: BTreeMap<&HumanName, Vec<&Turn>> = BTreeMap::new();
+        for turn in records.turns.values() {
+            people.entry(&turn.id.human).or_default().push(turn);
+        }
+        let tree = |(human, turns)| Self::with(human, turns, rows, Rc::clone(&agents), TURNS_SHOWN);
+        let mut trees: Vec<Self> = people.into_iter().map(tree).collect();
+        trees.sort_by_key(|tree| Some(tree.human) != first);
+        trees
+    }
+
+    fn with(
+        human: &'r HumanName,
+        turns: Vec<&'r Turn>,
+        rows: &'r [AgentRow],
+        agents: Rc<AgentsByGoal<'r>>,
+        turns_max: usize,
+    ) -> Self {
+        let mut branches: BTreeMap<&ConversationName, Vec<&Turn>> = BTreeMap::new();
+        for turn in turns {
+            branches.entry(&turn.id.conversation).or_default().push(turn);
+        }
+        let branch = |(name, mut turns): (_, Vec<_>)| {
+            turns.drain(..turns.len().saturating_sub(turns_max));
+            SessionBranch { name, turns }
+        };
+        let mut conversations: Vec<SessionBranch<'_>> = branches.into_iter().map(branch).collect();
+        conversations.sort_by_key(|branch| Reverse(branch.moved()));
+        let root = find(rows, &AgentId::Io(human.clone()));
+        Self { human, root, conversations, agents }
     }
 
     /// Whether the person never had an orchestrator.

@@ -11,7 +11,7 @@ use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::spoken::SpokenWords;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_bus::tail::LedgerItem;
 use tetrarch_core::id::RunId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Entry, RecordKey};
@@ -72,7 +72,7 @@ async fn follow(client: HumanClient, tell: Sender<FleetNews>) {
             Err(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
     };
-    let entries = follow_ledger(&client.bus, from, 0).ready_chunks(ENTRIES);
+    let entries = history::entries(&client.bus, from);
     tokio::join!(follow_entries(entries, &tell), follow_link(&client, &tell));
 }
 

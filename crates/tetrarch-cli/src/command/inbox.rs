@@ -8,7 +8,6 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::ChangeStatus;
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::ledger::Record;
@@ -49,8 +48,6 @@ pub(crate) struct InboxArgs {
     watch: bool,
 }
 
-/// Entries that are taken in at one stroke.
-const ENTRIES: usize = 256;
 /// At least between two looks, and at most.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -100,8 +97,7 @@ async fn look(
 /// time, so it is looked at now and then without news.
 async fn watch(context: &Context, client: &HumanClient, args: &InboxArgs) -> CliResult {
     let from = history::next_entry(&client.bus).await?;
-    let entries = follow_ledger(&client.bus, from, 0).ready_chunks(ENTRIES);
-    let mut entries = std::pin::pin!(entries);
+    let mut entries = std::pin::pin!(history::entries(&client.bus, from));
     let mut shown: Option<Vec<Value>> = None;
     loop {
         let rows = look(context, client, args).await?;

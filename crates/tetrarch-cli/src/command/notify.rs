@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_bus::tail::LedgerItem;
 use tetrarch_core::goal::Goal;
 use tetrarch_core::id::{ChannelName, HumanName};
 use tetrarch_core::ledger::RecordKey;
@@ -33,8 +33,6 @@ use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 use delivering::{ChannelSender, NoticeMessage};
 use record::{DeliveredNotice, DeliveryRecord};
 
-/// Entries that are taken in at one stroke.
-const ENTRIES: usize = 256;
 /// What is older is no news: whoever was away for so long looks at the inbox.
 const AGE_MAX: Millis = Millis(24 * 3600 * 1000);
 /// First and longest wait before a notice is sent again, and for how long that goes on.
@@ -240,8 +238,7 @@ impl Notifier {
         from: u64,
     ) -> CliResult {
         let Some(address) = self.channels.channels.get(&name) else { return Ok(()) };
-        let entries = follow_ledger(&self.client.bus, from, 0).ready_chunks(ENTRIES);
-        let mut entries = std::pin::pin!(entries);
+        let mut entries = std::pin::pin!(history::entries(&self.client.bus, from));
         while let Some(items) = entries.next().await {
             let Some(last) = items.last().map(|item| item.seq) else { continue };
             for notice in items.iter().flat_map(told_of) {

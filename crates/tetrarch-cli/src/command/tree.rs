@@ -9,7 +9,6 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::admission::queued::QueuedSpawn;
 use tetrarch_core::brief::Outcome;
 use tetrarch_core::id::{EpicId, HumanName, ProjectName};
@@ -25,8 +24,6 @@ use crate::history;
 use crate::output::{self, Cell, StdoutReader, Tone, age, align, is_coloured, is_terminal, now};
 use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
-/// Entries that are taken in at one stroke.
-const ENTRIES: usize = 256;
 /// Between two drawings of a tree that changes.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
@@ -115,8 +112,7 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
         return output::record(context.output, &shown.0, || shown.1);
     }
     let mut reader = output::screen(context.output, &shown.0, &shown.1)?;
-    let entries = follow_ledger(&bus, from, 0).ready_chunks(ENTRIES);
-    let mut entries = std::pin::pin!(entries);
+    let mut entries = std::pin::pin!(history::entries(&bus, from));
     while reader == StdoutReader::There {
         let Some(items) = entries.next().await else { break };
         for item in items {

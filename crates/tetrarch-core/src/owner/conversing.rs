@@ -8,7 +8,7 @@ mod scheduled;
 use serde_json::json;
 
 use crate::conversation::lane::{self, TurnLane};
-use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus};
+use crate::conversation::{SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus};
 use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
 use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal};
@@ -349,7 +349,7 @@ fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
     let line = work.task.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let mut plan = one_task(&line.chars().take(TITLE_CHARS).collect::<String>());
     plan.goal.problem_statement.clone_from(&work.task);
-    let origin = [("session", turn.id.to_string()), ("to", turn.id.human.to_string())];
+    let origin = [(SESSION_KEY, turn.id.to_string()), ("to", turn.id.human.to_string())];
     let channel = turn.channel.iter().map(|channel| ("channel", channel.to_string()));
     let origin = origin.into_iter().chain(channel);
     plan.goal.origin = origin.map(|(key, text)| (key.to_owned(), text)).collect();

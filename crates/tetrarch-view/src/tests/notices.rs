@@ -1,9 +1,12 @@
 //! What an entry of the ledger gives reason to tell, whom, and by which channel.
 
 use tetrarch_core::goal::GoalSpec;
-use tetrarch_core::id::{AgentId, CommitId, NodeId, ProjectName, QuestionId, RunId, Ulid};
+use tetrarch_core::id::{
+    AgentId, CommitId, DraftId, NodeId, PlanId, ProjectName, QuestionId, RunId, Ulid,
+};
 use tetrarch_core::ledger::Event;
-use tetrarch_core::plan::Blocker;
+use tetrarch_core::plan::proposal::{PlanReview, ReviewAsk};
+use tetrarch_core::plan::{Blocker, PlanReason};
 
 use super::*;
 use crate::samples::{node_state, turn};
@@ -134,9 +137,35 @@ fn turn_is_a_notice_in_the_background_or_by_its_channel() {
 
 #[test]
 fn goal_of_a_turn_is_told_by_the_turn_alone() {
-    let made = turn(TurnLane::Background, TurnStatus::Done, None);
-    let found = notices(vec![state(GoalStatus::Completed), Record::Turn(Box::new(made))]);
-    assert_eq!(found.iter().map(|notice| notice.kind).collect::<Vec<_>>(), [NoticeKind::Turn]);
+    let ended = &notices(vec![state(GoalStatus::Completed)])[0];
+    let of_turn = goal("human:ada", &[("session", "turn 3 of ada's conversation main")]);
+    assert!(!ended.is_for(&human("ada"), Some(&of_turn)));
+    let elsewhere = goal("human:ada", &[("session", "a chat of another program")]);
+    assert!(ended.is_for(&human("ada"), Some(&elsewhere)));
+    let asks = &notices(vec![question("human:ada", QuestionStatus::Open)])[0];
+    assert!(asks.is_for(&human("ada"), Some(&of_turn)), "it waits for somebody");
+}
+
+#[test]
+fn plan_that_somebody_is_to_look_at_is_a_notice_unless_a_draft_is() {
+    let ask = |draft: Option<DraftId>| ReviewAsk {
+        by: "PO-demo".parse().unwrap(),
+        reason: PlanReason::Replan,
+        draft,
+        text: "nothing fits".to_owned(),
+    };
+    let review = PlanReview {
+        epic: epic(),
+        plan: PlanId(Ulid::from_parts(1, 8)),
+        project: ProjectName::new("demo").unwrap(),
+        version: 1,
+        asks: vec![ask(Some(DraftId(Ulid::from_parts(1, 4)))), ask(None)],
+        trace: None,
+        at: AT,
+    };
+    let found = Notice::of(&Entry { reviews: vec![review], ..entry(Vec::new()) });
+    assert_eq!((found.len(), found[0].kind), (1, NoticeKind::Draft));
+    assert_eq!(found[0].text, "PO-demo asks to look at the plan: nothing fits");
 }
 
 #[test]

@@ -190,7 +190,7 @@ async fn run(words: &[String], input: String) -> Result<(), Undelivered> {
     let passed = PASSED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
     let mut command = Command::new(&program);
     command.args(words.get(1..).unwrap_or_default()).env_clear().envs(passed).process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command
         .spawn()
         .map_err(|cause| Undelivered::passing(format!("cannot start {program}: {cause}")))?;

@@ -64,11 +64,12 @@ impl DeliveryRecord {
     /// # Errors
     /// The file cannot be read.
     pub(super) fn next(&self, end: u64) -> CliResult<Option<u64>> {
-        let Some(text) = text_of(&self.position)? else { return Ok(None) };
+        let Some(bytes) = bytes_of(&self.position)? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&bytes);
         let next = text.trim().parse().ok().filter(|next| *next <= end + 1);
         if next.is_none() {
             let path = self.position.display();
-            tracing::warn!(%path, text, end, "no position in this ledger; telling what comes from now on");
+            tracing::warn!(%path, %text, end, "no position in this ledger; telling what comes from now on");
         }
         Ok(next)
     }
@@ -91,33 +92,27 @@ impl DeliveryRecord {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn add(&mut self, notice: &DeliveredNotice) -> CliResult {
-        self.append(notice).map_err(|error| at(&self.lines, &error))
+        let length = self.append(notice).map_err(|error| at(&self.lines, &error))?;
+        self.told.insert(notice.id.clone());
+        if length > RECORD_BYTES_MAX { self.shorten() } else { Ok(()) }
     }
 
-    fn append(&mut self, notice: &DeliveredNotice) -> io::Result<()> {
+    /// Adds a line; gives the bytes that there are then.
+    fn append(&self, notice: &DeliveredNotice) -> io::Result<u64> {
         let mut file =
             OpenOptions::new().append(true).create(true).mode(0o600).open(&self.lines)?;
         let line = serde_json::to_string(notice)? + "\n";
         file.write_all(line.as_bytes())?;
         file.sync_data()?;
-        self.told.insert(notice.id.clone());
-        if file.metadata()?.len() > RECORD_BYTES_MAX {
-            self.shorten()?;
-        }
-        Ok(())
+        Ok(file.metadata()?.len())
     }
 
     /// Keeps the newer half of the lines.
-    fn shorten(&mut self) -> io::Result<()> {
-        let mut kept = parsed(&fs::read(&self.lines)?);
+    fn shorten(&mut self) -> CliResult {
+        let mut kept = read(&self.lines)?;
         kept.drain(..kept.len() / 2);
         let lines: Result<Vec<String>, _> = kept.iter().map(serde_json::to_string).collect();
-        let beside = self.lines.with_extension("new");
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        file.write_all((lines?.join("\n") + "\n").as_bytes())?;
-        file.sync_data()?;
-        fs::rename(&beside, &self.lines)?;
+        write_private(&self.lines, &lines.map_err(CliError::failed)?.join("\n"))?;
         self.told = kept.into_iter().map(|notice| notice.id).collect();
         Ok(())
     }
@@ -125,24 +120,21 @@ impl DeliveryRecord {
 
 /// The lines of a record, oldest first; half a line that a crash left is none.
 fn read(path: &Path) -> CliResult<Vec<DeliveredNotice>> {
-    Ok(text_of(path)?.map(|text| parsed(text.as_bytes())).unwrap_or_default())
-}
-
-fn parsed(lines: &[u8]) -> Vec<DeliveredNotice> {
-    let lines = lines.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    let bytes = bytes_of(path)?.unwrap_or_default();
+    let lines = bytes.split(|byte| *byte == b'\n');
+    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 /// What a regular file has in it; none when there is no such file. Anything else could keep its reader waiting.
-fn text_of(path: &Path) -> CliResult<Option<String>> {
+fn bytes_of(path: &Path) -> CliResult<Option<Vec<u8>>> {
     let read = || {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
-        Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+        fs::read(path)
     };
     match read() {
-        Ok(text) => Ok(Some(text)),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at(path, &error)),
     }

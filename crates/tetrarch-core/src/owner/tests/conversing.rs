@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, human, id, po, project, request, success, tasks, wish};
 use crate::conversation::lane::TurnLane;
-use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance};
+use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance, turn_of};
 use crate::error::ErrorCode;
 use crate::graph::Doing;
 use crate::id::{AgentId, ConversationName, EpicId, HumanName, Principal};
@@ -367,4 +367,27 @@ fn orchestrator_cannot_move_the_turn_of_another_person() {
     made.turn.human = HumanName::new("Eve").unwrap();
     made.doing = Doing::Answer("stolen".to_owned());
     assert_eq!(make(&mut fleet, made).error, Some(ErrorCode::Unauthorized));
+}
+
+#[test]
+fn goal_of_a_turn_names_it_and_its_channel_as_its_origin() {
+    for channel in [None, Some("phone")] {
+        let mut fleet = fleet();
+        let channel = channel.map(|name| name.parse().unwrap());
+        let say_so = TurnSay { channel: channel.clone(), ..said("main", "count the files") };
+        say(&mut fleet, say_so);
+        fleet.report(&io(), Report::Ready);
+        assert_eq!(moved(&mut fleet).error, None);
+        let told = turn(&fleet, "main", 1).clone();
+        assert_eq!(told.channel, channel);
+        let goal = &fleet.records.goals[&told.epic.unwrap()];
+        assert_eq!(turn_of(goal), Some(told.id));
+        let named = goal.spec.origin.iter().find(|(key, _)| key == "channel");
+        assert_eq!(named.map(|(_, name)| name.parse().unwrap()), channel);
+    }
+    for text in
+        ["", "turn 1", "turn x of ada's conversation main", "turn 1 of a b's conversation c"]
+    {
+        assert!(text.parse::<TurnId>().is_err(), "{text}");
+    }
 }
