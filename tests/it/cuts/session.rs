@@ -2,6 +2,7 @@
 //! which may be cut at an entry. Stands for the bus and for people; expects nothing.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -49,6 +50,7 @@ pub(crate) enum Cut {
 /// What is left of a run's sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
+    name: StoryName,
     sessions: u64,
     kept: Vec<Kept>,
     spent: Tally,
@@ -65,6 +67,24 @@ pub(crate) struct Story {
     /// What each session journaled besides the conversation, in bytes.
     pub(crate) besides: Vec<usize>,
     pub(crate) result: Option<RunResult>,
+}
+
+/// What its runs have in their ids: directories of runs of all tests of a machine are in one place, and stay when a
+/// test's process ends before they are removed.
+#[derive(Debug, Clone, Copy)]
+struct StoryName(u64);
+
+impl Default for StoryName {
+    fn default() -> Self {
+        Self(RandomState::new().build_hasher().finish())
+    }
+}
+
+impl StoryName {
+    /// The run of a session, from 1.
+    fn run(self, session: u64) -> RunId {
+        RunId(Ulid::from_parts(NOW.0, u128::from(self.0 >> 16) << 32 | u128::from(session)))
+    }
 }
 
 impl Story {
@@ -170,7 +190,7 @@ impl Stage {
         let id = |place: u64| Ulid::from_parts(NOW.0, place.into());
         let (agent, session) = (AgentId::Worker(id(1)), SessionId(id(story.sessions)));
         let run = Run {
-            id: RunId(id(1_000 + story.sessions)),
+            id: story.name.run(story.sessions),
             agent: agent.clone(),
             session,
             epoch: story.sessions,
@@ -178,7 +198,7 @@ impl Stage {
             node: NodeId::task(1, 1),
             assignment: AssignmentId(id(3)),
             brief: self.brief.clone(),
-            continues: (story.sessions > 1).then(|| RunId(id(999 + story.sessions))),
+            continues: (story.sessions > 1).then(|| story.name.run(story.sessions - 1)),
             placement: None,
             created: NOW,
         };
@@ -195,7 +215,7 @@ impl Stage {
             duty: Duty::Run(run.clone()),
         };
         let id = run.id;
-        let first = RunId(Ulid::from_parts(NOW.0, 1_001));
+        let first = story.name.run(1);
         let mut machine = HostedSession::new(launch, run, "h".to_owned(), None, None);
         let mut gathered = Gathered::default();
         for kept in story.kept.iter().rev() {
