@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use tetrarch_engine::HostStop;
 use tokio::io::AsyncReadExt;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::{CliError, CliResult, Code, new_ulid};
@@ -16,19 +16,61 @@ use crate::{CliError, CliResult, Code, new_ulid};
 /// The line by which a child tells its supervisor that it is ready.
 pub(crate) const READY: &str = "ready";
 
-/// Turns true at SIGINT or SIGTERM; with a parent also when standard input ends, which it does
-/// when the parent dies however it dies.
+/// The signals that ask a process to end.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Option<Signal>,
+}
+
+impl StopSignals {
+    /// Listens to SIGINT and SIGTERM, and to the SIGHUP of a terminal that is closed: unless whoever started the
+    /// process had it ignore that, as `nohup` does, or it means something else to it (`reloads`).
+    ///
+    /// # Errors
+    /// Signals cannot be listened to.
+    fn listen(reloads: bool) -> CliResult<Self> {
+        let ends = !reloads && !ignores_hangup(&std::fs::read_to_string("/proc/self/status")?);
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: ends.then(|| signal(SignalKind::hangup())).transpose()?,
+        })
+    }
+
+    async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
+
+/// Whether a process of this `/proc/<pid>/status` ignores SIGHUP, the first bit of its mask of ignored signals.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
+}
+
+/// Turns true at a signal that asks to end; with a parent also when standard input ends, which it does when the
+/// parent dies however it dies. `reloads`: SIGHUP is none of them.
 ///
 /// # Errors
 /// Signals cannot be listened to.
-pub(crate) fn stop_signal(with_parent: bool) -> CliResult<watch::Receiver<bool>> {
+pub(crate) fn stop_signal(with_parent: bool, reloads: bool) -> CliResult<watch::Receiver<bool>> {
     let (tell, stop) = watch::channel(false);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = StopSignals::listen(reloads)?;
     tokio::spawn(async move {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = signals.next() => {}
             () = parent_gone(), if with_parent => {}
         }
         // Nobody left to tell means that it ends anyway.
@@ -38,23 +80,21 @@ pub(crate) fn stop_signal(with_parent: bool) -> CliResult<watch::Receiver<bool>>
     Ok(stop)
 }
 
-/// What a host is to do: at the first SIGINT or SIGTERM it drains, at the second it ends; it ends too when its
+/// What a host is to do: at the first signal that asks to end it drains, at the second it ends; it ends too when its
 /// parent dies, of which it learns by the end of standard input.
 ///
 /// # Errors
 /// Signals cannot be listened to.
 pub(crate) fn host_stop(with_parent: bool) -> CliResult<watch::Receiver<HostStop>> {
     let (tell, stop) = watch::channel(HostStop::No);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = StopSignals::listen(false)?;
     tokio::spawn(async move {
         let mut parent = std::pin::pin!(parent_gone());
         let mut wanted = HostStop::No;
         while wanted != HostStop::Now {
             let next = if wanted == HostStop::No { HostStop::Drain } else { HostStop::Now };
             wanted = tokio::select! {
-                _ = interrupt.recv() => next,
-                _ = terminate.recv() => next,
+                () = signals.next() => next,
                 () = &mut parent, if with_parent => HostStop::Now,
             };
             // Nobody left to tell means that it ends anyway.
@@ -135,4 +175,28 @@ fn at(path: &Path, error: &std::io::Error) -> CliError {
 pub(crate) fn address() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{name} pid {}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hangup_is_ignored_when_the_first_bit_of_the_mask_says_so() {
+        for (mask, ignored) in [
+            ("SigIgn:\t0000000000000001", true),
+            ("SigIgn:\t0000000000001000", false),
+            ("SigIgn:\t0000000000001001", true),
+            ("SigIgn:\tx", false),
+            ("SigCgt:\t0000000000000001", false),
+        ] {
+            assert_eq!(
+                ignores_hangup(&format!("Name:\tx\n{mask}\nSigPnd:\t1\n")),
+                ignored,
+                "{mask}"
+            );
+        }
+        let own = std::fs::read_to_string("/proc/self/status").unwrap();
+        assert!(own.contains("SigIgn:"), "{own}");
+    }
 }

@@ -54,6 +54,8 @@ words! {
         HostsFull = "hosts_full",
         /// The project's mode allows no agents.
         NoSlots = "no_slots",
+        /// Every agent that the orchestrator may have works for other goals.
+        SlotsTaken = "slots_taken",
         /// The orchestrator's budget does not cover what is asked for.
         BudgetUsed = "budget_used",
         /// The goal is paused.
@@ -92,6 +94,7 @@ impl ObstacleKind {
             Self::OwnerAbsent
             | Self::Halted
             | Self::HostsFull
+            | Self::SlotsTaken
             | Self::BudgetUsed
             | Self::GoalPaused
             | Self::AgentPaused

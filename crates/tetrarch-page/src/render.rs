@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tetrarch_core::id::Principal;
 use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::obstacle::of_fleet;
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::inbox::{InboxScope, inbox};
@@ -52,9 +53,11 @@ impl PageModel {
         self.rows = rows(&self.fleet.fold.records, &self.fleet.reported, now);
     }
 
-    fn asking(&self) -> usize {
+    /// How many things wait for whoever looks.
+    fn waiting(&self) -> usize {
+        let records = &self.fleet.fold.records;
         let scope = InboxScope { human: &self.human, everyone: false, closed: false };
-        inbox(&self.fleet.fold.records, &[], scope).len()
+        inbox(records, &of_fleet(records, &self.fleet.telemetry), scope).len()
     }
 }
 
@@ -233,7 +236,7 @@ fn status(model: &PageModel, visit: &PageVisit<'_>) -> Markup {
             (format!("STALE for {}: the bus is away", age(model.now - *since)), Tone::Bad)
         }
     };
-    let waiting = model.asking();
+    let waiting = model.waiting();
     html! {
         p {
             (toned(&word, tone))

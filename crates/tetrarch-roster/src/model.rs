@@ -265,10 +265,9 @@ impl RosterModel {
     /// Makes what is shown of what was heard.
     pub(crate) fn refresh(&mut self) {
         self.rows = rows(&self.fleet.fold.records, &self.fleet.reported, self.now);
-        match self.pane {
-            Pane::Agents | Pane::Focus | Pane::Conversations => {}
-            Pane::Inbox => self.look_for_obstacles(),
-            Pane::Plan => self.outline(),
+        self.look_for_obstacles();
+        if self.pane == Pane::Plan {
+            self.outline();
         }
         self.list();
         self.heard = false;
@@ -304,13 +303,6 @@ impl RosterModel {
     pub fn waiting(&self) -> Vec<InboxItem<'_>> {
         let scope = InboxScope { human: &self.human, everyone: false, closed: false };
         inbox(&self.fleet.fold.records, &self.inbox.obstacles, scope)
-    }
-
-    /// How many ask whoever looks for something: questions, changes and drafts.
-    #[must_use]
-    pub fn asking(&self) -> usize {
-        let scope = InboxScope { human: &self.human, everyone: false, closed: false };
-        inbox(&self.fleet.fold.records, &[], scope).len()
     }
 
     /// The item that is shown in full.

@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, command: clap::Command, args: McpArgs
         }
         serve(server).await
     };
-    let mut stop = stop_signal(false)?;
+    let mut stop = stop_signal(false, false)?;
     tokio::select! {
         ended = serving => ended,
         _ = stop.wait_for(|stop| *stop) => Ok(()),

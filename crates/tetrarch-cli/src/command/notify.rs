@@ -103,7 +103,7 @@ pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
     if args.test {
         return test(context, channels, &sender).await;
     }
-    let mut stop = stop_signal(args.with_parent)?;
+    let mut stop = stop_signal(args.with_parent, false)?;
     let _lock = record::lock(&directory)?;
     let client = context.client().await?;
     let (from, end) =

@@ -46,7 +46,7 @@ pub(crate) async fn run(context: &Context, args: PageArgs) -> CliResult {
         return Err(CliError::new(Code::Usage, "people.page_listen is off")
             .hint("name a loopback address with a port, such as 127.0.0.1:7878"));
     };
-    let mut stop = stop_signal(args.with_parent)?;
+    let mut stop = stop_signal(args.with_parent, false)?;
     let client = context.client().await?;
     let listener = listen(wanted).await?;
     let at = listener.local_addr()?;

@@ -175,12 +175,14 @@ fn init(kind: Ready, workspace: Option<&Path>, plan: bool, write: Option<&Path>)
     })?;
     written.write_all(text.as_bytes())?;
     let name = file.display();
-    let next = if plan {
-        format!("tetrarch plan check {name}")
-    } else {
-        format!("tetrarch profile apply <project> {name}")
+    let lacks = kind.lacks_key(|name| std::env::var_os(name).is_some());
+    let lacks = lacks.map(|what| format!("note: {what}\n")).unwrap_or_default();
+    let next = match (kind.is_agent(), plan) {
+        (true, _) => format!("tetrarch run --goal 'what is to be done' --profiles {name}"),
+        (false, true) => format!("add a title and phases to it, then tetrarch plan check {name}"),
+        (false, false) => format!("tetrarch profile apply PROJECT {name}"),
     };
-    output::text(&format!("{name} written; next: {next}\n"))?;
+    output::text(&format!("{name} written\n{lacks}next: {next}\n"))?;
     Ok(())
 }
 

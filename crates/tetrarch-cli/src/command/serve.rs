@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
         retention: context.config.retention.ledger,
         ages: context.config.retention.ages,
     };
-    let stop = stop_signal(args.with_parent)?;
+    let stop = stop_signal(args.with_parent, true)?;
     let (tell, ready) = watch::channel(false);
     announce(ready);
     Ok(serve_global(bus, config, stop, tell).await?)

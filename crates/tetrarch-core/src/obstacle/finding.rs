@@ -192,12 +192,33 @@ impl<'r> Finder<'r> {
             let remedies = vec![Remedy::Delegate(leaf.project.clone())];
             return self.note(Kind::NoSlots, subject, None, what, remedies, on);
         }
-        // Slots that are held come free when their holders end: that is progress.
-        let Some(free) = cap.checked_sub(by.slots_held()).filter(|free| *free > 0) else { return };
+        let Some(free) = cap.checked_sub(by.slots_held()).filter(|free| *free > 0) else {
+            return self.slots_taken(leaf.epic, by, on);
+        };
         if let Err(short) = by.account.carve(self.asked(leaf), free) {
             return self.short(by, &short, on);
         }
         self.placement(&leaf.node.placement, on);
+    }
+
+    /// Slots that are held come free when their holders end: that is progress, but not a goal's own when all of them
+    /// work for others.
+    fn slots_taken(&mut self, epic: EpicId, by: &Agent, on: Option<(EpicId, NodeId)>) {
+        let holders = by.slots.iter().filter_map(|slot| self.records.agents.get(&slot.child));
+        let epics: BTreeSet<Option<EpicId>> =
+            holders.map(|agent| agent.work.as_ref().map(|work| work.epic)).collect();
+        if epics.iter().any(|it| it.is_none_or(|it| it == epic)) {
+            return;
+        }
+        let others: Vec<String> = epics.iter().flatten().map(ToString::to_string).collect();
+        let what = format!(
+            "all {} agents of {} work for other goals: {}",
+            by.slots_held(),
+            by.id,
+            others.join(", ")
+        );
+        let remedies = vec![Remedy::Describe(by.id.clone())];
+        self.note(Kind::SlotsTaken, Subject::Agent(by.id.clone()), None, what, remedies, on);
     }
 
     /// What work asks to spend.

@@ -348,7 +348,7 @@ fn begin(draft: &mut Draft<'_>, planning: Planning, read: Option<Answer>) {
         }
         Some(Answer::Split(..)) | None => {
             let reason = "no valid plan: the goal is one task".to_owned();
-            (alone(&goal), PlanningStatus::Refused, reason)
+            (alone(draft, &goal), PlanningStatus::Refused, reason)
         }
     };
     match plans::create_goal(draft, goal.id, &goal.project, &goal.owner, &plan) {
@@ -361,7 +361,7 @@ fn begin(draft: &mut Draft<'_>, planning: Planning, read: Option<Answer>) {
     }
 }
 
-fn alone(goal: &Goal) -> PlanFile {
+fn alone(draft: &Draft<'_>, goal: &Goal) -> PlanFile {
     PlanFile {
         goal: goal.spec.clone(),
         project: None,
@@ -370,7 +370,7 @@ fn alone(goal: &Goal) -> PlanFile {
         nodes: Vec::new(),
         output: None,
     }
-    .with_one_task()
+    .with_one_task(profiles::of_project(draft, &goal.project))
 }
 
 /// A task is cut as it was proposed, when it is still the task that was asked about; else the ladder goes on.

@@ -11,10 +11,11 @@ use crate::conversation::lane::{self, TurnLane};
 use crate::conversation::{SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus};
 use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
-use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal};
+use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal, ProfileName};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{TEXT_BYTES_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
+use crate::plan::profiles::sole;
 use crate::plan::schema::{PlanFile, one_task};
 use crate::request::Request;
 use crate::request::conversations::{ConversationOp, TurnSay};
@@ -332,7 +333,8 @@ fn delegate(draft: &mut Draft<'_>, policy: &Policy, turn: Turn, work: &Delegatio
     let owner = Principal::Human(turn.id.human.clone());
     let index = usize::try_from(turn.moved).unwrap_or(usize::MAX);
     let epic = EpicId::derive(turn.said, &turn.id.to_string(), "delegation", index);
-    let plan = plan_of(&turn, work);
+    let only = || sole(profiles::of_project(draft, &turn.project)).cloned();
+    let plan = plan_of(&turn, work, work.profile.clone().or_else(only));
     let given = profiles::suffice_for_turn(draft, &turn.project, &plan)
         .and_then(|()| consulting::give(draft, policy, epic, &turn.project, &owner, &plan));
     match given {
@@ -345,7 +347,7 @@ fn delegate(draft: &mut Draft<'_>, policy: &Policy, turn: Turn, work: &Delegatio
     }
 }
 
-fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
+fn plan_of(turn: &Turn, work: &Delegation, profile: Option<ProfileName>) -> PlanFile {
     let line = work.task.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let mut plan = one_task(&line.chars().take(TITLE_CHARS).collect::<String>());
     plan.goal.problem_statement.clone_from(&work.task);
@@ -355,7 +357,7 @@ fn plan_of(turn: &Turn, work: &Delegation) -> PlanFile {
     plan.goal.origin = origin.map(|(key, text)| (key.to_owned(), text)).collect();
     for node in plan.nodes.iter_mut().filter(|node| node.id == NodeId::task(1, 1)) {
         node.objective.clone_from(&work.task);
-        node.profile.clone_from(&work.profile);
+        node.profile.clone_from(&profile);
         node.domain.clone_from(&work.domain);
         node.role = work.domain.as_ref().map_or(Role::Worker, |_| Role::Specialist);
         node.max_attempts = work.attempts;

@@ -5,18 +5,21 @@ use std::collections::BTreeMap;
 
 use crate::agent::Profile;
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{EpicId, NodeId, Principal, ProfileName, ProjectName};
+use crate::id::{EpicId, NodeId, Principal, ProjectName};
 use crate::plan::Node;
 use crate::plan::change::Changed;
 use crate::plan::profiles::{self, Missing};
 use crate::plan::schema::PlanFile;
 use crate::step::Draft;
 
-/// The names of a project's profiles.
-fn names<'r>(draft: &Draft<'r>, project: &ProjectName) -> impl Iterator<Item = &'r ProfileName> {
-    let all = draft.base().profiles.keys();
+/// A project's profiles.
+pub(super) fn of_project<'r>(
+    draft: &Draft<'r>,
+    project: &ProjectName,
+) -> impl Iterator<Item = &'r Profile> {
+    let all = draft.base().profiles.iter();
     let project = project.clone();
-    all.filter(move |(of, _)| *of == project).map(|(_, name)| name)
+    all.filter(move |((of, _), _)| *of == project).map(|(_, profile)| profile)
 }
 
 /// Whether a plan can be done in a project with the profiles that come with it; a goal without a plan is one task.
@@ -33,7 +36,8 @@ pub(super) fn suffice(
     giver: &Principal,
     plan: &PlanFile,
 ) -> Result<(), Refusal> {
-    plan.check_profiles(names(draft, project)).map_err(|missing| refusal(&missing, project))?;
+    plan.check_profiles(of_project(draft, project))
+        .map_err(|missing| refusal(&missing, project))?;
     let known = |own: &Profile| draft.base().profiles.get(&(project.clone(), own.name.clone()));
     for own in &plan.profiles {
         let name = own.name.as_str();
@@ -69,7 +73,7 @@ pub(super) fn suffice_for_turn(
     project: &ProjectName,
     plan: &PlanFile,
 ) -> Result<(), Refusal> {
-    plan.check_profiles(names(draft, project)).map_err(|missing| {
+    plan.check_profiles(of_project(draft, project)).map_err(|missing| {
         let detail = format!("{}; {}", missing.problem(), Missing::cure_of(project.as_str()));
         Refusal::new(ErrorCode::NotFound, detail)
     })
@@ -89,7 +93,8 @@ pub(super) fn suffice_for_change(
     nodes.extend(changed.defined.iter().map(|node| (node.id, node.clone())));
     let redefined = changed.redefined.iter().map(|(id, _)| id);
     let new: Vec<&NodeId> = changed.added.iter().chain(redefined).collect();
-    let checked = profiles::check(&nodes, |id| new.contains(&id), names(draft, &goal.project));
+    let known = of_project(draft, &goal.project).map(|it| &it.name);
+    let checked = profiles::check(&nodes, |id| new.contains(&id), known);
     checked.map_err(|missing| {
         // A change brings no profiles.
         let cure = Missing::cure_of(goal.project.as_str());
@@ -112,10 +117,9 @@ pub(super) fn named<'r>(
     project: &ProjectName,
     name: &str,
 ) -> Result<&'r Profile, String> {
-    let all = draft.base().profiles.iter();
-    let found = all.clone().find(|((of, known), _)| of == project && known.as_str() == name);
-    found.map(|(_, profile)| profile).ok_or_else(|| {
-        let known: Vec<&str> = names(draft, project).map(ProfileName::as_str).collect();
+    let mut all = of_project(draft, project);
+    all.find(|profile| profile.name.as_str() == name).ok_or_else(|| {
+        let known: Vec<&str> = of_project(draft, project).map(|it| it.name.as_str()).collect();
         let has = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         format!(
             "the project {project} has no profile {name:?} (it has: {has}); add it with \

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::agent::Profile;
 use crate::brief::RunnerKind;
 use crate::destination::{self, Destination};
-use crate::id::{NodeId, ProfileName};
+use crate::id::NodeId;
 use crate::plan::profiles::{Need, needs};
 use crate::plan::schema::fields::snake_case;
 use crate::plan::schema::spelling::meant;
@@ -39,21 +39,22 @@ impl<'a> Examination<'a> {
     pub fn new(document: &'a Value, plan: &'a PlanFile) -> Self {
         let mut places = BTreeMap::new();
         place(document, "", &["phases", "tasks", "subtasks"], &mut places);
-        Self { document, plan, work: plan.work(), places }
+        Self { document, plan, work: plan.work([]), places }
     }
 
     /// Leaves and reviews whose profile neither comes with the plan nor is among those `known` besides.
     #[must_use]
-    pub fn unknown_profiles(&self, known: &[ProfileName]) -> Vec<PlanProblem> {
-        let own = self.plan.profiles.iter().map(|profile| &profile.name);
-        let known: BTreeSet<&str> = own.chain(known).map(ProfileName::as_str).collect();
+    pub fn unknown_profiles(&self, known: &[Profile]) -> Vec<PlanProblem> {
+        let work = self.plan.work(known);
+        let known: BTreeSet<&str> =
+            self.plan.profiles.iter().chain(known).map(|it| it.name.as_str()).collect();
         let told = known.iter().filter(|name| !self.is_command(name)).copied();
         let told = told.chain(["a profile that `profiles:` describes"]);
         let allowed = told.collect::<Vec<_>>().join(", ");
         let by_exit = "`review: {run: COMMAND}`, whose exit code is the verdict, or a `profile` that gives one";
-        let missing = needs(&self.work).into_iter().filter(|need| !known.contains(need.profile));
+        let missing = needs(&work).into_iter().filter(|need| !known.contains(need.profile));
         let problem = |need: Need<'_>| {
-            let node = self.work.get(&need.node);
+            let node = work.get(&need.node);
             let review = node.filter(|_| need.review).and_then(|node| node.review.as_ref());
             if review.is_some_and(|review| review.profile.is_none()) {
                 return PlanProblem {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::agent::{DEFAULT_PROFILE, ORCHESTRATOR_PROFILE, is_command};
+use crate::agent::{DEFAULT_PROFILE, ORCHESTRATOR_PROFILE, Profile, is_command};
 use crate::id::{NodeId, ProfileName};
 use crate::plan::{Node, graph};
 
@@ -12,6 +12,19 @@ use crate::plan::{Node, graph};
 pub fn executing(node: Option<&Node>) -> &str {
     let named = node.and_then(|node| node.profile.as_ref());
     named.map_or(DEFAULT_PROFILE, ProfileName::as_str)
+}
+
+/// The profile of work that nobody planned, in a project without the profile `default`: the only one whose agents
+/// take a task in words. A command that ends well has not done what it never read.
+#[must_use]
+pub fn sole<'a>(known: impl IntoIterator<Item = &'a Profile>) -> Option<&'a ProfileName> {
+    let known: Vec<&Profile> = known.into_iter().collect();
+    let reads_it =
+        |it: &&&Profile| it.kind.calls_models() && it.name.as_str() != ORCHESTRATOR_PROFILE;
+    let names: BTreeSet<&ProfileName> = known.iter().filter(reads_it).map(|it| &it.name).collect();
+    let is_needed = known.iter().all(|it| it.name.as_str() != DEFAULT_PROFILE);
+    let mut names = names.into_iter();
+    names.next().filter(|_| is_needed && names.next().is_none())
 }
 
 /// Nodes that name profiles which are not there.

@@ -22,14 +22,14 @@ use crate::agent::{Mode, Profile};
 use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::goal::{GoalSpec, Risk};
-use crate::id::{NodeId, ProfileName, ProjectName};
+use crate::id::{NodeId, ProjectName};
 use crate::limits::{
     ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, LIST_MAX, RECORD_BYTES_MAX, REPO_CONTEXT_BYTES_MAX,
     TEXT_BYTES_MAX,
 };
 use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::change::NewNode;
-use crate::plan::profiles::{Missing, check};
+use crate::plan::profiles::{Missing, check, sole};
 use crate::plan::schema::edges::{PhaseOrder, check_edges, order_phases};
 use crate::plan::schema::fields::{Entry, Fields, Problems};
 use crate::plan::schema::nodes::{EXIT_CRITERION, Placed, read_new, read_phases};
@@ -265,17 +265,25 @@ impl Node {
 }
 
 impl PlanFile {
-    /// The same goal with the plan that every goal can have: one task of its title (spec 05, The planner).
+    /// The same goal with the plan that every goal can have: one task of its title (spec 05, The planner), whose profile
+    /// is `default`, else the only one of these and its own that takes it (docs/decisions/0060).
     #[must_use]
-    pub fn with_one_task(&self) -> Self {
-        let Self { nodes, output, .. } = one_task(&self.goal.title);
+    pub fn with_one_task<'a>(&'a self, known: impl IntoIterator<Item = &'a Profile>) -> Self {
+        let Self { mut nodes, output, .. } = one_task(&self.goal.title);
+        let sole = sole(known.into_iter().chain(&self.profiles));
+        for task in nodes.iter_mut().filter(|node| Some(node.id) == output) {
+            task.profile = sole.cloned();
+        }
         Self { nodes, output, ..self.clone() }
     }
 
-    /// The nodes that are worked on. A goal without a plan is one task.
+    /// The nodes that are worked on, in a project with these profiles. A goal without a plan is one task.
     #[must_use]
-    pub fn work(&self) -> BTreeMap<NodeId, Node> {
-        let alone = self.nodes.is_empty().then(|| self.with_one_task());
+    pub fn work<'a>(
+        &'a self,
+        known: impl IntoIterator<Item = &'a Profile>,
+    ) -> BTreeMap<NodeId, Node> {
+        let alone = self.nodes.is_empty().then(|| self.with_one_task(known));
         let nodes = alone.map_or_else(|| self.nodes.clone(), |alone| alone.nodes);
         nodes.into_iter().map(|node| (node.id, node)).collect()
     }
@@ -286,11 +294,11 @@ impl PlanFile {
     /// Every node that needs a profile that is not there.
     pub fn check_profiles<'a>(
         &'a self,
-        known: impl IntoIterator<Item = &'a ProfileName>,
+        known: impl IntoIterator<Item = &'a Profile>,
     ) -> Result<(), Missing> {
-        let nodes = self.work();
-        let own = self.profiles.iter().map(|profile| &profile.name);
-        check(&nodes, |_| true, known.into_iter().chain(own))
+        let known: Vec<&Profile> = known.into_iter().collect();
+        let nodes = self.work(known.iter().copied());
+        check(&nodes, |_| true, known.into_iter().chain(&self.profiles).map(|it| &it.name))
     }
 }
 

@@ -115,7 +115,7 @@ fn summary(model: &RosterModel, painter: Painter) -> Line<'static> {
         works += usize::from(row.state == RunState::Running.as_str());
         micro = micro.saturating_add(row.cost_micro);
     }
-    let (alarms, waits) = (alarms(&model.rows), model.asking());
+    let (alarms, waits) = (alarms(&model.rows), model.waiting().len());
     let loud = |count: usize| if count > 0 { Tone::Warn } else { Tone::Plain };
     let mut spans = vec![
         painter.span(&format!(" {all} agents"), Tone::Head),

@@ -52,7 +52,8 @@ const fn capabilities(fleet: Capability) -> [(&'static str, Capability); 9] {
         ("steer", Capability::Queued),
         ("interrupt", Capability::Native),
         ("stop", Capability::Native),
-        ("usage", Capability::Queued),
+        // With `provider`, as in its ready profile: its calls go through the run's gateway.
+        ("usage", Capability::Native),
         ("permissions", Capability::Native),
         ("typed result", Capability::None),
         ("fleet tools", fleet),

@@ -236,7 +236,9 @@ fn agent_spawn(profiles: &[(String, String)]) -> Described {
         "domain": described("For specialists and reviewers."),
         "task": described("Its goal, in one paragraph; it knows nothing of your conversation."),
         "keyFacts": texts("What it has to know."),
+        "notes": texts("Names of notes of the project that it is given with `keyFacts`."),
         "successCriteria": texts("By what its work is judged; needed with `keyFacts`, `outputSchema` and `scopePaths`."),
+        "definitionOfDone": described("When it may call itself done."),
         "outputSchema": {"type": "object", "description": "The JSON Schema of its deliverable; text unless given."},
         "scopePaths": texts("Globs of what it may change."),
         "profile": profile,
@@ -320,7 +322,7 @@ fn wish(agent: &Map<String, Value>) -> Result<Value, String> {
     // No tools at all are said by a flag.
     wish["noTools"] = agent.get("tools").is_some_and(|it| *it == json!([])).into();
     let mut brief = Map::new();
-    for key in ["keyFacts", "successCriteria", "scopePaths"] {
+    for key in ["keyFacts", "notes", "successCriteria", "definitionOfDone", "scopePaths"] {
         brief.extend(agent.get(key).map(|given| (key.to_owned(), given.clone())));
     }
     let schema = agent.get("outputSchema").map(|schema| schema.to_string());
@@ -480,8 +482,8 @@ mod tests {
     fn whole_brief_of_several_agents_becomes_a_request() {
         let brief = json!({
             "role": "worker", "task": "mend it", "profile": "hands", "tools": [], "budget": {"turns": 3},
-            "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
-            "outputSchema": {"type": "object"},
+            "keyFacts": ["f"], "notes": ["n"], "successCriteria": ["c"], "definitionOfDone": "d",
+            "scopePaths": ["src/**"], "outputSchema": {"type": "object"},
         });
         let bare =
             json!({"role": "reviewer", "domain": "code", "task": "judge it", "tools": ["read"]});
@@ -489,8 +491,8 @@ mod tests {
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["wait"], true);
         let brief = json!({
-            "goal": "mend it", "keyFacts": ["f"], "successCriteria": ["c"], "scopePaths": ["src/**"],
-            "expectedOutput": "{\"type\":\"object\"}",
+            "goal": "mend it", "keyFacts": ["f"], "notes": ["n"], "successCriteria": ["c"],
+            "definitionOfDone": "d", "scopePaths": ["src/**"], "expectedOutput": "{\"type\":\"object\"}",
         });
         let expected = json!([
             {"role": "worker", "runner": "hands", "tools": [], "noTools": true, "budget": {"turns": 3},

@@ -30,7 +30,11 @@ impl Worktrees {
     /// Merges what an order names; what came of it.
     pub(crate) async fn apply(&self, order: &ApplyOrder) -> ApplyOutcome {
         let _alone = self.alone(&order.action.repository).await;
-        let merged = self.merge(order).await;
+        // The repository may be there and this host new, as after a restore.
+        let merged = match std::fs::create_dir_all(&self.dir) {
+            Ok(()) => self.merge(order).await,
+            Err(cause) => Err(GitError::File { path: self.dir.clone(), cause }),
+        };
         merged.unwrap_or_else(|error| conflicted(Vec::new(), error.to_string()))
     }
 

@@ -23,7 +23,7 @@ pub(super) enum Effect {
 use Effect::{Changes, Ends, Reads};
 
 /// The commands that are tools. What serves, runs for ever, belongs to a terminal, or handles keys is none.
-const TOOLS: [(&str, Effect); 84] = [
+const TOOLS: [(&str, Effect); 87] = [
     ("advise", Reads),
     ("agent list", Reads),
     ("agent replace", Changes),
@@ -32,6 +32,7 @@ const TOOLS: [(&str, Effect); 84] = [
     ("answer", Changes),
     ("apply", Ends),
     ("approve", Ends),
+    ("artifact get", Reads),
     ("artifact list", Reads),
     ("ask", Changes),
     ("audit", Reads),
@@ -69,6 +70,8 @@ const TOOLS: [(&str, Effect); 84] = [
     ("mail list", Reads),
     ("mail read", Changes),
     ("mail send", Changes),
+    ("note list", Reads),
+    ("note show", Reads),
     ("pause", Changes),
     ("plan add", Changes),
     ("plan approve", Ends),
@@ -111,6 +114,8 @@ const TOOLS: [(&str, Effect); 84] = [
 ];
 /// Arguments that no tool has: what follows for ever, and the questions of a terminal.
 const LEFT_OUT: [&str; 5] = ["follow", "watch", "live", "yes", "help"];
+/// Arguments that one tool does not have: a tool that reads writes no file.
+const LEFT_OUT_OF: [(&str, &str); 1] = [("artifact get", "to")];
 /// Arguments that a tool must have though the command line has a default: an approval is for what was shown.
 const REQUIRED: [(&str, &str); 1] = [("approve", "digest")];
 /// Positional arguments that name a file, with the tool's argument that gives its text instead.
@@ -151,6 +156,7 @@ impl CommandTool {
             !arg.is_global_set()
                 && !arg.is_hide_set()
                 && !LEFT_OUT.contains(&arg.get_id().as_str())
+                && !LEFT_OUT_OF.contains(&(path, arg.get_id().as_str()))
                 && !matches!(arg.get_action(), ArgAction::Version | ArgAction::Help)
         });
         Some(Self {

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tetrarch_core::id::{ProfileName, ProjectName, Tier};
+use tetrarch_core::agent::Profile;
+use tetrarch_core::id::{ProjectName, Tier};
 
 use crate::command::run::{PROJECT, of_project, prepared};
 use crate::options::quoted;
@@ -57,7 +58,7 @@ pub(super) async fn run(context: &Context, args: &PlanCheckArgs) -> CliResult {
 }
 
 /// `known`: the profiles of the project that was named.
-fn checked(context: &Context, file: &Path, known: Option<&[ProfileName]>) -> CliResult<String> {
+fn checked(context: &Context, file: &Path, known: Option<&[Profile]>) -> CliResult<String> {
     let prepared = prepared(Some(file), None, None, &[])?;
     let unknown = prepared.examination().unknown_profiles(known.unwrap_or_default());
     let is_unknown = !unknown.is_empty();

@@ -41,6 +41,30 @@ impl Ready {
         text.replace("{workspace}", &json!(workspace.to_string_lossy()).to_string())
     }
 
+    /// Whether it is an agent that takes a goal in words.
+    pub(super) fn is_agent(self) -> bool {
+        match self {
+            Self::Claude | Self::Codex | Self::Gemini | Self::Opencode => true,
+            Self::Shell | Self::Python | Self::Rust | Self::Node => false,
+        }
+    }
+
+    /// What is missing for it to call its model, if no variable of this environment holds its key.
+    pub(super) fn lacks_key(self, is_set: impl Fn(&str) -> bool) -> Option<String> {
+        let (key, instead) = match self {
+            Self::Claude => (
+                "ANTHROPIC_API_KEY",
+                "; for a subscription, run `claude setup-token`, set CLAUDE_CODE_OAUTH_TOKEN, and change keyFrom to \
+                 passEnv in the file",
+            ),
+            Self::Codex | Self::Opencode => ("OPENAI_API_KEY", ""),
+            Self::Gemini => ("GEMINI_API_KEY", ""),
+            Self::Shell | Self::Python | Self::Rust | Self::Node => return None,
+        };
+        let needed = format!("the host needs the variable {key}, which is not set here{instead}");
+        (!is_set(key)).then_some(needed)
+    }
+
     /// The same as `profiles` of a plan file, with the profile's name before it.
     pub(crate) fn in_plan(self, workspace: &Path) -> String {
         let file = self.file(workspace);
@@ -59,6 +83,19 @@ mod tests {
 
     use super::*;
     use crate::document::read_document;
+
+    #[test]
+    fn missing_key_is_named_when_it_is_not_set() {
+        for ready in Ready::value_variants() {
+            let file = ready.file(Path::new("/w"));
+            let key = file.lines().find_map(|line| line.strip_prefix("keyFrom: env:"));
+            let key = key.and_then(|rest| rest.split_whitespace().next());
+            let told = ready.lacks_key(|_| false);
+            assert_eq!(told.is_some(), key.is_some(), "{ready:?}");
+            assert!(told.is_none_or(|told| told.contains(key.unwrap())), "{ready:?}");
+            assert_eq!(ready.lacks_key(|_| true), None);
+        }
+    }
 
     #[test]
     fn ready_profile_is_valid_as_file_and_in_a_plan() {

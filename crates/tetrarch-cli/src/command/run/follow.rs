@@ -94,6 +94,7 @@ impl GoalFollower {
                 item = entries.next() => {
                     if let Some((seq, Ok(entry))) = item.map(|item| (item.seq, item.entry)) {
                         watch.learn(seq, &entry);
+                        self.tell_others(context, &watch.others())?;
                     }
                     continue;
                 }

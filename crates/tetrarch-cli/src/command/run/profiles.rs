@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::agent::Profile;
-use tetrarch_core::id::{AgentId, ProfileName, ProjectName};
+use tetrarch_core::id::{AgentId, ProjectName};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::Op;
@@ -131,8 +131,8 @@ pub(super) async fn apply_changed(
 pub(in crate::command) async fn of_project(
     client: &HumanClient,
     project: &ProjectName,
-) -> CliResult<Vec<ProfileName>> {
+) -> CliResult<Vec<Profile>> {
     let snapshot = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Profile)]).await?;
-    let all = snapshot.0.records.profiles.into_keys();
-    Ok(all.filter(|(of, _)| of == project).map(|(_, name)| name).collect())
+    let all = snapshot.0.records.profiles.into_iter();
+    Ok(all.filter(|((of, _), _)| of == project).map(|(_, profile)| profile).collect())
 }

@@ -26,6 +26,8 @@ pub(super) struct ObstacleWatch {
     pub(super) present: Vec<Obstacle>,
     /// Since when nothing goes on.
     standing: Option<Instant>,
+    /// Whether the project's other goals were told.
+    told_others: bool,
     /// What the project had spent when the goal was first looked at.
     before: Spend,
 }
@@ -58,7 +60,8 @@ impl ObstacleWatch {
         let snapshot = obstacles::read(bus, Some(epic)).await?;
         let telemetry = follow_telemetry(client.clone());
         let (present, standing, before) = (Vec::new(), None, Spend::default());
-        let mut watch = Self { epic, snapshot, telemetry, present, standing, before };
+        let told_others = false;
+        let mut watch = Self { epic, snapshot, telemetry, present, standing, told_others, before };
         watch.before = watch.spent();
         Ok((watch, from))
     }
@@ -81,14 +84,17 @@ impl ObstacleWatch {
         account.map_or_else(Spend::default, |account| account.spent.minus(self.before))
     }
 
-    /// Other goals of the same project that are worked on, with their titles.
-    pub(super) fn others(&self) -> Vec<(EpicId, String)> {
+    /// Other goals of the same project that are worked on, with their titles: once, as soon as the goal is known.
+    pub(super) fn others(&mut self) -> Vec<(EpicId, String)> {
         let records = &self.snapshot.records;
-        let project = records.goals.get(&self.epic).map(|goal| &goal.project);
+        let Some(own) = records.goals.get(&self.epic) else { return Vec::new() };
+        if std::mem::replace(&mut self.told_others, true) {
+            return Vec::new();
+        }
         let open = records.goal_states.values().filter(|state| !state.status.is_closed());
         let goals = open.filter_map(|state| records.goals.get(&state.id));
         goals
-            .filter(|goal| goal.id != self.epic && Some(&goal.project) == project)
+            .filter(|goal| goal.id != own.id && goal.project == own.project)
             .map(|goal| (goal.id, goal.spec.title.clone()))
             .collect()
     }

@@ -1,12 +1,14 @@
 //! Several obstacles at a time, what is progress and no obstacle, and how long a standstill is borne.
 
+use serde_json::json;
+
 use super::{block, fleet, found, goal, placed, set, solo_outside, trip, well, with_mode};
 use crate::agent::Mode;
 use crate::id::EpicId;
 use crate::limits::{OBSTACLE_BORNE, RETURN_AWAITED};
 use crate::liveness::Liveness;
 use crate::obstacle::{ObstacleKind as Kind, Telemetry, of_epic, standstill};
-use crate::owner::tests::fleet::{Fleet, id, po, request, success, wish};
+use crate::owner::tests::fleet::{Fleet, id, plan_of, po, request, success, task, wish};
 use crate::request::Report;
 use crate::request::goals::GoalVerb;
 use crate::role::Role;
@@ -33,6 +35,19 @@ fn waiting_for_a_slot_is_progress() {
     with_mode(&mut fleet, Mode::Tight);
     fleet.worker(epic, "T1.1");
     assert_eq!(found(&fleet, epic), []);
+}
+
+#[test]
+fn goal_whose_orchestrators_agents_all_work_for_others_says_so() {
+    let (mut fleet, first) = fleet();
+    with_mode(&mut fleet, Mode::Tight);
+    let second = fleet.goal(plan_of(&[task("T1.1", json!({}))]));
+    fleet.worker(first, "T1.1");
+    let [taken] = found(&fleet, second).try_into().unwrap();
+    assert_eq!((taken.kind, taken.holds_up), (Kind::SlotsTaken, 1));
+    assert_eq!(taken.what, format!("all 1 agents of PO-demo work for other goals: {first}"));
+    assert_eq!(standstill(&fleet.records, &[taken], second), None, "it waits for their end");
+    assert_eq!(found(&fleet, first), []);
 }
 
 #[test]

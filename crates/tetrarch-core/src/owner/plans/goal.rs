@@ -33,7 +33,8 @@ pub(in crate::owner) fn create_goal(
     profiles::suffice(draft, project, owner, plan)?;
     let goal = goal_of(draft.now, epic, project, owner, plan);
     put_profiles(draft, project, plan);
-    let alone = plan.nodes.is_empty().then(|| plan.with_one_task());
+    let alone =
+        plan.nodes.is_empty().then(|| plan.with_one_task(profiles::of_project(draft, project)));
     let plan = alone.as_ref().unwrap_or(plan);
     put_goal(draft, goal, plan);
     for node in &plan.nodes {

@@ -6,7 +6,7 @@ use super::fleet::{Fleet, create, human, plan_of, po, project, request, task, to
 use crate::agent::{DelegationOptions, Mode};
 use crate::brief::Tools;
 use crate::error::{DenialReason, ErrorCode};
-use crate::id::{AgentId, EpicId, Principal};
+use crate::id::{AgentId, EpicId, NodeId, Principal, ProfileName};
 use crate::mail::{MailBody, OpReply};
 use crate::owner::Input;
 use crate::plan::change::NewNode;
@@ -50,6 +50,44 @@ fn goal_without_any_profile_is_refused_and_not_kept() {
     assert!(fleet.records.goals.is_empty() && fleet.records.plans.is_empty());
     apply(&mut fleet, "default");
     assert_eq!(give(&mut fleet, &bare()).error, None, "as soon as there is one");
+}
+
+#[test]
+fn goal_without_a_plan_is_done_by_the_only_profile_that_reads_it() {
+    let profile = |name: &str| match name {
+        "default" | "rust" => json!({"name": name, "argv": ["cargo", "test"]}),
+        name => json!({"name": name, "runner": "claude"}),
+    };
+    let with = |names: &[&str]| {
+        let mut fleet = Fleet::ready();
+        for name in names {
+            let profile = Box::new(schema::parse_profile(&profile(name)).unwrap());
+            let op = Op::ProfileApply { project: project(), profile };
+            assert_eq!(fleet.op(&human(), op).error, None);
+        }
+        let reply = give(&mut fleet, &bare());
+        (fleet, reply)
+    };
+    for (names, done_by) in [
+        (&["claude"][..], Some("claude")),
+        (&["claude", "orchestrator", "rust"], Some("claude")),
+        (&["claude", "default"], None),
+        (&["default"], None),
+    ] {
+        let (fleet, reply) = with(names);
+        assert_eq!(reply.error, None, "{names:?}");
+        let (epic, task) = (*fleet.records.goals.keys().next().unwrap(), NodeId::task(1, 1));
+        let profile = fleet.records.nodes[&epic][&task].profile.as_ref().map(ProfileName::as_str);
+        assert_eq!(profile, done_by, "{names:?}");
+    }
+    for names in [&["claude", "codex"][..], &["orchestrator"], &["rust"]] {
+        let (_, refused) = with(names);
+        let why = refused.detail;
+        assert!(why.contains("T1.1 needs the profile \"default\""), "{names:?}: {why}");
+    }
+    let mut fleet = Fleet::ready();
+    let brings = json!({"goal": {"title": "x"}, "profiles": {"claude": {"runner": "claude"}}});
+    assert_eq!(give(&mut fleet, &brings).error, None, "one that comes with the goal");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::schema::parse_either;
+use crate::plan::schema::{parse_either, parse_profile};
 
 /// A plan of two tasks with some fields, and a profile of each kind with some.
 fn plan(tasks: [Value; 2], more: Value) -> Value {
@@ -22,6 +22,11 @@ fn plan(tasks: [Value; 2], more: Value) -> Value {
             "model": {"runner": "llm", "model": "m", "provider": "openai", "keyFrom": "env:KEY"},
         },
     })
+}
+
+/// A profile of this name.
+fn profile(name: &str) -> Profile {
+    parse_profile(&json!({"name": name, "argv": ["work"]})).unwrap()
 }
 
 /// Everything that is found, as `path: problem`.
@@ -47,7 +52,7 @@ fn missing_profile_is_reported_where_it_is_named() {
             "phases[0].tasks[1].review.profile: there is no profile \"judge\"",
         ]
     );
-    let known = ["hand", "judge"].map(|name| ProfileName::new(name).unwrap());
+    let known = ["hand", "judge"].map(profile);
     assert!(found(&document, |it| it.unknown_profiles(&known)).is_empty());
     let below = json!({"subtasks": [{"id": "S1.1.1", "name": "n", "acceptance": ["a"]}]});
     assert_eq!(
@@ -73,7 +78,7 @@ fn review_of_a_command_that_nobody_can_judge_is_reported() {
             found(&document, |it| it.unknown_profiles(&[])),
             ["phases[0].tasks[0].review: the task's command cannot review its own result"]
         );
-        let known = [ProfileName::new("orchestrator").unwrap()];
+        let known = [profile("orchestrator")];
         assert!(found(&document, |it| it.unknown_profiles(&known)).is_empty());
     }
     for review in
@@ -87,8 +92,7 @@ fn review_of_a_command_that_nobody_can_judge_is_reported() {
 fn suggested_profiles_are_those_the_file_can_name() {
     let document = plan([json!({"profile": "hand"}), json!({"run": ["work"]})], json!({}));
     let read = parse_either(&document).unwrap();
-    let site = ProfileName::new("site").unwrap();
-    let unknown = Examination::new(&document, &read).unknown_profiles(&[site]);
+    let unknown = Examination::new(&document, &read).unknown_profiles(&[profile("site")]);
     assert_eq!(unknown[0].allowed, "model, program, site, a profile that `profiles:` describes");
 }
 

@@ -88,6 +88,7 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
             fields.missing("provider", "openai, anthropic or another, which the llm runner needs");
         }
     }
+    refuse_unused(kind.unwrap_or_default(), fields);
     let mut env = fields.get("env").map(|env| read_env(&env)).unwrap_or_default();
     if fields.word("verdict", "exit", |text| (text == VERDICT_OF_EXIT).then_some(())).is_some() {
         env.push((VERDICT_VARIABLE.to_owned(), VERDICT_OF_EXIT.to_owned()));
@@ -113,6 +114,30 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         workspace: fields.text("workspace", TEXT_BYTES_MAX).unwrap_or_default(),
         worktree: fields.word("worktree", "none, isolated, auto", Worktree::parse),
     })
+}
+
+/// Keys that a runner would ignore, with what to do instead.
+const UNUSED: [(RunnerKind, &str, &str); 4] = [
+    (RunnerKind::Acp, "model", "the program's own way to choose a model, in argv or env"),
+    (RunnerKind::Cli, "model", "the program's own way to choose a model, in argv or env"),
+    (
+        RunnerKind::Claude,
+        "provider",
+        "no provider: claude speaks Anthropic's API; baseUrl names another server",
+    ),
+    (
+        RunnerKind::Codex,
+        "provider",
+        "no provider: codex speaks OpenAI's API; baseUrl names another server",
+    ),
+];
+
+fn refuse_unused(kind: RunnerKind, fields: &Fields<'_>) {
+    for (_, key, instead) in UNUSED.iter().filter(|(of, _, _)| *of == kind) {
+        if let Some(entry) = fields.get(key) {
+            entry.wrong(format!("is not used by the {kind} runner"), *instead);
+        }
+    }
 }
 
 /// How the model is reached. A key is named, never written.

@@ -34,6 +34,11 @@ pub(super) enum ClaudeEvent {
     Unknown { kind: String },
 }
 
+/// How it begins to say that nobody is logged in.
+const NO_LOGIN: &str = "Not logged in";
+const LOGIN_CURE: &str = "a host's program does not see your login: name a key with `keyFrom`, or for a \
+     subscription `passEnv: [CLAUDE_CODE_OAUTH_TOKEN]`, which `claude setup-token` makes";
+
 /// Kinds of events that concern nobody here.
 const QUIET: [&str; 7] = [
     "rate_limit_event",
@@ -149,7 +154,13 @@ fn ended(fields: &Map<String, Value>) -> ClaudeEvent {
         let errors = fields.get("errors").and_then(Value::as_array);
         let errors: Vec<&str> = errors.into_iter().flatten().filter_map(Value::as_str).collect();
         let what = if errors.is_empty() { said.clone() } else { errors.join("; ") };
-        if what.is_empty() { subtype.clone() } else { format!("{subtype}: {what}") }
+        match (subtype.as_str(), what.as_str()) {
+            (_, "") => subtype.clone(),
+            // It calls a turn that ended with an error of its server a success.
+            ("success", what) if what.starts_with(NO_LOGIN) => format!("{what}; {LOGIN_CURE}"),
+            ("success", what) => what.to_owned(),
+            (subtype, what) => format!("{subtype}: {what}"),
+        }
     });
     let end = TurnEnd {
         failed,

@@ -276,7 +276,14 @@ fn result_is_what_its_last_event_says() {
         (json!({}), Outcome::Success, json!("words"), ""),
         (json!({"structured_output": {"n": 1}}), Outcome::Success, json!({"n": 1}), ""),
         (json!({"structured_output": null}), Outcome::Success, json!("words"), ""),
-        (json!({"is_error": true}), Outcome::Failure, Value::Null, "success: words"),
+        (json!({"is_error": true}), Outcome::Failure, Value::Null, "words"),
+        (
+            json!({"is_error": true, "result": "Not logged in"}),
+            Outcome::Failure,
+            Value::Null,
+            "Not logged in; a host's program does not see your login: name a key with `keyFrom`, or for a subscription \
+             `passEnv: [CLAUDE_CODE_OAUTH_TOKEN]`, which `claude setup-token` makes",
+        ),
         (
             json!({"subtype": "error_max_turns"}),
             Outcome::BudgetExceeded,

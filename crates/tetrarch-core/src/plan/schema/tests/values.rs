@@ -166,7 +166,7 @@ fn permissions_are_parsed_strictly() {
     assert_eq!((read[0].words.len(), read[1].action), (3, PermissionAction::Deny));
     assert_eq!(read[0].to_string(), "ask run git ** push");
     let many = |count| Value::Array(vec![rules[1].clone(); count]);
-    assert_read(&ruled("claude", many(PERMISSION_RULES_MAX)));
+    assert_read(&ruled("llm", many(PERMISSION_RULES_MAX)));
     let words = |count| json!([{"tool": "run", "match": vec!["a"; count], "action": "allow"}]);
     assert_read(&ruled("llm", words(PERMISSION_WORDS_MAX)));
     for (runner, rules, path, why) in [
@@ -198,6 +198,24 @@ fn permissions_are_parsed_strictly() {
         ("echo", rules.clone(), "", "calls none"),
     ] {
         assert_refused(&ruled(runner, rules), &format!("profiles.p.permissions{path}"), why);
+    }
+}
+
+#[test]
+fn key_that_a_runner_ignores_is_refused() {
+    let with = |runner: &str, key: &str| {
+        let mut plan = plan_of(&[leaf("T1.1")]);
+        plan["profiles"] = json!({"p": {"runner": runner, "argv": ["x"], key: "openai"}});
+        plan
+    };
+    for (runner, key) in
+        [("acp", "model"), ("cli", "model"), ("claude", "provider"), ("codex", "provider")]
+    {
+        let why = format!("is not used by the {runner} runner");
+        assert_refused(&with(runner, key), &format!("profiles.p.{key}"), &why);
+    }
+    for (runner, key) in [("claude", "model"), ("acp", "provider"), ("process", "model")] {
+        assert_read(&with(runner, key));
     }
 }
 
@@ -250,6 +268,7 @@ fn servers_of_tools_are_commands_or_addresses() {
     }
     let mut plan = served(&json!({"s": {"argv": ["x"]}}));
     plan["profiles"]["p"]["runner"] = json!("claude");
+    plan["profiles"]["p"].as_object_mut().unwrap().remove("provider");
     assert_refused(&plan, "profiles.p.mcpServers", "the claude runner offers none");
     let many = (0..17).map(|n| (format!("s{n}"), json!({"argv": ["x"]})));
     let many = Value::Object(many.collect());
