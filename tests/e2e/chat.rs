@@ -80,8 +80,8 @@ fn commands_of_a_chat_do_what_the_command_line_does() {
     desk(&fleet, &["wonder"]);
     let steps = json!([
         {"see": "you>", "type": "/mode\r"},
-        {"see": "project desk is orchestrator", "type": "/mode tight\r"},
-        {"see": "project desk is tight now", "type": "/mode fast\r"},
+        {"see": "conversation main is orchestrator; project desk is orchestrator", "type": "/mode tight\r"},
+        {"see": "conversation main is tight from your next line on", "type": "/mode fast\r"},
         {"see": "unknown mode", "type": "/stop\r"},
         {"see": "nothing is worked on for this conversation", "type": "choose\r"},
         {"see": "Which one?", "type": "/status\r"},
@@ -96,7 +96,11 @@ fn commands_of_a_chat_do_what_the_command_line_does() {
     ]);
     talk(&fleet, &steps, &["chat", "--project", "desk"]);
     let projects = fleet.json(&["project", "list"]);
-    assert_eq!(projects[0]["mode"], json!("tight"));
+    assert_eq!(projects[0]["mode"], json!("orchestrator"), "others' work is as it was");
+    let said = fleet.json(&["chat", "--transcript"]);
+    let modes: Vec<&str> =
+        said.as_array().unwrap().iter().map(|turn| turn["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["tight", "tight"]);
 }
 
 #[test]

@@ -43,6 +43,8 @@ impl Speaker {
             project: Some("desk".parse().unwrap()),
             graph: None,
             channel: None,
+            mode: None,
+            keeps_mode: false,
         };
         let op = Op::Conversation(ConversationOp::Say(said));
         let mut random = [0u8; 16];

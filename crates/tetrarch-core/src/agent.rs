@@ -243,6 +243,12 @@ impl Mode {
         }
     }
 
+    /// The one of the two that allows less.
+    #[must_use]
+    pub fn narrowed(self, by: Option<Self>) -> Self {
+        by.filter(|by| by.cap() < self.cap()).unwrap_or(self)
+    }
+
     /// Sub-agents that an agent may have in it. The orchestrator that a host runs has no program of its own: in `solo`
     /// it works its plan by one agent at a time (spec 03, Modes).
     #[must_use]

@@ -475,6 +475,10 @@ pub const GUARD_DEPTH_MAX: usize = 16;
 pub const LANE_MAX: usize = 32;
 /// Bytes of what a person says in one turn.
 pub const TURN_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Earlier turns of a conversation that an agent is told.
+pub const HISTORY_TURNS_MAX: usize = 8;
+/// Bytes of what was said, and of what was answered, in each of these.
+pub const HISTORY_TEXT_BYTES_MAX: usize = 512;
 /// Bytes of a text of a graph whose placeholders are filled in.
 pub const FILLED_BYTES_MAX: usize = 12 * 1024;
 /// Bytes of what is told of one guard that failed.

@@ -49,7 +49,7 @@ fn line(model: &PageModel, tree: &SessionTree<'_>, turn: &Turn) -> Markup {
                     None => { (turn.id.number) },
                 }
             }
-            td { (state(turn.status.as_str())) " " (turn.lane) }
+            td { (state(turn.status.as_str())) " " (turn.working_in()) }
             td { (ago(model.now, turn.since)) }
             td { (beginning(&turn.text)) }
             td {
@@ -59,8 +59,9 @@ fn line(model: &PageModel, tree: &SessionTree<'_>, turn: &Turn) -> Markup {
                 }
             }
             td {
-                @for row in tree.agents(turn) {
+                @for (depth, row) in tree.agents(turn) {
                     div {
+                        ("\u{a0}\u{a0}".repeat(*depth))
                         a class="row" id={ "row-" (row.id) } href=(PageView::Agent(row.id.clone()).href()) title=(row.id) { (short(&row.id)) }
                         " " (state(row.state)) " " (cost(row.cost_micro))
                     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tetrarch_core::conversation::Turn;
+use tetrarch_core::conversation::{Turn, TurnId, turn_of};
 use tetrarch_core::id::{AgentId, ConversationName, EpicId, HumanName, ProjectName};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
@@ -25,18 +25,37 @@ pub struct SessionTree<'r> {
     pub root: Option<&'r AgentRow>,
     /// Their conversations, where something happened last first.
     pub conversations: Vec<SessionBranch<'r>>,
-    agents: Rc<AgentsByGoal<'r>>,
+    agents: Rc<AgentsByTurn<'r>>,
 }
 
-/// Who works or worked on each goal.
-type AgentsByGoal<'r> = BTreeMap<EpicId, Vec<&'r AgentRow>>;
+/// Who works or worked for each turn: an agent after the one that it works for, with how far it stands below the first.
+type AgentsByTurn<'r> = BTreeMap<TurnId, Vec<(usize, &'r AgentRow)>>;
 
-fn by_goal(rows: &[AgentRow]) -> AgentsByGoal<'_> {
-    let mut agents = AgentsByGoal::new();
+fn by_turn<'r>(records: &'r Records, rows: &'r [AgentRow]) -> AgentsByTurn<'r> {
+    // A turn names its latest goal alone; each goal names its turn, until it is put away.
+    let latest = records.turns.values().filter_map(|turn| Some((turn.epic?, turn.id.clone())));
+    let of_goals = records.goals.values().filter_map(|goal| Some((goal.id, turn_of(goal)?)));
+    let turns: BTreeMap<EpicId, TurnId> = latest.chain(of_goals).collect();
+    let mut below: BTreeMap<(TurnId, Option<&AgentId>), Vec<&AgentRow>> = BTreeMap::new();
+    let turn_of_row = |row: &AgentRow| turns.get(&row.work?.0).cloned();
+    let works: BTreeMap<&AgentId, TurnId> =
+        rows.iter().filter_map(|row| Some((&row.id, turn_of_row(row)?))).collect();
     for row in rows {
-        if let Some((epic, _)) = row.work {
-            agents.entry(epic).or_default().push(row);
+        let Some(turn) = works.get(&row.id) else { continue };
+        let parent = row.parent.as_ref().filter(|parent| works.get(parent) == Some(turn));
+        below.entry((turn.clone(), parent)).or_default().push(row);
+    }
+    let mut agents = AgentsByTurn::new();
+    let tops = below.iter().filter(|((_, parent), _)| parent.is_none());
+    for ((turn, _), rows) in tops {
+        let mut found = Vec::new();
+        let mut left: Vec<(usize, &AgentRow)> = rows.iter().rev().map(|row| (0, *row)).collect();
+        while let Some((depth, row)) = left.pop() {
+            found.push((depth, row));
+            let children = below.get(&(turn.clone(), Some(&row.id))).into_iter().flatten();
+            left.extend(children.rev().map(|child| (depth + 1, *child)));
         }
+        agents.insert(turn.clone(), found);
     }
     agents
 }
@@ -72,7 +91,7 @@ impl<'r> SessionTree<'r> {
         turns_max: usize,
     ) -> Self {
         let turns = records.turns.values().filter(|turn| turn.id.human == *human).collect();
-        Self::with(human, turns, rows, Rc::new(by_goal(rows)), turns_max)
+        Self::with(human, turns, rows, Rc::new(by_turn(records, rows)), turns_max)
     }
 
     /// The trees of everybody who has conversations, this person's first.
@@ -82,7 +101,7 @@ impl<'r> SessionTree<'r> {
         rows: &'r [AgentRow],
         first: Option<&HumanName>,
     ) -> Vec<Self> {
-        let agents = Rc::new(by_goal(rows));
+        let agents = Rc::new(by_turn(records, rows));
         let mut people: BTreeMap<&HumanName, Vec<&Turn>> = BTreeMap::new();
         for turn in records.turns.values() {
             people.entry(&turn.id.human).or_default().push(turn);
@@ -97,7 +116,7 @@ impl<'r> SessionTree<'r> {
         human: &'r HumanName,
         turns: Vec<&'r Turn>,
         rows: &'r [AgentRow],
-        agents: Rc<AgentsByGoal<'r>>,
+        agents: Rc<AgentsByTurn<'r>>,
         turns_max: usize,
     ) -> Self {
         let mut branches: BTreeMap<&ConversationName, Vec<&Turn>> = BTreeMap::new();
@@ -120,10 +139,11 @@ impl<'r> SessionTree<'r> {
         self.root.is_none() && self.conversations.is_empty()
     }
 
-    /// The agents that work or worked for a turn.
+    /// The agents that work or worked for a turn, for any of its goals: each after the one that it works for, with
+    /// how far it stands below the first.
     #[must_use]
-    pub fn agents(&self, turn: &Turn) -> &[&'r AgentRow] {
-        turn.epic.and_then(|epic| self.agents.get(&epic)).map_or(&[], Vec::as_slice)
+    pub fn agents(&self, turn: &Turn) -> &[(usize, &'r AgentRow)] {
+        self.agents.get(&turn.id).map_or(&[], Vec::as_slice)
     }
 }
 

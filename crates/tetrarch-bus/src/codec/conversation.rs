@@ -33,7 +33,7 @@ message! { Turn, Turn {
     id: TurnId {
         human: human, conversation: conversation, number: number,
     },
-    lane, project, graph, version, text, schedule, tell, channel, trace: traceparent, status, moved, position, epic, answer, order,
+    lane, project, graph, version, text, schedule, tell, channel, mode, kept_mode, trace: traceparent, status, moved, position, epic, answer, order,
     working, outcome, result, said: said_unix_ms, since: since_unix_ms,
 } }
 message!(GraphVersion, StateGraphVersion { version, text, applied: applied_unix_ms });

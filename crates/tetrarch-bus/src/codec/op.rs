@@ -151,11 +151,13 @@ ops! {
     "schedule.delete": ScheduleDelete { schedule } =>
         (Op::Schedule(ScheduleOp::Delete { schedule }));
     "schedule.list": ScheduleList {; page } => (Op::Schedule(ScheduleOp::List { page }));
-    "conversation.say": ConversationSay { conversation, text, lane, project, graph, channel }
+    "conversation.say": ConversationSay {
+        conversation, text, lane, project, graph, channel, mode, keeps_mode
+    }
         first(|said: &mut pb::ConversationSay| if said.lane.is_empty() {
             said.lane = TurnLane::default().put();
         }) => (Op::Conversation(ConversationOp::Say(TurnSay {
-            conversation, text, lane, project, graph, channel,
+            conversation, text, lane, project, graph, channel, mode, keeps_mode,
         })));
     "graph.apply": GraphApply { project, graph } =>
         (Op::Conversation(ConversationOp::Graph(GraphApply { project, graph })));

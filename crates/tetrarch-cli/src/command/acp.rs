@@ -239,6 +239,7 @@ impl<'a> Editor<'a> {
             project: project.clone(),
             graph: graph.clone(),
             channel: None,
+            mode: None,
         })?;
         Ok(name)
     }
@@ -263,7 +264,7 @@ impl<'a> Editor<'a> {
     /// Opens a conversation that is there, and says what was said in it.
     async fn load(&mut self, id: &SessionId) -> CliResult {
         let conversation = ConversationName::new(&id.0).map_err(CliError::usage)?;
-        let args = TalkArgs { conversation, project: None, graph: None, channel: None };
+        let args = TalkArgs { conversation, project: None, graph: None, channel: None, mode: None };
         let talk = Talk::open(self.context, self.client, args.clone()).await?;
         let mut turns = talk.turns().peekable();
         if turns.peek().is_none() {

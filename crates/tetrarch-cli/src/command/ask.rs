@@ -6,6 +6,7 @@ pub(super) mod following;
 use std::path::Path;
 
 use serde_json::Value;
+use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Outcome;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
@@ -17,6 +18,7 @@ use tetrarch_core::request::Op;
 use tetrarch_core::request::conversations::{ConversationOp, TurnSay};
 
 use self::following::{TurnFollower, TurnNews, words_of};
+use super::project::mode;
 use super::run::PROJECT;
 use crate::document::{STANDARD_INPUT, read_text};
 use crate::history;
@@ -64,6 +66,10 @@ pub(crate) struct TalkArgs {
     /// Send the answer, and what the work asks, to this channel of people.channels and no other.
     #[arg(long, value_name = "NAME")]
     pub(super) channel: Option<ChannelName>,
+    /// How far its agents may delegate, at most as the project's mode says: solo, tight or orchestrator. Of `ask` this
+    /// turn, of `chat` the conversation from here on.
+    #[arg(long, value_parser = mode, value_name = "MODE")]
+    pub(super) mode: Option<Mode>,
 }
 
 /// Runs the command.
@@ -171,6 +177,9 @@ pub(super) struct Talk {
     pub(super) human: HumanName,
     /// Which one.
     pub(super) args: TalkArgs,
+    /// Whether the mode is the conversation's, not the turn's alone.
+    pub(super) keeps_mode: bool,
+    /// The entry of the ledger from which on a turn is followed.
     from: u64,
     /// The person's turns.
     pub(super) snapshot: StateSnapshot,
@@ -194,7 +203,7 @@ impl Talk {
         let from = history::next_entry(&client.bus).await?;
         let turns = [Select::TurnsOf(human.clone())];
         let snapshot = StateSnapshot::read(&client.bus, &turns).await?;
-        Ok(Self { human, args, from, snapshot })
+        Ok(Self { human, args, keeps_mode: false, from, snapshot })
     }
 
     /// Says something; gives the turn that it is, or that it answers, to be followed.
@@ -232,8 +241,11 @@ impl Talk {
             ));
             self.args.project = Some(project);
         }
-        let TalkArgs { conversation, project, graph, channel } = self.args.clone();
-        let said = TurnSay { conversation, text: text.to_owned(), lane, project, graph, channel };
+        let TalkArgs { conversation, project, graph, channel, mode } = self.args.clone();
+        // A chat of hours follows nothing of what went before a turn.
+        self.from = history::next_entry(&client.bus).await?;
+        let (text, keeps_mode) = (text.to_owned(), self.keeps_mode);
+        let said = TurnSay { conversation, text, lane, project, graph, channel, mode, keeps_mode };
         let reply = client.operate(&Op::Conversation(ConversationOp::Say(said))).await?;
         let told: Value = serde_json::from_str(reply.data.as_deref().unwrap_or_default())
             .map_err(|error| CliError::new(Code::Failed, format!("the owner's answer: {error}")))?;

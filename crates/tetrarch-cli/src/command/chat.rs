@@ -56,7 +56,8 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> CliResult {
     if list {
         return conversations(context, &client).await;
     }
-    let talk = Talk::open(context, &client, talk).await?;
+    let mut talk = Talk::open(context, &client, talk).await?;
+    talk.keeps_mode = true;
     if transcript {
         return said(context, &talk);
     }

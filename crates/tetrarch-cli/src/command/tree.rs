@@ -102,6 +102,7 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> CliResult {
     let TreeArgs { project, person, epic, all, watch } = args;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus, KeyKind::QueuedSpawn].map(Select::Kind);
     let turns = person.iter().cloned().map(Select::TurnsOf);
+    let turns = turns.chain(person.iter().map(|_| Select::Kind(KeyKind::Goal)));
     let wanted: Vec<Select> = wanted.into_iter().chain(turns).collect();
     // Read before the records: what is newer than this is in the ledger from there on.
     let from = history::next_entry(&bus).await?;

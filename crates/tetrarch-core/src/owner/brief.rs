@@ -8,6 +8,7 @@ use crate::agent::Profile;
 use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::{Counter, Limits};
+use crate::conversation::{history, turn_of};
 use crate::id::{AgentId, EpicId, NoteName};
 use crate::limits::{
     BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, MESSAGE_ID_BYTES_MAX,
@@ -209,8 +210,13 @@ pub(super) fn expand(
     let all = |texts: Vec<String>| texts.iter().map(|text| filled(text)).collect::<Vec<_>>();
     Brief {
         goal: filled(&goal),
-        // What agents wrote in notes is never a template.
-        key_facts: [all(key_facts(&full, node, state)), noted(draft, epic, &full)].concat(),
+        // What agents wrote in notes and answers is never a template.
+        key_facts: [
+            all(key_facts(&full, node, state)),
+            noted(draft, epic, &full),
+            if above.is_none() { said_before(draft, epic) } else { Vec::new() },
+        ]
+        .concat(),
         expected_output: match schema {
             Some(schema) if !review => ExpectedOutput::Schema(schema),
             Some(_) | None => ExpectedOutput::Text,
@@ -338,6 +344,13 @@ fn noted(draft: &Draft<'_>, epic: EpicId, brief: &BriefWish) -> Vec<String> {
         Some(format!("note {name}, by {}: {}", note.author, note.text))
     };
     brief.notes.iter().filter_map(note).collect()
+}
+
+/// What was said in its conversation before the turn that a goal is for.
+fn said_before(draft: &Draft<'_>, epic: EpicId) -> Vec<String> {
+    let Some(turn) = draft.base().goals.get(&epic).and_then(turn_of) else { return Vec::new() };
+    let all = draft.base().turns_of(&turn.human, &turn.conversation).rev();
+    history(all.skip_while(|other| other.id.number >= turn.number))
 }
 
 /// What the requester says, what the plan says, and what the last attempt failed of.

@@ -7,8 +7,9 @@ mod scheduled;
 
 use serde_json::json;
 
+use crate::agent::{Agent, Mode};
 use crate::conversation::lane::{self, TurnLane};
-use crate::conversation::{SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus};
+use crate::conversation::{SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus, turn_of};
 use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
 use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal, ProfileName};
@@ -133,8 +134,9 @@ fn new_turn(
     order: u64,
     said: &TurnSay,
 ) -> Result<Turn, Refusal> {
-    let TurnSay { conversation, text, lane, project, graph, channel } = said;
+    let TurnSay { conversation, text, lane, project, graph, channel, mode, keeps_mode } = said;
     let last = latest(draft, human, said);
+    let kept_mode = last.and_then(|last| last.kept_mode);
     let pinned = |what: &str, is: &dyn std::fmt::Display| {
         let detail = format!(
             "conversation {conversation} has the {what} {is}; begin another one with `-c NAME`"
@@ -167,6 +169,8 @@ fn new_turn(
         schedule: None,
         tell: None,
         channel: channel.clone(),
+        mode: mode.or(kept_mode),
+        kept_mode: mode.filter(|_| *keeps_mode).or(kept_mode),
         trace: draft.trace.clone(),
         lane: *lane,
         project,
@@ -185,6 +189,15 @@ fn new_turn(
         said: draft.now,
         since: draft.now,
     })
+}
+
+/// The mode that an agent works in (spec 03, Modes): its project's, and less where the turn that it works for says so.
+pub(super) fn mode_of(draft: &Draft<'_>, agent: &Agent) -> Mode {
+    let base = draft.base();
+    let project = agent.project.as_ref().and_then(|name| base.projects.get(name));
+    let goal = agent.work.as_ref().and_then(|work| base.goals.get(&work.epic));
+    let turn = goal.and_then(turn_of).and_then(|id| base.turns.get(&id));
+    project.map_or_else(Mode::default, |it| it.mode).narrowed(turn.and_then(|turn| turn.mode))
 }
 
 /// The latest turn of a conversation, with those that this decision began: one may begin what is due of many schedules.

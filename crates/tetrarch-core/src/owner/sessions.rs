@@ -15,7 +15,7 @@ use crate::role::{Parenthood, Role, parenthood};
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::{affording, overseeing, plans, questions, settling, stopping, verbs};
+use super::{affording, conversing, overseeing, plans, questions, settling, stopping, verbs};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -170,7 +170,7 @@ fn delegation(draft: &Draft<'_>, agent: &Agent) -> Option<DelegationOptions> {
         profiles.filter(|((of, name), _)| *of == project.name && !is_command(name.as_str()));
     let profiles = profiles.map(|((_, name), profile)| (name.to_string(), profile.purpose()));
     Some(DelegationOptions {
-        mode: project.mode,
+        mode: conversing::mode_of(draft, agent),
         profiles: profiles.take(PROFILES_TOLD_MAX).collect(),
     })
 }

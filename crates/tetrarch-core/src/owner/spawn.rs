@@ -21,7 +21,7 @@ use crate::request::{Request, SpawnRequest, SubagentWish};
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::{Policy, brief, hosts, plans};
+use super::{Policy, brief, conversing, hosts, plans};
 
 const SUGGESTION: &str =
     "complete the task yourself, or send `plan.review_needed` for a plan revision";
@@ -263,8 +263,7 @@ fn slots(
     parent: &Agent,
     (sender, wanted): (&Principal, &SpawnRequest),
 ) -> usize {
-    let project = parent.project.as_ref().and_then(|name| draft.base().projects.get(name));
-    let mode = project.map_or_else(crate::agent::Mode::default, |project| project.mode);
+    let mode = conversing::mode_of(draft, parent);
     // An agent that does work of the parent's plan is not one that it has beside it.
     let works_plan = sender.agent() == Some(&parent.id) && wanted.node.is_some();
     let slots = if works_plan { mode.slots(parent) } else { mode.cap() };

@@ -1,6 +1,7 @@
 //! Operations on conversations and on the state graphs that route them (spec 07): `conversation.say`,
 //! `conversation.move`, `graph.apply`.
 
+use crate::agent::Mode;
 use crate::conversation::TurnMove;
 use crate::conversation::lane::TurnLane;
 use crate::id::{ChannelName, ConversationName, GraphName, ProjectName};
@@ -20,6 +21,10 @@ pub struct TurnSay {
     pub graph: Option<GraphName>,
     /// The channel that is told of the answer and of what its work asks, and no other; none means whoever follows it.
     pub channel: Option<ChannelName>,
+    /// What agents that work for it may delegate, at most as the project's mode says; none means as before.
+    pub mode: Option<Mode>,
+    /// Whether the mode is kept for the turns after it.
+    pub keeps_mode: bool,
 }
 
 /// `graph.apply`.

@@ -63,7 +63,9 @@ fn lines(model: &RosterModel, painter: Painter) -> Vec<Line<'static>> {
             ]));
             for turn in branch.turns.iter().rev() {
                 lines.push(of_turn(painter, turn));
-                lines.extend(tree.agents(turn).iter().map(|row| of_agent(painter, row)));
+                lines.extend(
+                    tree.agents(turn).iter().map(|(depth, row)| of_agent(painter, *depth, row)),
+                );
             }
         }
     }
@@ -77,16 +79,19 @@ fn of_turn(painter: Painter, turn: &Turn) -> Line<'static> {
     let (said, answer) = (words(&turn.text), words(&turn.answer));
     let answer = if answer.is_empty() { answer } else { format!(" → {answer}") };
     Line::from(vec![
-        Span::raw(fitted(&format!("     turn {} {}", turn.id.number, turn.lane), NAME)),
+        Span::raw(fitted(&format!("     turn {} {}", turn.id.number, turn.working_in()), NAME)),
         painter.span(&fitted(turn.status.as_str(), STATE), tone_of(turn.status.as_str())),
         Span::raw(said),
         painter.span(&answer, Tone::Faint),
     ])
 }
 
-fn of_agent(painter: Painter, row: &AgentRow) -> Line<'static> {
+fn of_agent(painter: Painter, depth: usize, row: &AgentRow) -> Line<'static> {
     Line::from(vec![
-        Span::raw(fitted(&visible(&format!("       {}", short(&row.id))), NAME)),
+        Span::raw(fitted(
+            &visible(&format!("       {}{}", "  ".repeat(depth), short(&row.id))),
+            NAME,
+        )),
         painter.span(&fitted(row.state, STATE), tone_of(row.state)),
         painter.span(&fitted(&cost(row.cost_micro), 9), Tone::Faint),
         Span::raw(visible(&row.intent)),

@@ -1,6 +1,5 @@
 //! What an entry of the ledger gives reason to tell, whom, and by which channel.
 
-use tetrarch_core::goal::GoalSpec;
 use tetrarch_core::id::{
     AgentId, CommitId, DraftId, NodeId, PlanId, ProjectName, QuestionId, RunId, Ulid,
 };
@@ -9,7 +8,7 @@ use tetrarch_core::plan::proposal::{PlanReview, ReviewAsk};
 use tetrarch_core::plan::{Blocker, PlanReason};
 
 use super::*;
-use crate::samples::{node_state, turn};
+use crate::samples::{goal, node_state, turn};
 
 const AT: BusTime = BusTime(5_000);
 
@@ -23,22 +22,6 @@ fn human(name: &str) -> Principal {
 
 fn entry(records: Vec<Record>) -> Entry {
     Entry { records, ..Entry::empty(CommitId(Ulid::from_parts(1, 1)), 1, AT, 0) }
-}
-
-fn goal(owner: &str, origin: &[(&str, &str)]) -> Goal {
-    let origin = origin.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
-    Goal {
-        id: epic(),
-        project: ProjectName::new("demo").unwrap(),
-        spec: GoalSpec {
-            title: "the site".to_owned(),
-            origin: origin.collect(),
-            ..GoalSpec::default()
-        },
-        owner: owner.parse().unwrap(),
-        created: AT,
-        updated: AT,
-    }
 }
 
 fn question(to: &str, status: QuestionStatus) -> Record {

@@ -9,6 +9,7 @@ use tetrarch_core::budget::{Account, Limits};
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnId, TurnStatus};
 use tetrarch_core::cursor::Positions;
+use tetrarch_core::goal::{Goal, GoalSpec};
 use tetrarch_core::id::{
     AgentId, AssignmentId, EpicId, GraphName, NodeId, Principal, ProfileName, ProjectName, RunId,
     SessionId, Ulid,
@@ -231,6 +232,8 @@ pub(crate) fn turn(lane: TurnLane, status: TurnStatus, channel: Option<&str>) ->
         schedule: None,
         tell: None,
         channel: channel.map(|name| name.parse().unwrap()),
+        mode: None,
+        kept_mode: None,
         trace: None,
         status,
         moved: 2,
@@ -243,5 +246,22 @@ pub(crate) fn turn(lane: TurnLane, status: TurnStatus, channel: Option<&str>) ->
         result: String::new(),
         said: BusTime(5_000),
         since: BusTime(5_000),
+    }
+}
+
+/// The goal, of `demo`, with an origin.
+pub(crate) fn goal(owner: &str, origin: &[(&str, &str)]) -> Goal {
+    let origin = origin.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+    Goal {
+        id: epic(),
+        project: ProjectName::new("demo").unwrap(),
+        spec: GoalSpec {
+            title: "the site".to_owned(),
+            origin: origin.collect(),
+            ..GoalSpec::default()
+        },
+        owner: owner.parse().unwrap(),
+        created: BusTime(5_000),
+        updated: BusTime(5_000),
     }
 }

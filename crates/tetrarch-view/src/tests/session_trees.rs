@@ -2,12 +2,14 @@
 
 use tetrarch_core::conversation::TurnStatus;
 use tetrarch_core::conversation::lane::TurnLane;
+use tetrarch_core::goal::Goal;
+use tetrarch_core::id::Ulid;
 use tetrarch_core::ledger::Record;
 use tetrarch_core::liveness::Liveness;
 
 use super::*;
 use crate::row::{ReportedVitals, rows};
-use crate::samples::{agent, turn, worker};
+use crate::samples::{agent, goal, turn, worker};
 
 fn said(human: &str, conversation: &str, number: u64, since: u64) -> Record {
     let mut said = turn(TurnLane::Conversation, TurnStatus::Done, None);
@@ -15,6 +17,9 @@ fn said(human: &str, conversation: &str, number: u64, since: u64) -> Record {
     said.id.conversation = conversation.parse().unwrap();
     said.id.number = number;
     said.since = BusTime(since);
+    if (human, conversation) != ("ada", "main") {
+        said.epic = None;
+    }
     Record::Turn(Box::new(said))
 }
 
@@ -44,8 +49,8 @@ fn tree_has_the_latest_turns_of_each_conversation_with_their_agents() {
     assert_eq!(whole.conversations[1].turns.len(), 12);
     let agents = tree.agents(tree.conversations[0].turns[0]);
     assert_eq!(
-        agents.iter().map(|row| &row.id).collect::<Vec<_>>(),
-        [&worker(2, 1, Liveness::Active).id]
+        agents.iter().map(|(depth, row)| (*depth, &row.id)).collect::<Vec<_>>(),
+        [(0, &worker(2, 1, Liveness::Active).id)]
     );
 }
 
@@ -64,4 +69,32 @@ fn everybodys_trees_begin_with_who_looks() {
     assert_eq!(people(Some("eve")), ["ada", "bob"]);
     let eve = "eve".parse().unwrap();
     assert!(SessionTree::of(&records, &rows, &eve, 1).is_empty());
+}
+
+#[test]
+fn agents_of_every_goal_of_a_turn_stand_below_it_in_their_lineage() {
+    let Record::Turn(mut turn) = said("ada", "main", 1, 1) else { unreachable!("a turn is said") };
+    let epic = |number| EpicId(Ulid::from_parts(1, number));
+    turn.epic = Some(epic(2));
+    let earlier = Goal { id: epic(1), ..goal("human:ada", &[("session", &turn.id.to_string())]) };
+    let by = |number, parent: &AgentId, goal| {
+        let mut agent = worker(number, 1, Liveness::Active);
+        agent.parent = Some(parent.clone());
+        agent.work.as_mut().unwrap().epic = epic(goal);
+        agent
+    };
+    let po: AgentId = "PO-demo".parse().unwrap();
+    let lead = by(1, &po, 1);
+    let helper = by(2, &lead.id, 1);
+    let (next, stranger) = (by(3, &po, 2), by(4, &po, 9));
+    let mut records = Records::default();
+    records.put(Record::Goal(Box::new(earlier)));
+    records.put(Record::Turn(turn.clone()));
+    for agent in [&next, &helper, &lead, &stranger] {
+        records.put(Record::Agent(Box::new(agent.clone())));
+    }
+    let (rows, ada) = (rows(&records, &ReportedVitals::new(), BusTime(9)), "ada".parse().unwrap());
+    let tree = SessionTree::of(&records, &rows, &ada, TURNS_SHOWN);
+    let found: Vec<_> = tree.agents(&turn).iter().map(|(at, row)| (*at, &row.id)).collect();
+    assert_eq!(found, [(0, &lead.id), (1, &helper.id), (0, &next.id)]);
 }

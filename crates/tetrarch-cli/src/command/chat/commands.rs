@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tetrarch_core::id::{EpicId, HumanName, ProjectName};
+use tetrarch_core::id::{EpicId, HumanName};
 
 use crate::{CliError, CliResult, Code};
 
@@ -10,7 +10,11 @@ use crate::{CliError, CliResult, Code};
 const COMMANDS: [(&str, &str, &str); 7] = [
     ("/help", "", "List the commands"),
     ("/status", "", "Show your turns that have not ended"),
-    ("/mode", "[MODE]", "Show or set the project's mode: solo, tight or orchestrator"),
+    (
+        "/mode",
+        "[MODE]",
+        "Show or set how far the conversation's agents delegate: solo, tight or orchestrator",
+    ),
     ("/steer", "AGENT TEXT", "Send an agent, or the agent of a node, an instruction"),
     ("/stop", "[AGENT]", "Cancel the work of the open turn, or stop an agent"),
     ("/tree", "", "Show your conversations and the agents that work for them"),
@@ -24,7 +28,7 @@ pub(super) enum ChatCommand<'l> {
     Help,
     /// Show what is under way.
     Status,
-    /// Show the mode of the project, or set it.
+    /// Show the mode of the conversation, or set it.
     Mode(Option<&'l str>),
     /// Send an agent an instruction.
     Steer(&'l str, &'l str),
@@ -93,11 +97,6 @@ pub(super) fn help() -> String {
         let _written = writeln!(help, "{:<18} {about}", format!("{name} {form}"));
         help
     }) + "Every other line is a turn."
-}
-
-/// Sets the mode of a project.
-pub(super) fn set_mode(project: &ProjectName, mode: &str) -> Vec<String> {
-    words(&["project", "mode", "--", project.as_str(), mode])
 }
 
 /// Steers an agent; a chat does not wait until its program has taken it in.
@@ -173,9 +172,8 @@ mod tests {
     #[test]
     fn words_of_a_command_are_a_line_of_the_command_line() {
         let epic = EpicId(Ulid::from_parts(1, 2));
-        let (project, human) = (ProjectName::new("desk").unwrap(), HumanName::new("ada").unwrap());
+        let human = HumanName::new("ada").unwrap();
         let lines = [
-            set_mode(&project, "tight"),
             steer("W:01JD8Z5W6T4QK3M9X2V7B1N0AC", "-- go left"),
             cancel(epic),
             stop("PO-desk"),

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal, stdin};
 
 use tetrarch_bus::state::Select;
+use tetrarch_core::agent::Mode;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnStatus};
 use tetrarch_core::id::{EpicId, ProjectName};
@@ -224,15 +225,14 @@ impl<'a> RunningChat<'a> {
     }
 
     /// Does what a command says.
-    async fn command(&self, command: ChatCommand<'_>) -> CliResult {
+    async fn command(&mut self, command: ChatCommand<'_>) -> CliResult {
         let words = match command {
             ChatCommand::Help => {
                 output::say(&commands::help());
                 return Ok(());
             }
             ChatCommand::Status => return self.status().await,
-            ChatCommand::Mode(None) => return self.mode().await,
-            ChatCommand::Mode(Some(mode)) => commands::set_mode(&self.project()?, mode),
+            ChatCommand::Mode(mode) => return self.mode(mode).await,
             ChatCommand::Steer(agent, text) => commands::steer(agent, text),
             ChatCommand::Stop(Some(agent)) => commands::stop(agent),
             ChatCommand::Stop(None) => commands::cancel(self.work().await?),
@@ -252,15 +252,30 @@ impl<'a> RunningChat<'a> {
         })
     }
 
-    async fn mode(&self) -> CliResult {
+    /// Shows the mode of the conversation, or sets it from the next line on.
+    async fn mode(&mut self, wanted: Option<&str>) -> CliResult {
+        if let Some(wanted) = wanted {
+            self.talk.args.mode = Some(Mode::parse(wanted).map_err(CliError::usage)?);
+        }
         let name = self.project()?;
-        let wanted = [Select::One(RecordKey::Project(name.clone()))];
-        let snapshot = StateSnapshot::read(&self.client.bus, &wanted).await?;
-        let project = snapshot.records.projects.get(&name).ok_or_else(|| {
+        let reads = [
+            Select::One(RecordKey::Project(name.clone())),
+            Select::TurnsOf(self.talk.human.clone()),
+        ];
+        let records = StateSnapshot::read(&self.client.bus, &reads).await?.0.records;
+        let project = records.projects.get(&name).ok_or_else(|| {
             let what = format!("project {name} was not found");
             CliError::new(Code::NotFound, what).hint("list projects with `tetrarch project list`")
         })?;
-        output::say(&format!("project {name} is {}", project.mode));
+        let conversation = &self.talk.args.conversation;
+        let last = records.turns_of(&self.talk.human, conversation).next_back();
+        let mode = self.talk.args.mode.or(last.and_then(|turn| turn.kept_mode));
+        let from = if wanted.is_some() { " from your next line on" } else { "" };
+        output::say(&format!(
+            "conversation {conversation} is {}{from}; project {name} is {}",
+            project.mode.narrowed(mode),
+            project.mode
+        ));
         Ok(())
     }
 

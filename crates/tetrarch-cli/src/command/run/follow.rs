@@ -79,7 +79,6 @@ impl GoalFollower {
         let events = plan_events(&client.bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
         let (mut watch, from) = ObstacleWatch::open(client, epic).await?;
-        self.tell_others(context, &watch.others())?;
         let mut entries = std::pin::pin!(follow_ledger(&client.bus, from, 0));
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -94,12 +93,12 @@ impl GoalFollower {
                 item = entries.next() => {
                     if let Some((seq, Ok(entry))) = item.map(|item| (item.seq, item.entry)) {
                         watch.learn(seq, &entry);
-                        self.tell_others(context, &watch.others())?;
                     }
                     continue;
                 }
                 _ = look.tick(), if completed.is_none() => {
                     let news = watch.look();
+                    self.tell_others(context, &watch.others())?;
                     self.tell(context, &news)?;
                     self.progress.spent = watch.spent();
                     self.progress.wait_for(&watch.present);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tetrarch_core::conversation::Turn;
 use tetrarch_core::ledger::Record;
+use tetrarch_view::amount::cost;
 use tetrarch_view::row::AgentRow;
 use tetrarch_view::session_tree::{SessionBranch, SessionTree};
 
@@ -27,14 +28,21 @@ pub(super) fn draw(tree: &SessionTree<'_>, options: &TreeOptions) -> String {
             let said = one_line(&json!(turn.text));
             lines.push(vec![
                 format!("{}turn {}", place(&[more, next]), turn.id.number).into(),
-                turn.lane.as_str().into(),
+                turn.working_in().into(),
                 Cell::state(turn.status.as_str()),
                 said.chars().take(SAID_SHOWN).collect::<String>().as_str().into(),
             ]);
             let agents = tree.agents(turn);
-            for (count, row) in agents.iter().enumerate() {
-                let others = count + 1 < agents.len();
-                lines.push(line(row, &place(&[more, next, others])));
+            for (count, (depth, row)) in agents.iter().enumerate() {
+                // Whether another of its level follows, below the same.
+                let follows = |level: usize| {
+                    let rest = agents.iter().skip(count + 1).map(|(depth, _)| *depth);
+                    rest.take_while(|at| *at >= level).any(|at| at == level)
+                };
+                let levels: Vec<bool> = (0..=*depth).map(follows).collect();
+                let spent = Cell::some((row.cost_micro > 0).then(|| cost(row.cost_micro)));
+                let shown = line(row, &place(&[&[more, next], levels.as_slice()].concat()));
+                lines.push(shown.into_iter().chain([spent]).collect());
             }
         }
     }
@@ -51,7 +59,8 @@ pub(super) fn json(tree: &SessionTree<'_>, snapshot: &StateSnapshot) -> CliResul
         agent.map(|agent| snapshot.json(&Record::Agent(Box::new(agent)))).transpose()
     };
     let turn = |turn: &&Turn| {
-        let agents: CliResult<Vec<_>> = tree.agents(turn).iter().map(agent).collect();
+        let agents: CliResult<Vec<_>> =
+            tree.agents(turn).iter().map(|(_, row)| agent(row)).collect();
         let record = snapshot.json(&Record::Turn(Box::new((*turn).clone())))?;
         Ok(json!({"turn": record, "agents": agents?}))
     };

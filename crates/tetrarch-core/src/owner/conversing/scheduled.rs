@@ -61,6 +61,8 @@ fn said(turn: &ScheduledTurn) -> TurnSay {
         project: Some(turn.project.clone()),
         graph: turn.graph.clone(),
         channel: None,
+        mode: None,
+        keeps_mode: false,
     }
 }
 

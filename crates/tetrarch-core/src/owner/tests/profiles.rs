@@ -7,10 +7,12 @@ use crate::agent::{DelegationOptions, Mode};
 use crate::brief::Tools;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{AgentId, EpicId, NodeId, Principal, ProfileName};
+use crate::ledger::Record;
 use crate::mail::{MailBody, OpReply};
 use crate::owner::Input;
 use crate::plan::change::NewNode;
 use crate::plan::schema::{self, PlanFile};
+use crate::request::conversations::TurnSay;
 use crate::request::planning::{Addition, PlanMode, PlanOp, Wanted};
 use crate::request::schedules::ScheduleOp;
 use crate::request::{Op, ProjectCreate, Report, SpawnRequest};
@@ -304,6 +306,25 @@ fn delegating(profiles: &Value) -> (Fleet, EpicId, AgentId) {
 
 fn llm(model: &str) -> Value {
     json!({"runner": "llm", "provider": "openai", "model": model, "tools": ["agent_spawn"]})
+}
+
+#[test]
+fn agent_of_a_solo_turn_has_no_agents_of_its_own() {
+    let profiles = json!({
+        "lead": {"argv": ["lead"], "tools": ["agent_spawn"]}, "default": {"argv": ["work"]},
+    });
+    let (mut fleet, epic, lead) = delegating(&profiles);
+    let mode = Some(Mode::Solo);
+    super::conversing::say(&mut fleet, TurnSay { mode, ..super::conversing::said("main", "x") });
+    let (turn, _) = fleet.records.turns.first_key_value().unwrap();
+    let mut goal = fleet.records.goals[&epic].clone();
+    goal.spec.origin = vec![("session".to_owned(), turn.to_string())];
+    let before = fleet.records.clone();
+    fleet.records.put(Record::Goal(Box::new(goal)));
+    let answer = fleet.sponsored(epic, &lead);
+    assert_eq!(answer.denied[0].reason, DenialReason::ChildrenLimitExceeded, "{answer:?}");
+    fleet.records = before;
+    assert_eq!(fleet.sponsored(epic, &lead).denied, []);
 }
 
 #[test]

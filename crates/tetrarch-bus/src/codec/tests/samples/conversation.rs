@@ -2,6 +2,7 @@
 //! and told of them.
 
 use serde_json::json;
+use tetrarch_core::agent::Mode;
 use tetrarch_core::conversation::lane::TurnLane;
 use tetrarch_core::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus};
 use tetrarch_core::graph::{Delegation, Doing, GraphRecord, GraphVersion, Position};
@@ -33,6 +34,8 @@ pub(super) fn turn(full: bool) -> Turn {
         schedule: full.then(|| id("sch_~")),
         tell: full.then(|| id("bob")),
         channel: full.then(|| id("phone")),
+        mode: full.then_some(Mode::Tight),
+        kept_mode: full.then_some(Mode::Solo),
         trace: full.then(|| "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         status: if full { TurnStatus::Running } else { TurnStatus::Queued },
         moved: u64::from(full),
@@ -106,6 +109,8 @@ pub(in crate::codec::tests) fn ops() -> Vec<ConversationOp> {
             project: full.then(|| id("demo")),
             graph: full.then(|| id("g")),
             channel: full.then(|| id("phone")),
+            mode: full.then_some(Mode::Tight),
+            keeps_mode: full,
         })
     };
     let graph = GraphApply { project: id("demo"), graph: GRAPH.to_owned() };
