@@ -139,7 +139,7 @@ fn exported_trail_is_verified_offline_and_tampering_reported() {
     told(&fleet, &file, &["--head", &head], 0, "not compared with the ledger");
     told(&fleet, &forged, &["--head", &head], 1, "it was rewritten");
     // What is done meanwhile waits, and a question says so.
-    fleet.ok(["creds", "issue", "human:dora"]);
+    fleet.ok(["creds", "issue", "human:dora", "--role", "admin"]);
     let asked = fleet.run(["audit", "--what", "creds.*"]);
     assert!(asked.err.contains("acts on credentials in"), "{}", asked.err);
     fleet.start();

@@ -34,7 +34,7 @@ fn desk(fleet: &Fleet) {
 fn foreign_channel_draws_the_tree_of_a_conversation_live() {
     let fleet = Fleet::up();
     desk(&fleet);
-    fleet.ok(["creds", "issue", "human:ada"]);
+    fleet.ok(["creds", "issue", "human:ada", "--role", "admin"]);
     let credential = fleet.credentials(&CredentialHolder::Human("ada".parse().unwrap()));
     let mut command = Command::new(python());
     command.arg(script("channel.py")).arg(fleet.url()).arg(credential);

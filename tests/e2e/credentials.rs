@@ -26,8 +26,12 @@ fn states(fleet: &Fleet) -> Vec<(String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
     let fleet = Fleet::up();
-    let file = fleet.ok(["creds", "issue", "human:eve", "--expires", "30d"]);
-    let file = file.trim();
+    let unsaid = fleet.run(["creds", "issue", "human:eve", "--expires", "30d"]);
+    assert_eq!(unsaid.code, Some(2), "nobody is an admin unasked: {}", unsaid.out);
+    assert!(unsaid.err.contains("human:eve has no role yet"), "{}", unsaid.err);
+    let issued = fleet.run(["creds", "issue", "human:eve", "--role", "viewer", "--expires", "30d"]);
+    assert!(issued.err.contains("human:eve has the role viewer"), "{}", issued.err);
+    let file = issued.out.trim();
     assert_eq!(fleet.json(&["creds", "issue", "human:eve"])["file"], file);
     assert!(is_taken(&fleet, file).await);
     let eve = fleet.bus(&CredentialHolder::Human("eve".parse().unwrap())).await;
@@ -64,7 +68,7 @@ async fn revoking_needs_the_operator_key_kept_elsewhere() {
     let elsewhere = tempfile::tempdir().unwrap();
     let key = elsewhere.path().join("operator.nk");
     let mut fleet = Fleet::up();
-    let file = fleet.ok(["creds", "issue", "human:eve"]);
+    let file = fleet.ok(["creds", "issue", "human:eve", "--role", "viewer"]);
     fleet.stop();
     std::fs::rename(fleet.data_dir().join("keys/operator.nk"), &key).unwrap();
     let refused = fleet.run(["up"]);
@@ -140,8 +144,12 @@ fn mail_to_a_person_without_a_credential_is_refused() {
         let refused = to("human:nobody");
         assert_eq!(refused.code, Some(3), "{}{}", refused.out, refused.err);
         assert!(refused.err.contains("human:nobody was not found"), "{}", refused.err);
-        assert!(refused.err.contains("`tetrarch creds issue human:nobody`"), "{}", refused.err);
-        fleet.ok(["creds", "issue", "human:mona"]);
+        assert!(
+            refused.err.contains("`tetrarch creds issue human:nobody --role viewer`"),
+            "{}",
+            refused.err
+        );
+        fleet.ok(["creds", "issue", "human:mona", "--role", "viewer"]);
         assert_eq!(to("human:mona").code, Some(0), "{words:?}");
     }
 }

@@ -92,7 +92,7 @@ fn bus_requiring_client_certificates_runs_a_fleet_and_refuses_others() {
     let doctor = fleet.json(&["doctor"]);
     let tls = doctor.as_array().unwrap().iter().find(|check| check["check"] == "tls").unwrap();
     assert!(tls["what"].as_str().unwrap().contains(cert), "{tls}");
-    fleet.ok(["creds", "issue", "human:eve"]);
+    fleet.ok(["creds", "issue", "human:eve", "--role", "viewer"]);
     let without = |args: &[&str]| {
         let mut command = fleet.command(args);
         identity.iter().for_each(|(name, _)| _ = command.env_remove(name));

@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 50] = [
+const INSTEAD: [(&str, &str); 51] = [
     ("why {epic}/{node}", "why {GOAL}/T1.2"),
     ("plan apply {GOAL} coder.toml --reason TEXT", "plan apply {GOAL} plan.yaml --reason TEXT"),
     ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),
@@ -81,7 +81,8 @@ const INSTEAD: [(&str, &str); 50] = [
         "agent rotate {OTHER} --reason 'its context is full'",
     ),
     ("creds issue {id}", "creds issue PO-demo"),
-    ("creds issue {to}", "creds issue human:bob"),
+    ("creds issue {to} --role viewer", "creds issue human:bob --role viewer"),
+    ("creds issue {holder} --role viewer", "creds issue human:bob --role viewer"),
     ("creds rotate {holder}{options}", "creds rotate human:bob --expires 30d --role operator"),
     ("creds rotate {human}{role}", "creds rotate human:bob --role approver"),
     ("circuit close {AGENT}", "circuit close {OPEN}"),

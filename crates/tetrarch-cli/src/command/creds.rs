@@ -1,6 +1,8 @@
 //! `creds`: credentials of agents outside, hosts and people (spec 09, On the bus): made, listed, replaced and
 //! revoked beside the keys of the installation. Keys are never shown.
 
+mod roles;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -20,7 +22,7 @@ use crate::{CliError, CliResult, Code, ConfirmArgs, Context, HumanClient};
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = HELP)]
 pub(crate) enum CredsCommand {
-    /// Issue a credential and print its file; a valid credential is kept.
+    /// Issue a credential and print its file; a valid credential is kept. A person needs a role.
     Issue {
         /// The name: an external agent (PO-demo), a host (HO@h1) or a person (human:bob).
         name: Principal,
@@ -77,9 +79,9 @@ pub(crate) struct Terms {
     /// The validity, such as 30d [default: 90d].
     #[arg(long, value_name = "TIME", value_parser = length)]
     expires: Option<Millis>,
-    /// The role of a person: viewer, operator, approver or admin [default: the role of the
-    /// previous credential; admin for the first].
-    #[arg(long, value_parser = person)]
+    /// The role of a person: viewer, operator, approver or admin; required for the first
+    /// credential [default: the role of the previous one].
+    #[arg(long, value_parser = roles::person)]
     role: Option<Person>,
 }
 
@@ -94,12 +96,6 @@ impl Terms {
         let role = self.role.map(|role| format!(" --role {}", role.as_str()));
         expires.unwrap_or_default() + &role.unwrap_or_default()
     }
-}
-
-fn person(text: &str) -> Result<Person, String> {
-    let all = Person::ALL.map(Person::as_str);
-    let unknown = || format!("{text:?} is not a role of people: {}", all.join(", "));
-    Person::ALL.into_iter().find(|person| person.as_str() == text).ok_or_else(unknown)
 }
 
 fn length(text: &str) -> Result<Millis, String> {
@@ -118,8 +114,14 @@ const COLUMNS: &str = "NAME|ROLE|STATE|EXPIRES|+ISSUED|+FILE";
 /// There is no such credential, the keys cannot be used, or a running bus was not told.
 pub(crate) async fn run(context: &Context, command: CredsCommand) -> CliResult {
     let makes = match &command {
-        // Refused before keys are made for it.
-        CredsCommand::Issue { name, .. } => holder(name.clone()).map(|_| true)?,
+        CredsCommand::Issue { name, terms } => {
+            let holder = holder(name.clone())?;
+            // Refused before keys are made for it.
+            if !Authority::is_kept(&context.config.bus.data_dir) {
+                roles::check_said(&holder, terms.role, false)?;
+            }
+            true
+        }
         CredsCommand::List
         | CredsCommand::Show { .. }
         | CredsCommand::Rotate { .. }
@@ -131,11 +133,10 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> CliResult {
         CredsCommand::List => list(context, &authority),
         CredsCommand::Show { name } => show(context, &authority, name),
         CredsCommand::Rotate { name, terms } => {
-            let path = authority
-                .rotate(&holder(name.clone())?, terms.role, terms.time())
-                .map_err(failed)?;
+            let holder = holder(name)?;
+            let path = authority.rotate(&holder, terms.role, terms.time()).map_err(failed)?;
             tell(context, &authority).await?;
-            written(context, &name, &path)
+            told(context, &authority, &holder, &path)
         }
         CredsCommand::Revoke { name, confirm } => {
             let holder = holder(name.clone())?;
@@ -155,11 +156,12 @@ async fn issue(
     name: Principal,
     terms: Terms,
 ) -> CliResult {
-    let holder = holder(name.clone())?;
+    let holder = holder(name)?;
     if terms.role.is_some() && !matches!(holder, CredentialHolder::Human(_)) {
         return Err(failed(CredsError::NoPerson { name: holder.to_string() }));
     }
     let held = authority.credential(&holder).map_err(failed)?;
+    roles::check_said(&holder, terms.role, held.is_some())?;
     if let Some(held) = held.filter(|held| held.standing == CredentialStatus::Valid) {
         let other = terms.role.is_some_and(|role| CredentialRole::Human(role) != held.role);
         if terms.expires.is_some() || other {
@@ -175,7 +177,26 @@ async fn issue(
         // A bus that an earlier version started knows nothing of the role's key.
         tell(context, authority).await?;
     }
-    written(context, &name, &path)
+    told(context, authority, &holder, &path)
+}
+
+/// Prints where a credential is, and beside it the role of a person.
+fn told(
+    context: &Context,
+    authority: &Authority,
+    holder: &CredentialHolder,
+    file: &Path,
+) -> CliResult {
+    let held = authority.credential(holder).map_err(failed)?;
+    let role = held.as_ref().map(role_of);
+    let value = json!({"name": holder.to_string(), "role": role, "file": file});
+    output::item(context.output, &value, &file.display().to_string())?;
+    if let (CredentialHolder::Human(_), Some(role), false) =
+        (holder, role, output::is_for_programs(context.output))
+    {
+        output::say(&format!("{holder} has the role {role}"));
+    }
+    Ok(())
 }
 
 /// Prints where a credential is.
@@ -351,7 +372,7 @@ fn list(context: &Context, authority: &Authority) -> CliResult {
         record: record(credential),
     };
     let rows = all.iter().map(row).collect();
-    let empty = "No credentials. Make one with `tetrarch creds issue human:bob`.";
+    let empty = "No credentials. Make one with `tetrarch creds issue human:bob --role viewer`.";
     output::listing(context.output, COLUMNS, rows, empty)
 }
 

@@ -164,7 +164,7 @@ pub(super) async fn check_reads(
         (Principal::Human(_), None) => {
             let what = format!("{to} was not found: it has no credential in this installation");
             let hint = format!(
-                "list people with `tetrarch creds list`, or add this one with `tetrarch creds issue {to}`"
+                "list people with `tetrarch creds list`, or add this one with `tetrarch creds issue {to} --role viewer`"
             );
             Err(CliError::new(Code::NotFound, what).hint(hint))
         }
