@@ -80,6 +80,9 @@ pub enum IdError {
 const NAME_ALLOWED: &str = "A-Z a-z 0-9 _ -, starting with a letter or digit";
 const FORMS: &str =
     "GO, HO@<host>, PO-<project>, IO@<human>, S:<domain>:<ulid>, R:<domain>:<ulid> or W:<ulid>";
+/// How a human begins where agents are named too.
+const HUMAN: &str = "human:";
+const PRINCIPAL_FORMS: &str = "human:<name>, GO, HO@<host>, PO-<project>, IO@<human>, S:<domain>:<ulid>, R:<domain>:<ulid> or W:<ulid>";
 
 fn check_name(what: &'static str, text: &str, offset: usize) -> Result<(), IdError> {
     if text.is_empty() {
@@ -298,9 +301,14 @@ impl FromStr for AgentId {
 fn form_differs_at(text: &str) -> usize {
     ["GO", "HO@", "PO-", "IO@", "S:", "R:", "W:"]
         .iter()
-        .map(|form| text.chars().zip(form.chars()).take_while(|(a, b)| a == b).count())
+        .map(|form| alike(text, form))
         .max()
         .unwrap_or(0)
+}
+
+/// How many characters two texts have in common from the start.
+fn alike(text: &str, form: &str) -> usize {
+    text.chars().zip(form.chars()).take_while(|(a, b)| a == b).count()
 }
 
 /// Who speaks on the bus: an agent, or a human with a credential of their own (spec 02, 08).
@@ -335,9 +343,21 @@ impl fmt::Display for Principal {
 impl FromStr for Principal {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        match text.strip_prefix("human:") {
+        match text.strip_prefix(HUMAN) {
             Some(name) => Ok(Self::Human(HumanName::at(name, 6)?)),
-            None => Ok(Self::Agent(text.parse()?)),
+            None => text.parse().map(Self::Agent).map_err(|error| match error {
+                IdError::Empty { what, expected: FORMS } => {
+                    IdError::Empty { what, expected: PRINCIPAL_FORMS }
+                }
+                IdError::Form { text, expected: _, position } => {
+                    let position = position.max(alike(&text, HUMAN));
+                    IdError::Form { text, expected: PRINCIPAL_FORMS, position }
+                }
+                other @ (IdError::Empty { .. }
+                | IdError::Character { .. }
+                | IdError::TooLong { .. }
+                | IdError::Ulid { .. }) => other,
+            }),
         }
     }
 }
@@ -504,6 +524,17 @@ mod tests {
         assert!(matches!(error, IdError::Ulid { position: 27, .. }), "{error}");
         assert!(matches!("PO-".parse::<AgentId>(), Err(IdError::Empty { .. })));
         assert!(matches!("PX-a".parse::<AgentId>(), Err(IdError::Form { position: 1, .. })));
+    }
+
+    #[test]
+    fn text_that_names_nobody_is_refused_with_the_form_of_a_human() {
+        for (text, at) in [("finn", 0), ("humor:finn", 3), ("PX-a", 1)] {
+            let error = text.parse::<Principal>().unwrap_err();
+            let IdError::Form { expected, position, .. } = error else { panic!("{error}") };
+            assert_eq!((expected, position), (PRINCIPAL_FORMS, at), "{text}");
+        }
+        let error = "".parse::<Principal>().unwrap_err().to_string();
+        assert!(error.contains("human:<name>"), "{error}");
     }
 
     #[test]
