@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tetrarch_tests::{Fleet, wait};
 
@@ -418,6 +419,12 @@ fn page_takes_a_free_port_keeps_its_link_and_may_be_off() {
     fleet.start();
     let second = Browser::open(&fleet);
     assert!(second.at == at && second.place != first.place, "another link at another port");
+    let mut beside = fleet.spawn(["page"]);
+    let line = beside.line(|line| line.starts_with("page: "));
+    assert!(!line.contains(&second.at) && !line.contains(&second.place), "{line}");
+    assert_eq!(link(&fleet), second.link, "a page beside it leaves the link");
+    beside.signal(Signal::INT);
+    beside.ended();
     fleet.stop();
     fleet.start();
     assert_eq!(link(&fleet), second.link, "the same link at the same port");

@@ -16,11 +16,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::answering::{PageServer, serve};
+use self::link::PageLink;
 use crate::output;
 use crate::process::{announce, stop_signal};
 use crate::{CliError, CliResult, Code, Context};
 
-pub(super) use self::link::{link_of, random, write_private};
+pub(super) use self::link::{random, write_private};
 
 /// Arguments of `page`.
 #[derive(Debug, clap::Args)]
@@ -29,8 +30,8 @@ Examples:
   tetrarch page
 
 `tetrarch up` serves the page by itself; this command serves it beside a bus that runs elsewhere. Whoever opens the printed link acts with the credential of
-whoever started this command. The link is kept in the file page.link of the data directory. The page
-listens at people.page_listen on this machine alone; reach it from elsewhere through ssh -L.")]
+whoever started this command. The link is kept in the file page.link of the data directory; a page beside one that
+runs has another link, which ends with it. The page listens at people.page_listen on this machine alone; reach it from elsewhere through ssh -L.")]
 pub(crate) struct PageArgs {
     /// Stop at the end of standard input.
     #[arg(long, hide = true)]
@@ -51,10 +52,15 @@ pub(crate) async fn run(context: &Context, args: PageArgs) -> CliResult {
     let listener = listen(wanted).await?;
     let at = listener.local_addr()?;
     let data_dir = &context.config.bus.data_dir;
-    let link = link::keep(data_dir, at)?;
+    let held = link::hold(data_dir)?;
+    let link = match &held {
+        Some(_) => link::keep(data_dir, at)?,
+        None => PageLink::fresh(at)?,
+    };
     let mut tasks = JoinSet::new();
     let server = PageServer::start(client, at, &link, &mut tasks);
     if args.with_parent {
+        output::text(&link.url)?;
         announce(watch::channel(true).1);
     } else {
         let value = json!({"event": "ready", "page": link.url, "human": context.human()?.as_str()});

@@ -25,7 +25,6 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use crate::command::host::host_name;
-use crate::command::page::link_of;
 use crate::config::BusConfig;
 use crate::output;
 use crate::process::{READY, host_stop};
@@ -208,7 +207,7 @@ impl FleetStart<'_> {
             () = launcher.keep(&mut owner) => return end(owner).await,
         };
         if host.is_ok() {
-            self.say_ready(started, extras.iter().any(|extra| extra.what == PAGE));
+            self.say_ready(started, &extras);
         }
         let outcome = match &mut host {
             Ok(host) => self.watch(&mut owner, host, &mut extras, &mut stop).await,
@@ -252,12 +251,13 @@ impl FleetStart<'_> {
         }
     }
 
-    fn say_ready(&self, started: std::time::Instant, has_page: bool) {
+    fn say_ready(&self, started: std::time::Instant, extras: &[Supervised]) {
         let (url, dir) = (self.bus.url(), self.server.data_dir.display());
         let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let line = format!("{READY}: bus {url}, data {dir}, {took} ms");
         let durability = self.server.durability;
-        let page = link_of(&self.server.data_dir).filter(|_| has_page);
+        let page = extras.iter().find(|extra| extra.what == PAGE);
+        let page = page.and_then(|page| page.said.first());
         let told = json!({
             "event": READY, "durability": durability.as_str(), "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took, "page": page,
         });
@@ -271,7 +271,7 @@ impl FleetStart<'_> {
             Some(loses) => format!("{line}\n  durability {}: {loses}", durability.as_str()),
             None => line,
         };
-        let line = match &page {
+        let line = match page {
             Some(page) => format!("{line}\n  page: {page}"),
             None => line,
         };
@@ -410,18 +410,19 @@ impl FleetLauncher<'_> {
         let mut child = command.spawn()?;
         let (input, out) = (child.stdin.take(), child.stdout.take());
         let ready = async {
-            let mut lines = BufReader::new(out?).lines();
+            let (mut lines, mut said) = (BufReader::new(out?).lines(), Vec::new());
             while let Ok(Some(line)) = lines.next_line().await {
                 if line == READY {
-                    return Some(lines);
+                    return Some((lines, said));
                 }
+                said.push(line);
             }
             None
         };
         match tokio::time::timeout(READY_WITHIN, ready).await {
-            Ok(Some(_)) => {
+            Ok(Some((_, said))) => {
                 let retry = Retry::new(RESTART.0, RESTART.1, None);
-                Ok(Supervised { what, child, input, retry })
+                Ok(Supervised { what, child, input, retry, said })
             }
             Ok(None) => {
                 let status = child.wait().await?;

@@ -1,18 +1,22 @@
 //! The link by which a browser comes in: a place of this installation alone, since a browser gives a cookie to every
 //! port of a host but only to one place, and a token. Both are kept in the data directory, readable by its user alone.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{CliError, CliResult, Code};
 
 /// The file with the link.
 const FILE: &str = "page.link";
+/// The file whose lock the process holds that serves the link.
+const LOCK: &str = "page.lock";
 /// Digits of a place and of a token.
 const PLACE_DIGITS: usize = 16;
 const TOKEN_DIGITS: usize = 64;
@@ -29,6 +33,14 @@ pub(super) struct PageLink {
 }
 
 impl PageLink {
+    /// A link that nobody had before.
+    ///
+    /// # Errors
+    /// There is no randomness.
+    pub(super) fn fresh(at: SocketAddr) -> CliResult<Self> {
+        Ok(Self::new(at, &random(PLACE_DIGITS)?, &random(TOKEN_DIGITS)?))
+    }
+
     fn new(at: SocketAddr, place: &str, token: &str) -> Self {
         let (place, token) = (format!("/{place}/"), token.to_owned());
         let url = format!("http://{at}{place}enter/{token}");
@@ -48,8 +60,27 @@ impl PageLink {
     }
 }
 
+/// The right to serve the link that is kept, as long as the file is held; none when another process has it: whoever
+/// serves the page beside it has a link of its own, so that people keep theirs.
+///
+/// # Errors
+/// The file cannot be used.
+pub(super) fn hold(data_dir: &Path) -> CliResult<Option<File>> {
+    let path = data_dir.join(LOCK);
+    let open = || {
+        fs::create_dir_all(data_dir)?;
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)
+    };
+    let file = open().map_err(|error| unwritable(&path, &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(unwritable(&path, &error.into())),
+    }
+}
+
 /// The link that is kept in a data directory; none when the page was never served.
-pub(crate) fn link_of(data_dir: &Path) -> Option<String> {
+fn link_of(data_dir: &Path) -> Option<String> {
     fs::read_to_string(data_dir.join(FILE)).ok().map(|text| text.trim().to_owned())
 }
 
@@ -62,11 +93,10 @@ pub(super) fn keep(data_dir: &Path, at: SocketAddr) -> CliResult<PageLink> {
     let own = format!("http://{at}/");
     let known = link_of(data_dir).filter(|link| link.starts_with(&own));
     let known = known.as_deref().and_then(PageLink::read);
-    let (place, token) = match known {
-        Some(known) => known,
-        None => (random(PLACE_DIGITS)?, random(TOKEN_DIGITS)?),
+    let link = match known {
+        Some((place, token)) => PageLink::new(at, &place, &token),
+        None => PageLink::fresh(at)?,
     };
-    let link = PageLink::new(at, &place, &token);
     write_private(&data_dir.join(FILE), &link.url)?;
     Ok(link)
 }
@@ -88,10 +118,12 @@ pub(crate) fn write_private(path: &Path, line: &str) -> CliResult {
         writeln!(file, "{line}")?;
         fs::rename(&beside, path)
     };
-    written().map_err(|error: std::io::Error| {
-        let what = format!("cannot write {}: {error}", path.display());
-        CliError::new(Code::Failed, what).hint("make the data directory writable")
-    })
+    written().map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
+    let what = format!("cannot write {}: {error}", path.display());
+    CliError::new(Code::Failed, what).hint("make the data directory writable")
 }
 
 /// So many random hexadecimal digits.
@@ -129,5 +161,15 @@ mod tests {
         fs::write(dir.path().join(FILE), "http://127.0.0.1:1/x/enter/y\n").unwrap();
         let other = keep(dir.path(), "127.0.0.1:7878".parse().unwrap()).unwrap();
         assert!(other.token != first.token && other.token.len() == TOKEN_DIGITS);
+    }
+
+    #[test]
+    fn kept_link_is_of_one_process_until_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = hold(dir.path()).unwrap();
+        assert!(held.is_some());
+        assert!(hold(dir.path()).unwrap().is_none(), "another one is beside it");
+        drop(held);
+        assert!(hold(dir.path()).unwrap().is_some());
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Supervised {
     /// Held open: the child stops when it closes, and waiting for a child closes its own.
     pub(super) input: Option<ChildStdin>,
     pub(super) retry: Retry,
+    /// What it printed before it was ready.
+    pub(super) said: Vec<String>,
 }
 
 /// Asks the host to stop and waits until its programs came to a boundary and it has; at the second request no longer.
