@@ -11,13 +11,13 @@ use crate::{CliResult, Context};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tetrarch tick --now
+  tetrarch tick
   tetrarch why W:01JD8Z5W6T4QK3M9X2V7B1N0AC    # what the tick led to
 
 The overseer also checks every `overseer.tick_every` (default 2m).")]
 pub(crate) struct TickArgs {
-    /// Check now.
-    #[arg(long, required = true)]
+    /// Check now, as without it.
+    #[arg(long, hide = true)]
     now: bool,
 }
 
