@@ -1,7 +1,6 @@
 //! Hosts, who owns the ledger, and the bus.
 
 use maud::{Markup, html};
-use tetrarch_core::agent::Agent;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::tone::Tone;
@@ -50,7 +49,7 @@ pub(crate) fn hosts(model: &PageModel, extra: &PageExtra) -> Markup {
                 tbody {
                     @for host in records.hosts.values() {
                         @let id = AgentId::Ho(host.name.clone());
-                        @let busy = records.placed_on(&host.name).filter(|id| records.agents.get(id).is_some_and(Agent::takes_place)).count();
+                        @let busy = records.places_taken_on(&host.name);
                         @let labels: Vec<String> = host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
                         tr {
                             td { a class="row" id={ "row-" (id) } href=(PageView::Agent(id.clone()).href()) { (host.name) } }

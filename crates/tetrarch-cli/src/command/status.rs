@@ -11,7 +11,7 @@ use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::state::{OwnerMeta, Select, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{KeyKind, Origin};
-use tetrarch_core::agent::{Agent, Project};
+use tetrarch_core::agent::Project;
 use tetrarch_core::assignment::Assignment;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
@@ -149,9 +149,8 @@ impl Status {
     fn host(&self, host: &HostName) -> (&'static str, usize, usize) {
         let own = AgentId::Ho(host.clone());
         let liveness = self.records.agents.get(&own).map_or("", |agent| agent.liveness.as_str());
-        let agents = || self.records.placed_on(host).filter(|id| **id != own);
-        let busy = |id: &&AgentId| self.records.agents.get(id).is_some_and(Agent::takes_place);
-        (liveness, agents().count(), agents().filter(busy).count())
+        let agents = self.records.placed_on(host).filter(|id| **id != own);
+        (liveness, agents.count(), self.records.places_taken_on(host))
     }
 
     fn json(&self, context: &Context) -> Value {

@@ -14,6 +14,13 @@ impl Records {
         self.indexes.placed.range(lives).flat_map(|(_, agents)| agents)
     }
 
+    /// How many places of a host are taken, in whichever of its lives.
+    #[must_use]
+    pub fn places_taken_on(&self, host: &HostName) -> usize {
+        let lives = (host.clone(), 0)..=(host.clone(), u64::MAX);
+        self.indexes.places.range(lives).map(|(_, count)| count).sum()
+    }
+
     /// The lives of hosts that have agents, each with its host's epoch, and those agents.
     pub fn lives(&self) -> impl Iterator<Item = (&HostName, u64, &BTreeSet<AgentId>)> {
         self.indexes.placed.iter().map(|((host, epoch), agents)| (host, *epoch, agents))

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::priority::Priorities;
-use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::row::place_of;
 
@@ -62,7 +61,7 @@ pub(crate) struct Facts<'a> {
 }
 
 const AGENT: &str = "NAME|STATE|NODE|SLOTS|HOST|LABEL|AGE|+RUN|+PARENT|+EPOCH|+TOKENS|+REASON";
-const HOST: &str = "NAME|STATE|AGENTS|CAPACITY|AGE|+LABELS|+ADDRESS";
+const HOST: &str = "NAME|STATE|IN USE|CAPACITY|AGE|+LABELS|+ADDRESS";
 const RUN: &str = "NAME|STATE|AGENT|NODE|OUTCOME|AGE|+EPIC|+TOKENS|+COST|+ERROR";
 const GOAL: &str = "NAME|STATE|DONE|PROJECT|TITLE|AGE|+OWNER|+SUMMARY|+PRIORITY";
 const NODE: &str = "NAME|STATE|ATTEMPTS|AGENT|TITLE|+EPIC|+DEPENDS ON|+BLOCKED BY|+PRIORITY";
@@ -245,11 +244,10 @@ fn host_row(
     let Some(host) = snapshot.records.hosts.get(name) else { return Ok(None) };
     let labels: Vec<String> =
         host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let placed = snapshot.records.placed_on(name).filter(|id| Role::of(id) != Role::Host).count();
     let cells = vec![
         name.as_str().into(),
         Cell::state(if host.drained { "drained" } else { host_state(snapshot, name) }),
-        placed.to_string().into(),
+        snapshot.records.places_taken_on(name).to_string().into(),
         host.capacity.to_string().into(),
         age(look.now, host.joined).into(),
         labels.join(",").into(),

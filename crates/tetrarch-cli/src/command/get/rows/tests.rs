@@ -1,8 +1,11 @@
 //! Which rows move with which records, and the names people write.
 
 use super::*;
+use crate::samples::{agent, worker};
+use tetrarch_core::agent::{Agent, Host, Placement};
 use tetrarch_core::brief::Usage;
 use tetrarch_core::id::Ulid;
+use tetrarch_core::liveness::Liveness;
 use tetrarch_core::run::{RunState, RunStatus};
 
 #[test]
@@ -54,4 +57,33 @@ fn row_names_are_the_names_people_type() {
     assert!(!RowKey::Host(HostName::new("box").unwrap()).is_named("bo"));
     assert_eq!(cost(2_500_000), "$2.5000");
     assert_eq!(cost(100), "$0.0001");
+}
+
+#[test]
+fn host_shows_the_places_that_are_taken_and_counts_no_orchestrator() {
+    let host = HostName::new("box").unwrap();
+    let mut snapshot = StateSnapshot::default();
+    snapshot.records.put(Record::Host(Host {
+        name: host.clone(),
+        instance: String::new(),
+        labels: Vec::new(),
+        capacity: 8,
+        address: String::new(),
+        joined: BusTime(0),
+        drained: false,
+    }));
+    let placement = Some(Placement { host: host.clone(), host_epoch: 1 });
+    let agents = [
+        agent("HO@box", Some("GO"), Liveness::Active),
+        agent("PO-demo", Some("GO"), Liveness::Active),
+        agent("IO@ada", Some("GO"), Liveness::Active),
+        worker(1, 1, Liveness::Active),
+    ];
+    for agent in agents {
+        let placed = Agent { placement: placement.clone(), ..agent };
+        snapshot.records.put(Record::Agent(Box::new(placed)));
+    }
+    let look = RowOptions { now: BusTime(0), whole: false };
+    let row = host_row(&snapshot, &host, look).unwrap().unwrap();
+    assert_eq!((&row.cells[2], &row.cells[3]), (&Cell::from("1"), &Cell::from("8")));
 }
