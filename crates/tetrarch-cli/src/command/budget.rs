@@ -3,6 +3,7 @@
 mod raise;
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,9 +12,10 @@ use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::agent::Agent;
-use tetrarch_core::budget::{Counter, Meter, Spend};
+use tetrarch_core::budget::{Account, Counter, Meter, Spend};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::vitals::Vitals;
@@ -27,9 +29,10 @@ use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-SPENT is what the agent drew and what its ended children used. DRAWN is the part of SPENT that the
-agent holds for its own calls. RESERVED is what its living children were granted. FREE is the rest.
-An agent that cannot have children draws its whole grant at its start.
+SPENT is what the agent drew or used, and what its ended children used. DRAWN is what it holds for
+its own calls. RESERVED is what its living children were granted. FREE is the rest. An agent that
+cannot have children draws its whole grant at its start; SPENT is what it used of it, as far as its
+host has reported, or with --live up to now.
 
 Examples:
   tetrarch budget
@@ -74,7 +77,8 @@ pub(crate) async fn run(context: &Context, args: BudgetArgs) -> CliResult {
 
 async fn show(context: &Context, args: BudgetArgs) -> CliResult {
     let bus = context.client().await?.bus;
-    let snapshot = StateSnapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
+    let wanted = [Select::Kind(KeyKind::Agent), Select::Kind(KeyKind::RunStatus)];
+    let snapshot = StateSnapshot::read(&bus, &wanted).await?;
     let agents = &snapshot.records.agents;
     if let Some(id) = &args.agent
         && !agents.contains_key(id)
@@ -84,7 +88,7 @@ async fn show(context: &Context, args: BudgetArgs) -> CliResult {
     }
     let living =
         if args.live { listen(&bus, context.config.liveness.window).await? } else { Living::new() };
-    let tree = BudgetTree { agents, all: args.all, living, now: now() };
+    let tree = BudgetTree { records: &snapshot.records, all: args.all, living, now: now() };
     let roots = args.agent.map_or_else(|| tree.roots(), |id| agents.get(&id).into_iter().collect());
     let whole = Value::Array(roots.iter().map(|root| tree.json(root)).collect());
     output::record(context.output, &whole, || tree.table(&roots, is_coloured()))
@@ -94,6 +98,9 @@ async fn show(context: &Context, args: BudgetArgs) -> CliResult {
 async fn listen(bus: &Bus, window: Duration) -> CliResult<Living> {
     let mut renewals = Renewals::listen(bus).await?;
     let mut living = Living::new();
+    if std::io::stderr().is_terminal() {
+        output::say(&format!("listening to the hosts for {} s", window.as_secs_f32().ceil()));
+    }
     let all = async {
         loop {
             let rows = renewals.next().await.rows;
@@ -107,7 +114,7 @@ async fn listen(bus: &Bus, window: Duration) -> CliResult<Living> {
 
 /// The agents, by parent.
 struct BudgetTree<'a> {
-    agents: &'a BTreeMap<AgentId, Agent>,
+    records: &'a Records,
     all: bool,
     living: Living,
     now: BusTime,
@@ -121,7 +128,7 @@ impl<'a> BudgetTree<'a> {
                 && role == Role::Project
                 && self.is_shown(agent)
         };
-        self.agents.values().filter(spends).collect()
+        self.records.agents.values().filter(spends).collect()
     }
 
     fn is_shown(&self, agent: &Agent) -> bool {
@@ -130,7 +137,7 @@ impl<'a> BudgetTree<'a> {
 
     fn below(&self, id: &AgentId) -> Vec<&'a Agent> {
         let below = |agent: &&Agent| agent.parent.as_ref() == Some(id) && self.is_shown(agent);
-        let mut children: Vec<&Agent> = self.agents.values().filter(below).collect();
+        let mut children: Vec<&Agent> = self.records.agents.values().filter(below).collect();
         children.sort_by_key(|child| (child.work.as_ref().map(|work| work.node), child.created));
         children
     }
@@ -139,9 +146,24 @@ impl<'a> BudgetTree<'a> {
         self.living.get(id).map(|vitals| vitals.burn.by(self.now)).unwrap_or_default()
     }
 
+    /// The account of an agent with what is known of its run, which is booked when that has ended.
+    fn account(&self, agent: &Agent) -> Account {
+        let run = agent.work.as_ref().and_then(|work| self.records.run_status.get(&work.run));
+        let reported = run.map(|run| run.usage.spend()).unwrap_or_default();
+        let living = self.living.get(&agent.id).filter(|vitals| vitals.epoch == agent.epoch);
+        let told = living.filter(|_| run.is_some()).map_or(reported, |vitals| {
+            let Vitals { tokens, cost_micro, turns, .. } = *vitals;
+            reported.max(Spend { tokens, cost_micro, turns })
+        });
+        let mut account = agent.account;
+        account.charge(told.minus(account.used));
+        account
+    }
+
     fn json(&self, agent: &Agent) -> Value {
+        let account = self.account(agent);
         let counters = Counter::ALL.into_iter().map(|counter| {
-            let Sums { meter, drawn, percent } = Sums::of(agent, counter);
+            let Sums { meter, drawn, percent } = Sums::of(agent, &account, counter);
             let sums = json!({
                 "grant": meter.limit, "spent": meter.spent, "drawn": drawn,
                 "reserved": meter.reserved, "free": meter.free(), "percent": percent,
@@ -175,12 +197,13 @@ impl<'a> BudgetTree<'a> {
     }
 
     fn lines(&self, agent: &Agent, depth: usize, lines: &mut Vec<Vec<Cell>>) {
+        let account = self.account(agent);
         let shown = Counter::ALL.into_iter().filter(|counter| {
-            let meter = agent.account.meter(*counter);
+            let meter = account.meter(*counter);
             *counter == Counter::Tokens || meter.limit.is_some() || meter.spent > 0
         });
         for (place, counter) in shown.enumerate() {
-            let Sums { meter, drawn, percent } = Sums::of(agent, counter);
+            let Sums { meter, drawn, percent } = Sums::of(agent, &account, counter);
             let amount = |amount: u64| Cell::from(shown_as(counter, amount));
             let maybe = |amount: Option<u64>| {
                 Cell::from(amount.map_or_else(|| "-".to_owned(), |it| shown_as(counter, it)))
@@ -216,11 +239,11 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(agent: &Agent, counter: Counter) -> Self {
-        let meter = agent.account.meter(counter);
+    fn of(agent: &Agent, account: &Account, counter: Counter) -> Self {
+        let meter = account.meter(counter);
         let role = Role::of(&agent.id);
         let at_launch = role.takes_slot() && !role.draws() && agent.has_process();
-        let drawn = agent.account.drawn.of(counter);
+        let drawn = account.drawn.of(counter);
         let drawn = if at_launch { meter.limit.unwrap_or(drawn) } else { drawn };
         let gone = u128::from(meter.spent) + u128::from(meter.reserved);
         let share = |limit: u64| u64::try_from(gone * 100 / u128::from(limit.max(1)));
@@ -247,10 +270,12 @@ fn shown_as(counter: Counter, amount: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{agent, worker};
-    use tetrarch_core::budget::{Account, Limits};
+    use crate::samples::{agent, live, run_status, worker};
+    use tetrarch_core::budget::Limits;
+    use tetrarch_core::ledger::Record;
+    use tetrarch_core::run::RunState;
 
-    fn fleet() -> BTreeMap<AgentId, Agent> {
+    fn fleet() -> Records {
         let limit = |tokens| Limits { tokens: Some(tokens), ..Limits::default() };
         let mut parent = agent("PO-demo", Some("GO"), Liveness::Active);
         parent.account = Account::of(limit(200));
@@ -259,14 +284,18 @@ mod tests {
         let mut child = worker(2, 1, Liveness::Active);
         child.account = Account::of(limit(50));
         let ended = worker(3, 2, Liveness::Terminated);
-        [parent, child, ended].map(|agent| (agent.id.clone(), agent)).into()
+        let mut records = Records::default();
+        for agent in [parent, child, ended] {
+            records.put(Record::Agent(Box::new(agent)));
+        }
+        records
     }
 
     #[test]
     fn grants_are_shown_down_the_tree() {
-        let agents = fleet();
+        let records = fleet();
         let tree =
-            BudgetTree { agents: &agents, all: false, living: Living::new(), now: BusTime(0) };
+            BudgetTree { records: &records, all: false, living: Living::new(), now: BusTime(0) };
         let text = tree.table(&tree.roots(), false);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -277,5 +306,26 @@ mod tests {
         let value = tree.json(tree.roots()[0]);
         assert_eq!(value["budget"]["tokens"]["free"], 120);
         assert_eq!(value["children"][0]["budget"]["tokens"]["drawn"], 50);
+    }
+
+    #[test]
+    fn run_that_goes_on_shows_what_was_reported_of_it() {
+        let mut records = fleet();
+        let mut status = run_status(2, RunState::Running);
+        (status.usage.tokens_in, status.usage.cost_micro) = (20, 500_000);
+        records.put(Record::RunStatus(Box::new(status)));
+        let mut tree =
+            BudgetTree { records: &records, all: false, living: Living::new(), now: BusTime(0) };
+        let lines = |tree: &BudgetTree<'_>| {
+            let text = tree.table(&tree.roots(), false);
+            let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+            text.lines().map(words).collect::<Vec<Vec<String>>>()
+        };
+        assert_eq!(lines(&tree)[3][1..], ["tokens", "50", "20", "50", "0", "30", "40%"]);
+        assert_eq!(lines(&tree)[4][..3], ["cost", "-", "$0.5000"]);
+        let vitals = live(2, 35);
+        tree.living.insert(vitals.agent.clone(), vitals);
+        assert_eq!(lines(&tree)[3][1..8], ["tokens", "50", "35", "50", "0", "15", "70%"]);
+        assert_eq!(tree.json(tree.roots()[0])["children"][0]["budget"]["tokens"]["spent"], 35);
     }
 }
