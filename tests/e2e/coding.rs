@@ -340,7 +340,7 @@ pub(super) fn asks_people(coder: &Coder) {
         let (question, words) = question;
         assert!(words.contains("[rule: ask run touch]"), "{words}");
         assert!(!it.work.join(file).exists(), "it waits for the answer");
-        it.fleet.ok(["answer", &question, answer]);
+        it.fleet.ok(["answer", &question, answer, "--other"]);
     }
     let told = wait::until("its last words", || {
         it.server.got().last().map(Value::to_string).filter(|said| said.contains("not today"))

@@ -155,7 +155,7 @@ impl Stage {
         wait::until("an answer is taken", || {
             let id = self.question(&question)?;
             // It is asked once more when its session is: then the next answer counts.
-            (self.fleet.run(["answer", &id, answer]).code == Some(0)).then_some(())
+            (self.fleet.run(["answer", &id, answer, "--other"]).code == Some(0)).then_some(())
         });
     }
 

@@ -274,7 +274,7 @@ fn call_with_unknown_effect_is_put_to_people() {
         Some((first["id"].as_str()?.to_owned(), first["text"].as_str()?.to_owned()))
     });
     assert!(text.starts_with("effect_unknown: call 1/0 of run_command"), "{text}");
-    fleet.ok(["answer", &id, "it was pushed, I looked"]);
+    fleet.ok(["answer", &id, "it was pushed, I looked", "--other"]);
     let ended = running.ended();
     assert_eq!((ended.out.trim(), ended.code), ("it was pushed", Some(0)), "{}", ended.err);
     assert_eq!(std::fs::read_to_string(work.join("pushed")).unwrap(), format!("once {secret}\n"));

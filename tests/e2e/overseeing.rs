@@ -64,11 +64,15 @@ fn silent_agent_is_asked_replaced_and_escalated_to_people() {
         assert!(why.contains("nudge: no activity for") && why.contains(last), "{why}");
         assert!(why.contains("its journal shows work"), "{why}");
     }
-    fleet.ok(["answer", question["id"].as_str().unwrap(), "the key is in the vault"]);
+    let id = question["id"].as_str().unwrap();
+    let refused = fleet.run(["answer", id, "the key is in the vault"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.out);
+    assert!(refused.err.contains("try again | cancel"), "{}", refused.err);
+    fleet.ok(["answer", id, "the key is in the vault", "--other"]);
     let ended = running.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert_eq!(ended.out.trim(), "opened");
-    assert_eq!(fleet.ok(["tick", "--now"]).trim(), "nothing stands still");
+    assert_eq!(fleet.ok(["tick"]).trim(), "nothing stands still");
     fleet.ok(["doctor", "--check-ledger"]);
 }
 

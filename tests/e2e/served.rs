@@ -250,7 +250,7 @@ fn killed_server_is_started_again_and_its_call_put_to_people() {
     let running = lab.goal(&["mcp:lab"], &json!({"lab": server}), &json!({}));
     let (id, text) = lab.asks();
     assert!(text.starts_with("effect_unknown: call 1/0 of mcp__lab__push_and_die"), "{text}");
-    lab.fleet.ok(["answer", &id, "it was pushed, I looked"]);
+    lab.fleet.ok(["answer", &id, "it was pushed, I looked", "--other"]);
     let lab = lab.ended(running);
     let answers = lab.answers();
     assert_eq!(answers[0], "it was pushed, I looked");

@@ -253,7 +253,7 @@ impl Shop {
             }
             let asked = self.fleet.json(&["inbox"]);
             for question in asked.as_array()?.iter().filter(|it| it["kind"] == "question") {
-                self.fleet.run(["answer", &text(&question["id"]), "now"]);
+                self.fleet.run(["answer", &text(&question["id"]), "now", "--other"]);
             }
             None
         });
