@@ -226,6 +226,23 @@ fn request_is_told_of_by_the_channel_that_it_names_alone() {
 }
 
 #[test]
+fn fleet_without_the_key_of_its_channels_says_that_nobody_is_told_and_why() {
+    let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_CHANNELS", "pager=run:/bin/true");
+    let fleet = fleet.with_env("TETRARCH_PEOPLE_CHANNEL_KEY", "env:TETRARCH_NO_KEY");
+    let mut fleet = fleet.started();
+    let why = "the environment variable TETRARCH_NO_KEY is missing";
+    let doctor = fleet.json(&["doctor"]);
+    let pager = doctor.as_array().unwrap().iter().find(|it| it["check"] == "channel pager");
+    let pager = pager.unwrap();
+    assert_eq!(pager["verdict"], "warn", "{pager}");
+    assert!(pager["what"].as_str().unwrap().contains(why), "{pager}");
+    let ended = fleet.stop();
+    let line = ended.out.lines().find(|line| line.contains("notifies by: ")).unwrap();
+    assert!(line.contains("notifies by: none (") && line.contains(why), "{line}");
+    assert!(!ended.err.contains("CliError"), "{}", ended.err);
+}
+
+#[test]
 fn channel_that_cannot_be_used_is_refused_with_what_is_allowed() {
     let fleet = Fleet::prepared();
     let none = fleet.run(["notify", "--test"]);

@@ -111,6 +111,14 @@ async fn parent_gone() {
     while input.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
 }
 
+/// Says on standard output why a process ended: its supervisor waits there for it to be ready.
+pub(crate) fn explain(ended: &CliResult) {
+    if let Err(error) = ended {
+        // A supervisor that is gone does not listen.
+        let _unheard = crate::output::text(&error.what);
+    }
+}
+
 /// Says on standard output that the process is ready, once it is.
 pub(crate) fn announce(mut ready: watch::Receiver<bool>) {
     tokio::spawn(async move {

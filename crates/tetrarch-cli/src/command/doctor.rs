@@ -5,6 +5,7 @@
 mod accept;
 mod agents;
 mod bus;
+mod channels;
 mod check;
 mod ledger;
 mod machine;
@@ -61,6 +62,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> CliResult {
         return accept::run(context, seq, args.confirm).await;
     }
     let mut checks = machine::checks(context).await;
+    checks.extend(channels::checks(context).await);
     let unreachable = match bus::connect(context).await {
         Ok((bus, check)) => {
             checks.push(check);

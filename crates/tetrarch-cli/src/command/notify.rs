@@ -4,6 +4,7 @@
 
 mod delivering;
 mod record;
+pub(crate) mod usable;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::config::{ChannelAddress, ChannelsSection};
 use crate::history;
 use crate::options::{GlobalArgs, with_installation};
 use crate::output::{self, Cell, TableRow, Tone, now, stamp};
-use crate::process::{announce, stop_signal};
+use crate::process::{announce, explain, stop_signal};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 use delivering::{ChannelSender, NoticeMessage};
@@ -89,6 +90,15 @@ impl NotifyArgs {
 /// # Errors
 /// No channel is set, another process notifies this person, the bus does not answer; a test notice did not arrive.
 pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
+    let with_parent = args.with_parent;
+    let ended = notify(context, args).await;
+    if with_parent {
+        explain(&ended);
+    }
+    ended
+}
+
+async fn notify(context: &Context, args: NotifyArgs) -> CliResult {
     let human = context.human()?;
     let directory = record::directory(&context.config.bus.data_dir, &human);
     if args.list {
@@ -115,8 +125,8 @@ pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
         human,
         sender,
     });
-    let mut tasks = JoinSet::new();
-    for name in channels.channels.keys() {
+    let (mut tasks, mut used) = (JoinSet::new(), Vec::new());
+    for (name, address) in &channels.channels {
         // What is wrong with the files of one holds up no other.
         let opened = DeliveryRecord::open(&directory, name).and_then(|record| {
             let from = record.next(end)?.unwrap_or(from);
@@ -125,16 +135,21 @@ pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
         match opened {
             Ok((record, from)) => {
                 tasks.spawn(Arc::clone(&shared).follow(name.clone(), record, from));
+                used.push(match usable::fault(address) {
+                    None => name.to_string(),
+                    Some(fault) => format!("{name} ({})", fault.what),
+                });
             }
-            Err(error) => tracing::error!(channel = %name, ?error, "the channel is not used"),
+            Err(error) => tracing::error!(channel = %name, %error, "the channel is not used"),
         }
     }
     if args.with_parent {
+        output::text(&used.join("\n"))?;
         announce(watch::channel(true).1);
     } else {
         let names: Vec<&str> = channels.channels.keys().map(ChannelName::as_str).collect();
         let value = json!({"event": "ready", "channels": names});
-        let line = format!("notifying {} by {}", shared.human, names.join(", "));
+        let line = format!("notifying {} by {}", shared.human, used.join(", "));
         let _unheard = output::item(context.output, &value, &line);
     }
     loop {
@@ -143,7 +158,7 @@ pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
             ended = tasks.join_next() => ended,
         };
         match ended {
-            Some(Ok(Err(error))) => tracing::error!(?error, "a channel is not used any more"),
+            Some(Ok(Err(error))) => tracing::error!(%error, "a channel is not used any more"),
             Some(Ok(Ok(()))) => {}
             Some(Err(error)) => return Err(CliError::failed(error)),
             None => return Err(CliError::new(Code::Failed, "no channel can be used; see the log")),
@@ -366,7 +381,7 @@ impl Notifier {
                         return records;
                     }
                 }
-                Err(error) => tracing::debug!(?error, "what a notice is about cannot be read"),
+                Err(error) => tracing::debug!(%error, "what a notice is about cannot be read"),
             }
             retry.pause().await;
         }

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use self::answering::{PageServer, serve};
 use self::link::PageLink;
 use crate::output;
-use crate::process::{announce, stop_signal};
+use crate::process::{announce, explain, stop_signal};
 use crate::{CliError, CliResult, Code, Context};
 
 pub(super) use self::link::{random, write_private};
@@ -43,6 +43,15 @@ pub(crate) struct PageArgs {
 /// # Errors
 /// The page is turned off, nobody can listen there, or the bus does not answer.
 pub(crate) async fn run(context: &Context, args: PageArgs) -> CliResult {
+    let with_parent = args.with_parent;
+    let ended = show(context, args).await;
+    if with_parent {
+        explain(&ended);
+    }
+    ended
+}
+
+async fn show(context: &Context, args: PageArgs) -> CliResult {
     let Some(wanted) = context.config.page_listen else {
         return Err(CliError::new(Code::Usage, "people.page_listen is off")
             .hint("name a loopback address with a port, such as 127.0.0.1:7878"));

@@ -2,13 +2,13 @@
 //! the page and the notifier - restarts each with backoff, and stops them in the right order.
 
 mod child;
+mod extras;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use futures::future::join_all;
 use serde_json::json;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::Authority;
@@ -17,7 +17,6 @@ use tetrarch_bus::server::{
     Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
     RefusedUsers, ServerConfig, ServerError, guard_pace,
 };
-use tetrarch_core::id::ChannelName;
 use tetrarch_core::share::Pace;
 use tetrarch_engine::HostStop;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -31,6 +30,7 @@ use crate::process::{READY, host_stop};
 use crate::{CliError, CliResult, Code, Context};
 
 use child::{STOP_WITHIN, Supervised, end, end_host};
+use extras::Extras;
 
 /// How long a child may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -190,9 +190,9 @@ impl FleetStart<'_> {
             _ = stop.wait_for(|stop| *stop != HostStop::No) => return Ok(()),
         };
         let launcher = self.launcher;
-        let mut extras = Vec::new();
+        let mut extras = Extras::default();
         let both = async {
-            let (host, started) = tokio::join!(launcher.start("host"), launcher.start_extras());
+            let (host, started) = tokio::join!(launcher.start("host"), Extras::start(launcher));
             extras = started;
             host
         };
@@ -213,9 +213,7 @@ impl FleetStart<'_> {
             Ok(host) => self.watch(&mut owner, host, &mut extras, &mut stop).await,
             Err(_) => Ok(()),
         };
-        for extra in extras {
-            end(extra).await?;
-        }
+        extras.end().await?;
         match host {
             // Without a bus nothing can be kept.
             Ok(host) if outcome.is_err() => end(host).await?,
@@ -237,7 +235,7 @@ impl FleetStart<'_> {
         &mut self,
         owner: &mut Supervised,
         host: &mut Supervised,
-        extras: &mut [Supervised],
+        extras: &mut Extras,
         stop: &mut watch::Receiver<HostStop>,
     ) -> CliResult {
         let launcher = self.launcher;
@@ -246,18 +244,17 @@ impl FleetStart<'_> {
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => failed,
             () = launcher.keep(owner) => Ok(()),
             () = launcher.keep(host) => Ok(()),
-            () = launcher.keep_extras(extras) => Ok(()),
+            () = extras.keep(launcher) => Ok(()),
             () = renew(launcher.context) => Ok(()),
         }
     }
 
-    fn say_ready(&self, started: std::time::Instant, extras: &[Supervised]) {
+    fn say_ready(&self, started: std::time::Instant, extras: &Extras) {
         let (url, dir) = (self.bus.url(), self.server.data_dir.display());
         let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let line = format!("{READY}: bus {url}, data {dir}, {took} ms");
         let durability = self.server.durability;
-        let page = extras.iter().find(|extra| extra.what == PAGE);
-        let page = page.and_then(|page| page.said.first());
+        let page = extras.page();
         let told = json!({
             "event": READY, "durability": durability.as_str(), "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took, "page": page,
         });
@@ -275,11 +272,9 @@ impl FleetStart<'_> {
             Some(page) => format!("{line}\n  page: {page}"),
             None => line,
         };
-        let channels = self.launcher.context.config.channels.channels.keys();
-        let channels: Vec<&str> = channels.map(ChannelName::as_str).collect();
-        let line = match &channels[..] {
-            [] => line,
-            names => format!("{line}\n  notifies by: {}", names.join(", ")),
+        let line = match extras.channels() {
+            Some(channels) => format!("{line}\n  notifies by: {channels}"),
+            None => line,
         };
         let next = [("run a plan", "run PLAN"), ("look at it", "status"), ("stop it", "down")]
             .map(|(what, words)| format!("  {what}: {}", context.command(words)));
@@ -310,7 +305,7 @@ async fn renew(context: &Context) {
         match renewed {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "renewing credentials failed"),
-            Err(error) => tracing::error!(?error, "renewing credentials failed"),
+            Err(error) => tracing::error!(%error, "renewing credentials failed"),
         }
     }
 }
@@ -376,24 +371,6 @@ impl FleetLauncher<'_> {
         }
     }
 
-    /// Starts what is configured and what a fleet does without.
-    async fn start_extras(&self) -> Vec<Supervised> {
-        let config = &self.context.config;
-        let page = config.page_listen.is_some().then_some(PAGE);
-        let notifier = (!config.channels.channels.is_empty()).then_some(NOTIFIER);
-        let starting = page.into_iter().chain(notifier).map(|what| async move {
-            let started = self.start(what).await;
-            started.inspect_err(|error| tracing::warn!(what, ?error, "the fleet does without")).ok()
-        });
-        join_all(starting).await.into_iter().flatten().collect()
-    }
-
-    /// The same of them.
-    async fn keep_extras(self, extras: &mut [Supervised]) {
-        join_all(extras.iter_mut().map(|extra| self.keep(extra))).await;
-        std::future::pending().await
-    }
-
     /// Starts a child and waits until it says that it is ready.
     async fn start(&self, what: &'static str) -> CliResult<Supervised> {
         let program = std::env::current_exe()?;
@@ -410,26 +387,25 @@ impl FleetLauncher<'_> {
         let mut child = command.spawn()?;
         let (input, out) = (child.stdin.take(), child.stdout.take());
         let ready = async {
-            let (mut lines, mut said) = (BufReader::new(out?).lines(), Vec::new());
+            let (mut lines, mut said) = (BufReader::new(out.ok_or(None)?).lines(), Vec::new());
             while let Ok(Some(line)) = lines.next_line().await {
                 if line == READY {
-                    return Some((lines, said));
+                    return Ok((lines, said));
                 }
                 said.push(line);
             }
-            None
+            Err(said.pop())
         };
         match tokio::time::timeout(READY_WITHIN, ready).await {
-            Ok(Some((_, said))) => {
+            Ok(Ok((_, said))) => {
                 let retry = Retry::new(RESTART.0, RESTART.1, None);
                 Ok(Supervised { what, child, input, retry, said })
             }
-            Ok(None) => {
+            Ok(Err(why)) => {
                 let status = child.wait().await?;
-                Err(CliError::new(
-                    Code::Failed,
-                    format!("the {what} exited before it was ready: {status}"),
-                ))
+                let why = why.unwrap_or_else(|| status.to_string());
+                let what = format!("the {what} exited before it was ready: {why}");
+                Err(CliError::new(Code::Failed, what))
             }
             Err(_) => {
                 let what = format!("the {what} was not ready within {} s", READY_WITHIN.as_secs());

@@ -24,6 +24,8 @@ use crate::{CliError, CliResult, Code};
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// How long a program may take.
 const RUNS_WITHIN: Duration = Duration::from_secs(30);
+/// The program that shows a notice on the desktop.
+pub(super) const DESKTOP: &str = "notify-send";
 /// What the keys of Standard Webhooks begin with.
 const KEY_PREFIX: &str = "whsec_";
 /// Statuses below 500 after which a server may take the same later.
@@ -123,7 +125,7 @@ impl ChannelSender {
             ChannelAddress::Desktop => {
                 let kind = notice.value["kind"].as_str().unwrap_or_default();
                 let title = format!("tetrarch: {kind}");
-                let words = ["notify-send", "--app-name=tetrarch", "--", &title, &notice.line];
+                let words = [DESKTOP, "--app-name=tetrarch", "--", &title, &notice.line];
                 run(&words.map(str::to_owned), String::new()).await
             }
             ChannelAddress::Bell => {
