@@ -11,11 +11,10 @@ use tetrarch_core::agent::Profile;
 use tetrarch_core::duration;
 use tetrarch_core::id::{ProfileName, ProjectName};
 use tetrarch_core::ledger::Record;
-use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
 
 use crate::command::project::reply_json;
-use crate::document::read_document;
+use crate::command::run::read_profiles;
 use crate::output::{self, Cell, Sheet, TableRow, is_coloured};
 use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
@@ -31,6 +30,7 @@ Examples:
   tetrarch profile show demo coder -o yaml
   tetrarch profile init rust --write rust.yaml
   tetrarch profile apply demo rust.yaml coder.toml
+  tetrarch profile apply demo plan.yaml       # those under `profiles:`
 
 A profile file (YAML, TOML or JSON):
   name = \"coder\"
@@ -38,6 +38,9 @@ A profile file (YAML, TOML or JSON):
   argv = [\"my-agent\", \"--stdio\"]
   passEnv = [\"MY_API_KEY\"]
   wall = \"30m\"
+
+A file of several is a mapping from names to profiles, by itself or under `profiles:`. {plan_dir}
+and a workspace that begins with a dot mean the directory of the file.
 
 A task without a profile uses the profile `default`. The model of a profile `orchestrator` plans
 the project's goals and reviews its results (docs/planner.md).")]
@@ -68,7 +71,7 @@ pub(crate) enum ProfileCommand {
         #[arg(long, value_name = "FILE")]
         write: Option<PathBuf>,
     },
-    /// Create or replace profiles of a project, one from each file.
+    /// Create or replace profiles of a project from profile or plan files.
     Apply {
         /// The project.
         project: ProjectName,
@@ -187,8 +190,8 @@ fn init(kind: Ready, workspace: Option<&Path>, plan: bool, write: Option<&Path>)
 }
 
 async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> CliResult {
-    let profiles: CliResult<Vec<Profile>> = files.iter().map(|file| read_profile(file)).collect();
-    let profiles = profiles?;
+    let read: CliResult<Vec<Vec<Profile>>> = files.iter().map(|file| read_profiles(file)).collect();
+    let profiles = read?.into_iter().flatten();
     let client = context.client().await?;
     let mut replies = Vec::new();
     for profile in profiles {
@@ -204,47 +207,4 @@ async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Cl
     output::record(context.output, &values, || {
         replies.iter().map(|(name, _)| format!("profile {name} applied to {project}\n")).collect()
     })
-}
-
-/// Reads a profile from its file.
-fn read_profile(file: &Path) -> CliResult<Profile> {
-    let document = read_document(file)?;
-    schema::parse_profile(&document.value)
-        .map_err(|problems| document.refused("profile", &problems))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn written(text: &str) -> CliResult<Profile> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("coder.toml");
-        std::fs::write(&path, text)?;
-        read_profile(&path)
-    }
-
-    #[test]
-    fn profile_is_read_from_its_file() {
-        let text = "name = 'coder'\nargv = ['agent', '--stdio']\nwall = '30m'\n[env]\nA = 'b'\n";
-        let profile = written(text).unwrap();
-        assert_eq!(profile.name.as_str(), "coder");
-        assert_eq!(profile.argv, ["agent", "--stdio"]);
-        assert_eq!(profile.env, [("A".to_owned(), "b".to_owned())]);
-    }
-
-    #[test]
-    fn invalid_profile_is_reported_with_position_and_allowed_values() {
-        let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
-        assert_eq!(error.code, Code::Usage);
-        for part in [
-            "coder.toml:2:1: runner: ",
-            "allowed: process, cli, echo, llm, claude, codex, acp",
-            "args",
-        ] {
-            assert!(error.what.contains(part), "{part}: {}", error.what);
-        }
-        let nameless = written("runner = 'echo'\n").unwrap_err();
-        assert!(nameless.what.contains("name"), "{}", nameless.what);
-    }
 }

@@ -33,7 +33,7 @@ use crate::obstacles;
 use crate::output::{self, say, visible};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot, new_id};
 use follow::{FollowOutcome, GoalFollower};
-pub(super) use prepare::{Prepared, prepared};
+pub(super) use prepare::{Prepared, prepared, read_profiles};
 pub(super) use profiles::of_project;
 
 /// How long the summary of a run that was interrupted may take.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::agent::Profile;
-use crate::brief::RunnerKind;
+use crate::brief::{RunnerKind, Worktree};
 use crate::destination::{self, Destination};
 use crate::id::NodeId;
 use crate::plan::profiles::{Need, needs};
@@ -176,7 +176,8 @@ impl<'a> Examination<'a> {
     }
 
     /// Directories that are no good on this machine: those in which programs work and those that they write. `works` and
-    /// `writes` say what is wrong with one. A relative one is made by the host, and one with `{` is filled in later.
+    /// `writes` say what is wrong with one. A relative one is made by the host, so it is in no repository; one with `{`
+    /// is filled in later.
     #[must_use]
     pub fn bad_directories(
         &self,
@@ -185,6 +186,7 @@ impl<'a> Examination<'a> {
     ) -> Vec<PlanProblem> {
         let allowed = "a directory that is there, beside the data directory of the fleet";
         let looked_for = |dir: &str| dir.starts_with(['/', '~']) && !dir.contains('{');
+        let is_made = |dir: &str| !dir.is_empty() && !dir.starts_with(['/', '~', '{']);
         let mut problems = Vec::new();
         for profile in self.plan.profiles.iter().filter(|profile| !self.is_elsewhere(profile)) {
             let below = path_of_profile(profile);
@@ -192,6 +194,15 @@ impl<'a> Examination<'a> {
                 Some(need) if self.is_command(profile.name.as_str()) => self.path_of(need, "dir"),
                 Some(_) | None => format!("{below}.workspace"),
             };
+            if profile.worktree == Some(Worktree::Isolated) && is_made(&profile.workspace) {
+                let (path, name) = (works_in.clone(), &profile.workspace);
+                let problem =
+                    format!("{name:?} is a directory that the host makes, in no repository");
+                let allowed = format!(
+                    "a directory in a repository; ./{name} is in the plan file's directory"
+                );
+                problems.push(PlanProblem { path, problem, allowed });
+            }
             let dirs = [(works_in, &profile.workspace, works(&profile.workspace))];
             let written = profile.writable.iter().enumerate();
             let written = written

@@ -199,6 +199,19 @@ pub fn parse_profile(value: &Value) -> Result<Profile, Vec<PlanProblem>> {
     }
 }
 
+/// Reads profiles without a plan: a mapping from names to profiles under `profiles`, as in a plan file (spec 12,
+/// Profiles).
+///
+/// # Errors
+/// Every problem of the document, as of a plan's.
+pub fn parse_profiles(value: &Value) -> Result<Vec<Profile>, Vec<PlanProblem>> {
+    let problems = Problems::default();
+    let top = Entry::root(value, &problems).map(&["profiles"]);
+    let read = top.map(|top| read_profiles(&top)).unwrap_or_default();
+    let found = problems.into_found();
+    if found.is_empty() { Ok(read) } else { Err(found) }
+}
+
 /// Reads nodes that are to be added below a node of a plan: one as a mapping, or a list of them, each
 /// as a plan file has a subtask; an id may be left out. What they depend on is looked at when they are
 /// added.

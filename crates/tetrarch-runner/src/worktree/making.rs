@@ -20,8 +20,8 @@ const LINK_BYTES_MAX: u64 = 8 * 1024;
 pub(crate) enum NoWorktree {
     /// Its workspace is in no repository.
     #[error(
-        "a worktree needs a `workspace` in a git repository, but {} is not in one; name one, or set \
-         `worktree` to none", .0.display()
+        "a worktree needs a `workspace` in a git repository, but {} is not in one; name one by its \
+         whole path, or as `./...` in a plan file, or set `worktree` to none", .0.display()
     )]
     NoRepository(PathBuf),
     /// No branch is checked out there.

@@ -1,10 +1,11 @@
 //! Reading a plan file for execution: its document with what only this machine knows filled in,
 //! and everything that is wrong with it.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
+use tetrarch_core::agent::Profile;
 use tetrarch_core::conversation::{Turn, TurnId};
 use tetrarch_core::plan::examination::Examination;
 use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
@@ -150,6 +151,17 @@ pub(in crate::command) fn prepared(
     read(document, dir)
 }
 
+/// Reads the profiles of a file without a plan, filled in as those of a plan file are.
+///
+/// # Errors
+/// The file cannot be read; everything that is wrong with its profiles, with its place.
+pub(in crate::command) fn read_profiles(path: &Path) -> CliResult<Vec<Profile>> {
+    let mut document = Document::of(&path.display().to_string(), json!({}));
+    bring(&mut document, path, &[])?;
+    schema::parse_profiles(&document.value)
+        .map_err(|problems| document.refused("profile file", &problems))
+}
+
 /// Adds the profiles of a file to a plan.
 fn bring(document: &mut Document, path: &Path, arguments: &[String]) -> CliResult {
     let mut brought = profiles::read(path)?;
@@ -205,8 +217,8 @@ fn directory(path: &Path) -> CliResult<PathBuf> {
     Ok(whole.parent().map_or_else(PathBuf::new, Path::to_path_buf))
 }
 
-/// Puts the plan's directory where texts name it; commands work in it unless they say where. Every profile
-/// gets that directory, the one the command was started in and the arguments after `--`.
+/// Puts the plan's directory where texts name it; commands work in it unless they say where, and paths of workspaces
+/// begin there. Every profile gets that directory, the one the command was started in and the arguments after `--`.
 fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> CliResult {
     let here = std::env::current_dir()?;
     put_directory(document, &plan_dir.to_string_lossy());
@@ -215,6 +227,9 @@ fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> CliResul
         return Ok(());
     };
     for profile in profiles.values_mut().filter_map(Value::as_object_mut) {
+        if let Some(Value::String(workspace)) = profile.get_mut("workspace") {
+            *workspace = placed(workspace, plan_dir);
+        }
         let env = profile.entry("env").or_insert_with(|| json!({}));
         if let Some(env) = env.as_object_mut() {
             env.insert("TETRARCH_PLAN_DIR".to_owned(), json!(plan_dir.to_string_lossy()));
@@ -236,6 +251,26 @@ fn put_directory(value: &mut Value, plan_dir: &str) {
     }
 }
 
+/// The workspace that is meant by a text: a path that begins with a dot begins in the plan's directory. A plain name is a
+/// directory that the host makes.
+fn placed(workspace: &str, plan_dir: &Path) -> String {
+    let said = Path::new(workspace);
+    if !matches!(said.components().next(), Some(Component::CurDir | Component::ParentDir)) {
+        return workspace.to_owned();
+    }
+    let mut place = plan_dir.to_owned();
+    for part in said.components() {
+        match part {
+            Component::ParentDir => {
+                place.pop();
+            }
+            Component::Normal(name) => place.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    place.to_string_lossy().into_owned()
+}
+
 /// Gives every mapping with a command (`run`) the directory it works in.
 fn place_commands(value: &mut Value, plan_dir: &Path) {
     match value {
@@ -255,5 +290,72 @@ fn place_commands(value: &mut Value, plan_dir: &Path) {
             inside.for_each(|(_, value)| place_commands(value, plan_dir));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workspace_that_begins_with_a_dot_begins_in_the_plans_directory() {
+        for (said, meant) in [
+            (".", "/plans/a"),
+            ("./", "/plans/a"),
+            ("./site/app", "/plans/a/site/app"),
+            ("..", "/plans"),
+            ("../b/../c", "/plans/c"),
+            ("./{node}", "/plans/a/{node}"),
+            ("", ""),
+            ("shared", "shared"),
+            ("{goal}", "{goal}"),
+            (".hidden", ".hidden"),
+            ("/srv/./code", "/srv/./code"),
+        ] {
+            assert_eq!(placed(said, Path::new("/plans/a")), meant, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn profiles_are_read_from_a_plan_a_mapping_or_one_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = std::fs::canonicalize(dir.path()).unwrap();
+        let coder = "{argv: ['{plan_dir}/fix.sh'], workspace: ., worktree: isolated}";
+        for (name, text) in [
+            ("plan.yaml", format!("title: x\nphases: []\nprofiles: {{coder: {coder}}}\n")),
+            ("profiles.yaml", format!("coder: {coder}\n")),
+            ("coder.yaml", coder.replacen('{', "{name: coder, ", 1)),
+        ] {
+            let path = whole.join(name);
+            std::fs::write(&path, text).unwrap();
+            let profiles = read_profiles(&path).unwrap();
+            let [profile] = profiles.as_slice() else { panic!("{name}: {profiles:?}") };
+            assert_eq!(profile.name.as_str(), "coder");
+            assert_eq!(profile.argv, [whole.join("fix.sh").to_str().unwrap()], "{name}");
+            assert_eq!(profile.workspace, whole.to_str().unwrap(), "{name}");
+        }
+    }
+
+    #[test]
+    fn invalid_profile_is_reported_with_position_and_allowed_values() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = |text: &str| {
+            let path = dir.path().join("coder.toml");
+            std::fs::write(&path, text).unwrap();
+            read_profiles(&path).unwrap_err()
+        };
+        let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n");
+        assert_eq!(error.code, Code::Usage);
+        for part in [
+            "coder.toml:2:1: profiles.coder.runner: ",
+            "allowed: process, cli, echo, llm, claude, codex, acp",
+            "args",
+        ] {
+            assert!(error.what.contains(part), "{part}: {}", error.what);
+        }
+        let nameless = written("runner = 'echo'\n");
+        assert!(nameless.what.contains("has no `name`"), "{}", nameless.what);
+        let plan = written("title = 'x'\n[[phases]]\nid = 'P1'\n");
+        assert!(plan.what.contains("has no profiles"), "{}", plan.what);
     }
 }

@@ -66,9 +66,22 @@ pub(super) fn read(path: &Path) -> CliResult<ImportedProfiles> {
             said.remove("name");
             (Map::from_iter([(name, Value::Object(said))]), ProfileLayout::Alone)
         }
+        (None, _) if has_value(&said, &["title", "phases"]) => {
+            let what = format!("{} has no profiles", path.display());
+            return Err(CliError::new(Code::Usage, what).hint("add them under `profiles:`"));
+        }
+        (None, _) if has_value(&said, &["argv", "runner"]) => {
+            let what = format!("{}: the profile has no `name`", path.display());
+            return Err(CliError::new(Code::Usage, what).hint("add one, as in `name: default`"));
+        }
         (None, _) => (said, ProfileLayout::Mapping),
     };
     Ok(ImportedProfiles { profiles, document, form })
+}
+
+/// Whether one of these keys has a value, so that it names no profile.
+fn has_value(said: &Map<String, Value>, keys: &[&str]) -> bool {
+    keys.iter().any(|key| said.get(*key).is_some_and(|value| !value.is_object()))
 }
 
 /// Refuses work that no profile can do: neither one that comes with it nor one that its project has. `client`: none

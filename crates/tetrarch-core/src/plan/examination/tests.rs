@@ -212,6 +212,14 @@ fn bad_directory_is_reported_where_it_stands() {
     for (task, program, wanted) in [
         (json!({}), json!({"workspace": "/there", "writable": ["/out"]}), &[][..]),
         (json!({}), json!({"workspace": "made", "writable": ["/out"]}), &[]),
+        (
+            json!({}),
+            json!({"workspace": "made", "worktree": "isolated", "writable": ["/out"]}),
+            &[
+                "profiles.program.workspace: \"made\" is a directory that the host makes, in no repository",
+            ],
+        ),
+        (json!({}), json!({"workspace": "/there", "worktree": "isolated"}), &[]),
         (json!({}), json!({"workspace": "/work/{node}"}), &[]),
         (json!({}), json!({"workspace": "/away"}), &[worked]),
         (json!({"placement": {"host": "far"}}), json!({"workspace": "/away"}), &[]),
