@@ -196,7 +196,10 @@ fn failed_command_is_repaired_in_its_file() {
     let apply = ["plan", "apply", &epic, file, "--reason", "a typing error"];
     assert!(fleet.ok(apply).contains("the plan does not change"));
     fleet.file("say.json", &text("echo repaired").to_string());
-    assert!(fleet.ok(apply).contains("redefined T1.1"));
+    let applied = fleet.ok(apply);
+    assert!(applied.contains("redefined T1.1; left blocked T1.1"), "{applied}");
+    assert!(applied.contains("next: tetrarch"), "{applied}");
+    assert!(applied.contains(&format!("work unblock {epic}/T1.1")), "{applied}");
     fleet.ok(["work", "unblock", &epic, "T1.1"]);
     fleet.ok(["wait", &epic, "--for", "completed", "--timeout", "30s"]);
     assert!(fleet.ok(["attach", &epic, "--quiet"]).contains("repaired"), "it was stuck once");

@@ -119,6 +119,8 @@ pub struct Changed {
     pub waiting: Vec<NodeId>,
     /// Blocked leaves that may be tried again as they are defined now.
     pub freed: Vec<NodeId>,
+    /// Blocked leaves that are defined otherwise and have no attempt left: they stay blocked until somebody unblocks them.
+    pub spent: Vec<NodeId>,
     /// The plan's output.
     pub output: Option<NodeId>,
 }
@@ -323,17 +325,19 @@ fn outcome(standing: &Standing<'_>, touched: &Touched) -> Changed {
     let queued = |id: &&NodeId| touched.leaves.get(id) == Some(&NodeStatus::Queued);
     let waiting = was.difference(&is).filter(queued).copied().collect();
     let is_leaf = |id: &NodeId| touched.leaves.contains_key(id);
-    let free = |node: &&Node| {
+    let failed = |node: &&Node| {
         let state = standing.state(node.id).filter(|state| state.status == NodeStatus::Blocked);
         state.is_some_and(|state| {
             let waits = state.blocker.as_ref().is_some_and(|blocker| blocker.kind == DEPENDS);
-            is_leaf(&node.id)
-                && !touched.removed.contains(&node.id)
-                && state.attempts < node.max_attempts
-                && !waits
+            is_leaf(&node.id) && !touched.removed.contains(&node.id) && !waits
         })
     };
-    let freed = touched.changed.iter().filter(free).map(|node| node.id).collect();
+    let has_attempt = |node: &&Node| {
+        standing.state(node.id).is_some_and(|state| state.attempts < node.max_attempts)
+    };
+    let (freed, spent): (Vec<&Node>, Vec<&Node>) =
+        touched.changed.iter().filter(failed).partition(has_attempt);
+    let ids = |nodes: Vec<&Node>| nodes.into_iter().map(|node| node.id).collect();
     let changed = touched.changed.iter();
     let redefined = changed.map(|node| (node.id, standing.status(node.id))).collect();
     let stamp = |node: &Node| Node { defined: version, ..node.clone() };
@@ -351,7 +355,8 @@ fn outcome(standing: &Standing<'_>, touched: &Touched) -> Changed {
         cancelled: touched.removed.iter().copied().collect(),
         split: touched.split.iter().copied().collect(),
         waiting,
-        freed,
+        freed: ids(freed),
+        spent: ids(spent),
         output: touched.output,
     }
 }

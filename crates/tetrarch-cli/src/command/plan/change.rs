@@ -319,6 +319,33 @@ pub(super) fn told(context: &Context, reply: CliResult<OpReply>, epic: EpicId) -
         }
     })?;
     let version = reply.version.map(|version| format!("version {version}: ")).unwrap_or_default();
-    let said = format!("{version}{}", reply.detail);
+    let helps = unblocking(&reply, epic);
+    let helps: String =
+        helps.iter().map(|words| format!("\n  next: {}", context.command(words))).collect();
+    let said = format!("{version}{}{helps}", reply.detail);
     report(context, &reply, &said)
+}
+
+/// The commands that have redefined leaves tried again which the change left blocked, with no attempt to spare.
+fn unblocking(reply: &OpReply, epic: EpicId) -> Vec<String> {
+    let data = reply.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
+    let blocked = data.as_ref().and_then(|data| data.get("blocked")?.as_array());
+    let leaves = blocked.into_iter().flatten().filter_map(Value::as_str);
+    leaves.map(|leaf| format!("work unblock {epic}/{leaf}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaf_left_blocked_by_a_change_is_answered_with_its_unblocking() {
+        let epic: EpicId = "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap();
+        let reply =
+            |data: Option<&str>| OpReply { data: data.map(str::to_owned), ..OpReply::default() };
+        let said = unblocking(&reply(Some(r#"{"blocked":["T1.1","S1.2.1"]}"#)), epic);
+        let wanted = ["T1.1", "S1.2.1"].map(|leaf| format!("work unblock {epic}/{leaf}"));
+        assert_eq!(said, wanted);
+        assert!(unblocking(&reply(None), epic).is_empty());
+    }
 }

@@ -256,7 +256,9 @@ fn failed_command_goes_on_as_the_plan_says_when_its_profile_is_there() {
     let op = Op::ProfileApply { project: super::fleet::project(), profile };
     assert_eq!(fleet.op(&human(), op).error, None);
     let op = whole(&fleet, epic, &run("make test"));
-    assert_eq!(fleet.changes(&human(), op).1.detail, "redefined T1.1");
+    let reply = fleet.changes(&human(), op).1;
+    assert_eq!(reply.detail, "redefined T1.1; left blocked T1.1");
+    assert_eq!(reply.data.as_deref(), Some(r#"{"blocked":["T1.1"]}"#));
     let verb = WorkVerb::Unblock { node: node("T1.1"), note: String::new() };
     assert_eq!(fleet.op(&human(), Op::Work(WorkOp { epic, verb })).error, None);
     assert_eq!(fleet.status(epic, "T1.1"), NodeStatus::Queued);
