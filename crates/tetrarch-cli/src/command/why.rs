@@ -1,4 +1,4 @@
-//! `why`: how an agent, a run, an assignment or a node came to be as it is: where it stands, and
+//! `why`: how an agent, a run, an assignment, a node or a goal came to be as it is: where it stands, and
 //! the chain of events on the ledger that led there.
 
 mod story;
@@ -14,14 +14,16 @@ use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::{Bus, snapshot};
 use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::folding::is_used;
 
 use self::story::{Focus, Story};
 use crate::command::plan::waits_for;
 use crate::history;
 use crate::name;
+use crate::obstacles;
 use crate::options::OutputFormat;
-use crate::output::{self, StdoutReader, stamp};
+use crate::output::{self, StdoutReader, stamp, visible};
 use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 
 /// Arguments of `why`.
@@ -31,12 +33,13 @@ Examples:
   tetrarch why W:01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch why run_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch why goal_01JD8Z5W6T4QK3M9X2V7B1N0AC/T1.2
+  tetrarch why @last                    # the goal: what is in its way, and how it came there
   tetrarch why HO@box --last 5 -o json
 
 The last line is the latest cause. Each line names its ledger sequence; `tetrarch events --since
 SEQ` shows the events around it.")]
 pub(crate) struct WhyArgs {
-    /// An agent, a run, an assignment, or a node as <goal>/<node>.
+    /// An agent, a run, an assignment, a goal, or a node as <goal>/<node>.
     #[arg(value_name = "THING")]
     thing: name::ResourceName,
     /// The number of events to show, the latest ones.
@@ -51,6 +54,7 @@ enum WhyTarget {
     Run(RunId),
     Assignment(AssignmentId),
     Node(EpicId, NodeId),
+    Goal(EpicId),
 }
 
 impl WhyTarget {
@@ -63,8 +67,9 @@ impl WhyTarget {
             return text.parse().map(Self::Assignment).map_err(said);
         }
         if text.starts_with("goal_") {
-            let (epic, node) =
-                text.split_once('/').ok_or("name one of its nodes too: <goal>/<node>")?;
+            let Some((epic, node)) = text.split_once('/') else {
+                return text.parse().map(Self::Goal).map_err(said);
+            };
             return Ok(Self::Node(epic.parse().map_err(said)?, node.parse().map_err(said)?));
         }
         text.parse().map(Self::Agent).map_err(said)
@@ -75,6 +80,7 @@ impl WhyTarget {
         let key = match self {
             Self::Agent(id) => return Ok(Some(Focus::Agent(id.clone()))),
             Self::Node(epic, node) => return Ok(Some(Focus::Node(*epic, *node))),
+            Self::Goal(epic) => return Ok(Some(Focus::Goal(*epic))),
             Self::Run(run) => RecordKey::Run(*run),
             Self::Assignment(assignment) => RecordKey::Assignment(*assignment),
         };
@@ -109,7 +115,14 @@ impl WhyTarget {
             (Self::Assignment(id), Record::Assignment(one)) if one.id == *id => {
                 Some((one.agent.clone(), *id))
             }
-            (Self::Agent(_) | Self::Run(_) | Self::Assignment(_) | Self::Node(..), _) => None,
+            (
+                Self::Agent(_)
+                | Self::Run(_)
+                | Self::Assignment(_)
+                | Self::Node(..)
+                | Self::Goal(_),
+                _,
+            ) => None,
         }
     }
 }
@@ -127,11 +140,12 @@ struct EventLine {
 pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
     let wrong = |what: String| {
         CliError::new(Code::Usage, what)
-            .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")
+            .hint("name an agent, a run, a goal or a node of it, as in `tetrarch why @last/T1.2`")
     };
     args.thing.must_be_shown_by("why")?;
     let thing = WhyTarget::read(&args.thing.0).map_err(wrong)?;
-    let bus = context.client().await?.bus;
+    let client = context.client().await?;
+    let bus = client.bus.clone();
     let unknown = || name::not_found(&args.thing.0);
     let focus = thing.focus(&bus).await?.ok_or_else(unknown)?;
     let last = bus.stream_last_seq(LEDGER).await?;
@@ -153,16 +167,15 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
     .await?;
     let now = match &focus {
         Focus::Node(epic, node) => {
-            let wanted = [
-                Select::One(RecordKey::Plan(*epic)),
-                Select::OfEpic(KeyKind::Node, *epic),
-                Select::OfEpic(KeyKind::NodeState, *epic),
-            ];
-            let snapshot = StateSnapshot::read(&bus, &wanted).await?;
+            let snapshot = with_plan(&bus, *epic).await?;
             if told.is_empty() && !snapshot.records.plans.contains_key(epic) {
                 return Err(name::not_found(&epic.to_string()));
             }
             node_stands(&snapshot, *epic, *node)
+        }
+        Focus::Goal(epic) => {
+            let (snapshot, present) = obstacles::look(&client, Some(*epic)).await?;
+            goal_stands(context, &snapshot, *epic, &present)
         }
         Focus::Agent(_) | Focus::Attempt(..) => stand(&story, &focus),
     };
@@ -185,6 +198,33 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> CliResult {
         }
     }
     Ok(())
+}
+
+/// A goal's plan as it is now.
+async fn with_plan(bus: &Bus, epic: EpicId) -> CliResult<StateSnapshot> {
+    let wanted = [
+        Select::One(RecordKey::Plan(epic)),
+        Select::OfEpic(KeyKind::Node, epic),
+        Select::OfEpic(KeyKind::NodeState, epic),
+    ];
+    StateSnapshot::read(bus, &wanted).await
+}
+
+/// Where a goal stands now, what is in its way, and what helps, in words.
+fn goal_stands(
+    context: &Context,
+    snapshot: &StateSnapshot,
+    epic: EpicId,
+    present: &[Obstacle],
+) -> Vec<String> {
+    let Some(state) = snapshot.records.goal_states.get(&epic) else { return Vec::new() };
+    let mut said = vec![format!("{epic} is {}, {}% done", state.status, state.percent)];
+    for obstacle in present {
+        said.push(format!("  {} (holds up {})", visible(&obstacle.what), obstacle.holds_up));
+        let helps = obstacles::commands(context, obstacle).into_iter();
+        said.extend(helps.map(|command| format!("    next: {command}")));
+    }
+    said
 }
 
 /// Where a node stands now, and what it waits for, in words.
@@ -223,7 +263,7 @@ fn stand(story: &Story, focus: &Focus) -> Vec<String> {
     let mut said = Vec::new();
     let agent = match focus {
         Focus::Agent(id) | Focus::Attempt(id, _) => Some(id),
-        Focus::Node(..) => None,
+        Focus::Node(..) | Focus::Goal(_) => None,
     };
     let Some(agent) = agent.and_then(|id| records.agents.get(id)) else { return said };
     let place = agent.placement.as_ref().map(|at| format!(" on {}", at.host)).unwrap_or_default();

@@ -19,6 +19,8 @@ pub(super) enum Focus {
     Attempt(AgentId, AssignmentId),
     /// A node of a plan.
     Node(EpicId, NodeId),
+    /// A goal, with all that its plan has.
+    Goal(EpicId),
 }
 
 /// The ledger so far, seen from one thing.
@@ -66,6 +68,7 @@ impl Story {
                 Focus::Node(epic, node) => {
                     work.is_some_and(|work| (work.epic, work.node) == (*epic, *node))
                 }
+                Focus::Goal(epic) => work.is_some_and(|work| work.epic == *epic),
             };
             if serves {
                 self.serving.insert(agent.id.clone());
@@ -78,6 +81,7 @@ impl Story {
                 Focus::Agent(id) => run.agent == *id,
                 Focus::Attempt(_, assignment) => run.assignment == *assignment,
                 Focus::Node(epic, node) => (run.epic, run.node) == (*epic, *node),
+                Focus::Goal(epic) => run.epic == *epic,
             };
             if serves {
                 self.runs.insert(run.id);
@@ -95,17 +99,18 @@ impl Story {
 
     fn is_of(&self, event: &Event) -> bool {
         let of_run = event.run.is_some_and(|run| self.runs.contains(&run));
-        let of_node = match (&self.focus, event.epic, event.node) {
-            (Focus::Node(epic, node), Some(of), Some(at)) => (*epic, *node) == (of, at),
-            (Focus::Agent(_) | Focus::Attempt(..) | Focus::Node(..), _, _) => false,
+        let of_plan = match &self.focus {
+            Focus::Node(epic, node) => (event.epic, event.node) == (Some(*epic), Some(*node)),
+            Focus::Goal(epic) => event.epic == Some(*epic),
+            Focus::Agent(_) | Focus::Attempt(..) => false,
         };
-        of_run || of_node || event.agent.as_ref().is_some_and(|agent| self.is_about(agent, event))
+        of_run || of_plan || event.agent.as_ref().is_some_and(|agent| self.is_about(agent, event))
     }
 
     fn is_about(&self, agent: &AgentId, event: &Event) -> bool {
         let itself = match &self.focus {
             Focus::Agent(id) => id == agent,
-            Focus::Attempt(..) | Focus::Node(..) => self.serving.contains(agent),
+            Focus::Attempt(..) | Focus::Node(..) | Focus::Goal(_) => self.serving.contains(agent),
         };
         let of_host = [
             EventKind::HostJoined,

@@ -125,6 +125,25 @@ fn story_targets_are_parsed_as_people_write_them() {
     assert_eq!(read(&format!("goal_{ulid}/T1.2")), Ok(WhyTarget::Node(epic, node)));
     assert!(matches!(read(&format!("run_{ulid}")), Ok(WhyTarget::Run(_))));
     assert!(matches!(read(&format!("asg_{ulid}")), Ok(WhyTarget::Assignment(_))));
-    assert!(read(&format!("goal_{ulid}")).unwrap_err().contains("<goal>/<node>"));
+    assert_eq!(read(&format!("goal_{ulid}")), Ok(WhyTarget::Goal(epic)));
     assert!(read("nobody").is_err());
+}
+
+#[test]
+fn goal_story_includes_the_events_of_all_its_nodes_and_no_other_goals() {
+    let work = worker(1, 1, Liveness::Active).work.unwrap();
+    let of = |epic: EpicId, node: Option<&str>, reason: &str| Event {
+        agent: None,
+        epic: Some(epic),
+        node: node.map(|node| node.parse().unwrap()),
+        ..event(EventKind::PlanChanged, "GO", reason)
+    };
+    let other = "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap();
+    let events = vec![
+        of(work.epic, None, "the goal was given"),
+        of(work.epic, Some("T1.2"), "one of its nodes moved"),
+        of(other, Some("T1.2"), "another goal's moved"),
+    ];
+    let said = told(Focus::Goal(work.epic), &[entry(&[], events)]);
+    assert_eq!(said, ["the goal was given", "one of its nodes moved"]);
 }
