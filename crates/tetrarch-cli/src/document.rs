@@ -7,7 +7,7 @@ mod syntax;
 
 use std::fs::File;
 use std::io::{Read, stdin};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
@@ -22,6 +22,9 @@ const CORRECT: &str = "correct that line and try again";
 /// Largest file that is read, in bytes: twice the largest plan, for comments and indentation.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const FORMATS: &str = "write YAML (.yaml, .yml), TOML (.toml) or JSON (.json)";
+
+/// The endings of files that are read.
+const ENDINGS: [&str; 4] = ["yaml", "yml", "toml", "json"];
 
 /// What stands for standard input where a file is named.
 pub(crate) const STANDARD_INPUT: &str = "-";
@@ -134,9 +137,27 @@ fn is_unwritten(c: char) -> bool {
     c < ' ' && !matches!(c, '\n' | '\r' | '\t')
 }
 
+/// The file that is probably meant by a path that cannot be read: that of another ending, or the plan of a directory.
+fn meant(path: &Path) -> Option<PathBuf> {
+    let stem = if path.is_dir() { path.join("plan") } else { path.to_owned() };
+    if stem.is_file() {
+        return None;
+    }
+    ENDINGS.iter().map(|ending| stem.with_extension(ending)).find(|there| there.is_file())
+}
+
+/// The text of a file, or of standard input when it is `piped`. `name` is what errors call it.
+///
+/// # Errors
+/// It cannot be read, is too large or is not UTF-8.
 pub(crate) fn read_text(path: &Path, piped: bool, name: &str) -> CliResult<String> {
-    let unreadable =
-        |error: std::io::Error| CliError::new(Code::Usage, format!("cannot read {name}: {error}"));
+    let unreadable = |error: std::io::Error| {
+        let unread = CliError::new(Code::Usage, format!("cannot read {name}: {error}"));
+        match meant(path) {
+            Some(there) => unread.hint(format!("name {}, which is there", there.display())),
+            None => unread,
+        }
+    };
     let mut bytes = Vec::new();
     let file: Box<dyn Read> =
         if piped { Box::new(stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
@@ -262,6 +283,21 @@ mod tests {
         let missing = read_document(Path::new("no/such/plan.yaml")).unwrap_err();
         assert_eq!(missing.code, Code::Usage);
         assert!(missing.what.contains("no/such/plan.yaml"), "{}", missing.what);
+    }
+
+    #[test]
+    fn unreadable_path_is_answered_with_the_file_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let hint = |path: &Path| read_document(path).unwrap_err().hint;
+        assert_eq!((hint(dir.path()), hint(&dir.path().join("plan.yml"))), (None, None));
+        let there = dir.path().join("plan.yaml");
+        std::fs::write(&there, "title: x\n").unwrap();
+        let said = Some(format!("name {}, which is there", there.display()));
+        for typed in ["", "plan.yml", "plan.json", "plan"] {
+            let typed = dir.path().join(typed);
+            assert_eq!(hint(&typed), said, "{}", typed.display());
+        }
+        assert_eq!(hint(&dir.path().join("other.yml")), None);
     }
 
     #[test]
