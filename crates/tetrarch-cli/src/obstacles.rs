@@ -126,22 +126,22 @@ pub(crate) fn kind(obstacle: &Obstacle) -> String {
     obstacle.kind.as_str().replace('_', " ")
 }
 
-/// Obstacles as lines of a sheet: each one, then the commands that help.
-pub(crate) fn lines(context: &Context, obstacles: &[Obstacle], now: BusTime) -> Vec<Vec<Cell>> {
-    let mut lines = Vec::new();
-    for obstacle in obstacles {
-        lines.push(vec![
+/// Obstacles as rows of a sheet: each one, and below it what it is and the commands that help.
+pub(crate) fn rows(
+    context: &Context,
+    obstacles: &[Obstacle],
+    now: BusTime,
+) -> Vec<(Vec<Cell>, Vec<String>)> {
+    let row = |obstacle: &Obstacle| {
+        let cells = vec![
             Cell::from(kind(obstacle)).toned(Tone::Warn),
             obstacle.subject.to_string().into(),
             Cell::some(obstacle.since.map(|since| age(now, since))),
             format!("holds up {}", obstacle.holds_up).into(),
-            obstacle.what.as_str().into(),
-        ]);
-        for command in commands(context, obstacle) {
-            let mut line = vec![Cell::default(); 4];
-            line.push(format!("next: {command}").into());
-            lines.push(line);
-        }
-    }
-    lines
+        ];
+        let helps = commands(context, obstacle).into_iter();
+        let helps = helps.map(|command| format!("next: {command}"));
+        (cells, std::iter::once(obstacle.what.clone()).chain(helps).collect())
+    };
+    obstacles.iter().map(row).collect()
 }

@@ -147,7 +147,7 @@ async fn show(context: &Context, client: &HumanClient, epic: EpicId) -> CliResul
     });
     output::record(context.output, &value, || {
         let mut sheet = sheet(&snapshot, epic, &obstacles);
-        sheet.table("obstacles", obstacles::lines(context, &obstacles, now()));
+        sheet.table_with_notes("obstacles", obstacles::rows(context, &obstacles, now()));
         sheet.finish()
     })
 }

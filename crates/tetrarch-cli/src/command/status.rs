@@ -242,7 +242,7 @@ impl Status {
             ]
         });
         sheet.table("stalled assignments", stalled.collect());
-        sheet.table("obstacles", obstacles::lines(context, &self.obstacles, now));
+        sheet.table_with_notes("obstacles", obstacles::rows(context, &self.obstacles, now));
         sheet.finish()
     }
 

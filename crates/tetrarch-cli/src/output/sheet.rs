@@ -64,17 +64,35 @@ impl Sheet {
 
     /// A section with a table; none when there are no lines.
     pub(crate) fn table(&mut self, name: &str, lines: Vec<Vec<Cell>>) -> &mut Self {
+        let lines = lines.into_iter().map(|line| (line, Vec::new()));
+        self.table_with_notes(name, lines.collect())
+    }
+
+    /// The same, where a line has notes. These stand below it at an indentation of their own, so that a narrow terminal
+    /// breaks a command that is to be typed as late as it can.
+    pub(crate) fn table_with_notes(
+        &mut self,
+        name: &str,
+        lines: Vec<(Vec<Cell>, Vec<String>)>,
+    ) -> &mut Self {
         if lines.is_empty() {
             return self;
         }
         self.section(name);
+        let (lines, notes): (Vec<Vec<Cell>>, Vec<Vec<String>>) = lines.into_iter().unzip();
         let indented = lines.into_iter().map(|line| {
             let mut cells = vec![Cell::default()];
             cells.extend(line);
             cells
         });
         let indented: Vec<Vec<Cell>> = indented.collect();
-        self.text.push_str(&align(&indented, self.coloured));
+        // One line of text for each: what is in a cell has no line breaks.
+        for (line, notes) in align(&indented, self.coloured).lines().zip(notes) {
+            self.text.push_str(&format!("{line}\n"));
+            for note in notes.iter().filter(|note| !note.is_empty()) {
+                self.text.push_str(&format!("    {}\n", visible(note)));
+            }
+        }
         self
     }
 
@@ -103,6 +121,26 @@ mod tests {
         sheet.passage("deliverable", "one\n\x1b[2Jtwo\n");
         let expected = "W:1\n  role     worker\n  project  demo\n  tools    git\n           sh\n\
                         \ndeliverable\n  one\n  \\u{1b}[2Jtwo\n";
+        assert_eq!(sheet.finish(), expected);
+    }
+
+    #[test]
+    fn notes_of_a_line_stand_below_it_at_a_small_indentation() {
+        let mut sheet = Sheet::new("plan", false);
+        let row = |id: &str, notes: &[&str]| {
+            let notes = notes.iter().map(|note| (*note).to_owned()).collect();
+            (vec![id.into(), "holds up 1".into()], notes)
+        };
+        let (first, second) = ("goal_01JD8Z5W6T4QK3M9X2V7B1N0AC/T1.1", "PO-demo");
+        sheet.table_with_notes(
+            "obstacles",
+            vec![row(first, &["exit code\n1", "next: tetrarch logs"]), row(second, &[""])],
+        );
+        let wide = format!("{second:<width$}", width = first.len());
+        let expected = format!(
+            "plan\n\nobstacles\n  {first}  holds up 1\n    exit code\\n1\n    next: tetrarch logs\n  \
+             {wide}  holds up 1\n"
+        );
         assert_eq!(sheet.finish(), expected);
     }
 }
