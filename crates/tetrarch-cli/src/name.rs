@@ -17,7 +17,8 @@ use crate::{CliError, CliResult, Code};
 pub(crate) use arguments::{NameArgument, asked, completing, loose, strict};
 pub(crate) use reading::{Resolved, candidates, is_open, resolve};
 
-/// The newest of a kind, instead of an id.
+/// The newest of a kind, instead of an id. Of goals, the newest that the person gave themself: none of a turn or a
+/// schedule.
 const LAST: &str = "@last";
 /// Between the two words of a place, where it was said in two.
 const TWO_WORDS: char = ' ';

@@ -59,6 +59,9 @@ impl FromStr for TurnId {
 #[error("{0:?} names no turn")]
 pub struct NoTurn(String);
 
+/// Moves of a turn among which the one that gave a goal is looked for: many more than a graph makes.
+const MOVES_LOOKED_AT: u64 = 256;
+
 /// Where the origin of a goal names the turn that it is worked on for.
 pub(crate) const SESSION_KEY: &str = "session";
 
@@ -94,6 +97,21 @@ pub fn history<'t>(before: impl Iterator<Item = &'t Turn>) -> Vec<String> {
         told.len()
     );
     std::iter::once(head).chain(told.into_iter().map(|(_, text)| text)).collect()
+}
+
+/// The id of a goal that a turn gives. `moved`: how often the turn was moved before.
+pub(crate) fn delegation(said: BusTime, turn: &TurnId, moved: u64) -> EpicId {
+    let index = usize::try_from(moved).unwrap_or(usize::MAX);
+    EpicId::derive(said, &turn.to_string(), "delegation", index)
+}
+
+/// Whether a turn gave a goal by itself. One that a person made of what was said in a turn names the turn too, but has an
+/// id of its own.
+#[must_use]
+pub fn is_by_turn(goal: &Goal) -> bool {
+    let Some(turn) = turn_of(goal) else { return false };
+    let said = BusTime(goal.id.0.timestamp_ms());
+    (0..=MOVES_LOOKED_AT).any(|moved| delegation(said, &turn, moved) == goal.id)
 }
 
 words! {

@@ -17,6 +17,9 @@ use crate::time::{BusTime, Millis};
 /// The time zone of a cron expression that comes without one.
 pub const UTC: &str = "UTC";
 
+/// Ids of one firing that may be taken before it cannot begin.
+pub(crate) const FIRINGS_TAKEN_MAX: usize = 16;
+
 /// Fields of a cron expression.
 const CRON_FIELDS: usize = 5;
 
@@ -236,6 +239,15 @@ impl Schedule {
     #[must_use]
     pub fn firing(&self, due: BusTime, index: usize) -> EpicId {
         EpicId::derive(due, &self.id.to_string(), "firing", index)
+    }
+
+    /// Whether a goal of this id is one that it began.
+    #[must_use]
+    pub fn has_begun(&self, epic: EpicId) -> bool {
+        let due = BusTime(epic.0.timestamp_ms());
+        let may =
+            matches!(self.deed, Deed::Goal { .. }) && self.last.is_some_and(|last| due <= last);
+        may && (0..=FIRINGS_TAKEN_MAX).any(|index| self.firing(due, index) == epic)
     }
 
     /// Bytes of its texts.

@@ -149,7 +149,7 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> CliResult {
         WorkCommand::Block { node, reason, needs } => {
             let NodePath { epic, node } = node.place()?;
             let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
-            let said = format!("{node} is blocked");
+            let said = format!("{epic}/{node} is blocked");
             let op = Op::WorkBlock { epic, node, blocker };
             ask(context, &op, |_| said).await
         }
@@ -164,5 +164,6 @@ pub(crate) async fn run(context: &Context, command: WorkCommand) -> CliResult {
 }
 
 async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> CliResult {
-    ask(context, &Op::Work(WorkOp { epic, verb }), |reply| reply.detail.clone()).await
+    let op = Op::Work(WorkOp { epic, verb });
+    ask(context, &op, |reply| format!("{epic}: {}", reply.detail)).await
 }

@@ -6,7 +6,8 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::agent::Agent;
-use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::conversation::is_by_turn;
+use tetrarch_core::goal::{Goal, GoalStatus};
 use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
@@ -131,10 +132,15 @@ pub(crate) async fn candidates(
 ) -> CliResult<Vec<Candidate>> {
     let kinds: &[KeyKind] = match kind {
         NameKind::Agent | NameKind::Principal => &[KeyKind::Agent],
-        NameKind::Goal => &[KeyKind::Goal, KeyKind::GoalState],
-        NameKind::Thing => {
-            &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Run, KeyKind::Agent, KeyKind::Change]
-        }
+        NameKind::Goal => &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Schedule],
+        NameKind::Thing => &[
+            KeyKind::Goal,
+            KeyKind::GoalState,
+            KeyKind::Schedule,
+            KeyKind::Run,
+            KeyKind::Agent,
+            KeyKind::Change,
+        ],
         NameKind::Journal => &[KeyKind::Run, KeyKind::RunStatus, KeyKind::Agent],
         NameKind::Place => &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Node],
         NameKind::Run => &[KeyKind::Run],
@@ -236,12 +242,18 @@ fn goals(records: &Records, human: &Principal) -> Vec<Candidate> {
         let status = status.map_or("", GoalStatus::as_str);
         Candidate {
             aliases: named,
-            is_mine: goal.owner == *human,
+            is_mine: goal.owner == *human && !gave_itself(records, goal),
             is_open,
             ..candidate(goal.id, format!("{status} {}", goal.spec.title), goal.created.0)
         }
     });
     all.collect()
+}
+
+/// Whether a turn of a conversation or a schedule gave a goal: nobody means it by `@last`.
+fn gave_itself(records: &Records, goal: &Goal) -> bool {
+    let mut own = records.schedules.values().filter(|schedule| schedule.owner == goal.owner);
+    is_by_turn(goal) || own.any(|schedule| schedule.has_begun(goal.id))
 }
 
 fn nodes(records: &Records) -> Vec<Candidate> {
@@ -304,4 +316,65 @@ fn hosts(records: &Records) -> Vec<Candidate> {
         ..candidate(&host.name, &host.address, host.joined.0)
     });
     all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tetrarch_core::goal::GoalSpec;
+    use tetrarch_core::id::{ProjectName, Ulid};
+    use tetrarch_core::ledger::Record;
+    use tetrarch_core::schedule::{Deed, Rhythm, Schedule};
+    use tetrarch_core::time::{BusTime, Millis};
+
+    use super::*;
+
+    const AT: BusTime = BusTime(1_800_000_000_000);
+
+    fn goal(id: EpicId, human: &Principal, session: &str) -> Goal {
+        let origin = (!session.is_empty()).then(|| ("session".to_owned(), session.to_owned()));
+        Goal {
+            id,
+            project: ProjectName::new("main").unwrap(),
+            spec: GoalSpec { origin: origin.into_iter().collect(), ..GoalSpec::default() },
+            owner: human.clone(),
+            created: AT,
+            updated: AT,
+        }
+    }
+
+    #[test]
+    fn last_goal_is_the_persons_own_not_that_of_a_turn_or_a_schedule() {
+        let human: Principal = "human:ada".parse().unwrap();
+        let turn = "turn 1 of ada's conversation main";
+        let schedule = Schedule {
+            id: "sch_01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap(),
+            owner: human.clone(),
+            rhythm: Rhythm::Every(Millis::from_secs(3600)),
+            deed: Deed::Goal { project: ProjectName::new("main").unwrap(), plan: String::new() },
+            created: AT,
+            last: Some(AT),
+            next: None,
+            fired: 1,
+            outcome: String::new(),
+        };
+        let own = |n: u128| EpicId(Ulid::from_parts(AT.0, n));
+        let mut records = Records::default();
+        let given = [
+            goal(own(1), &human, ""),
+            goal(own(2), &human, turn),
+            goal(EpicId::derive(AT, turn, "delegation", 3), &human, turn),
+            goal(schedule.firing(AT, 0), &human, ""),
+            goal(own(3), &"human:bob".parse().unwrap(), ""),
+        ];
+        records.put(Record::Schedule(Box::new(schedule)));
+        for goal in given.clone() {
+            records.put(Record::Goal(Box::new(goal)));
+        }
+        let candidates = goals(&records, &human);
+        let is_mine = |goal: &Goal| {
+            let id = goal.id.to_string();
+            candidates.iter().any(|candidate| candidate.id == id && candidate.is_mine)
+        };
+        assert_eq!(given.map(|goal| is_mine(&goal)), [true, true, false, false, false]);
+    }
 }

@@ -9,10 +9,12 @@ use serde_json::json;
 
 use crate::agent::{Agent, Mode};
 use crate::conversation::lane::{self, TurnLane};
-use crate::conversation::{SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus, turn_of};
+use crate::conversation::{
+    SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus, delegation, turn_of,
+};
 use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
-use crate::id::{AgentId, EpicId, HumanName, NodeId, Principal, ProfileName};
+use crate::id::{AgentId, HumanName, NodeId, Principal, ProfileName};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{TEXT_BYTES_MAX, TURN_TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
@@ -344,8 +346,7 @@ fn move_turn(
 /// spawned, tried again, reviewed, paid and asked about as any other.
 fn delegate(draft: &mut Draft<'_>, policy: &Policy, turn: Turn, work: &Delegation) {
     let owner = Principal::Human(turn.id.human.clone());
-    let index = usize::try_from(turn.moved).unwrap_or(usize::MAX);
-    let epic = EpicId::derive(turn.said, &turn.id.to_string(), "delegation", index);
+    let epic = delegation(turn.said, &turn.id, turn.moved);
     let only = || sole(profiles::of_project(draft, &turn.project)).cloned();
     let plan = plan_of(&turn, work, work.profile.clone().or_else(only));
     let given = profiles::suffice_for_turn(draft, &turn.project, &plan)

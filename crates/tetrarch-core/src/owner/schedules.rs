@@ -15,7 +15,7 @@ use crate::mail::{MailBody, OpReply};
 use crate::plan::schema::{self, PlanFile};
 use crate::request::Request;
 use crate::request::schedules::ScheduleOp;
-use crate::schedule::{Deed, Rhythm, Schedule};
+use crate::schedule::{Deed, FIRINGS_TAKEN_MAX, Rhythm, Schedule};
 use crate::step::Draft;
 use crate::time::BusTime;
 
@@ -136,9 +136,6 @@ fn create(
     })));
     Ok(id.to_string())
 }
-
-/// Ids of one firing that may be taken before it cannot begin.
-const FIRINGS_TAKEN_MAX: usize = 16;
 
 /// Longest cron expression or name of a time zone, in bytes.
 const EXPRESSION_BYTES_MAX: usize = 256;

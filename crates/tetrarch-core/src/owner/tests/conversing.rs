@@ -6,10 +6,13 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, human, id, po, project, request, success, tasks, wish};
 use crate::agent::Mode;
 use crate::conversation::lane::TurnLane;
-use crate::conversation::{Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance, turn_of};
+use crate::conversation::{
+    Turn, TurnDue, TurnId, TurnMove, TurnStatus, advance, is_by_turn, turn_of,
+};
 use crate::error::ErrorCode;
+use crate::goal::Goal;
 use crate::graph::Doing;
-use crate::id::{AgentId, ConversationName, EpicId, HumanName, Principal};
+use crate::id::{AgentId, ConversationName, EpicId, HumanName, Principal, Ulid};
 use crate::ledger::Entry;
 use crate::limits::{
     GRAPHS_MAX, HISTORY_TEXT_BYTES_MAX, HISTORY_TURNS_MAX, LANE_MAX, TURN_TEXT_BYTES_MAX,
@@ -463,6 +466,9 @@ fn goal_of_a_turn_names_it_and_its_channel_as_its_origin() {
         assert_eq!(told.channel, channel);
         let goal = &fleet.records.goals[&told.epic.unwrap()];
         assert_eq!(turn_of(goal), Some(told.id));
+        assert!(is_by_turn(goal));
+        let by_hand = Goal { id: EpicId(Ulid::from_parts(told.said.0, 7)), ..goal.clone() };
+        assert!(!is_by_turn(&by_hand), "a person gave it from the turn");
         let named = goal.spec.origin.iter().find(|(key, _)| key == "channel");
         assert_eq!(named.map(|(_, name)| name.parse().unwrap()), channel);
     }

@@ -90,6 +90,8 @@ fn scheduled_goal_starts_when_due_not_before() {
     let epic = fleet.records.schedules[&id].firing(due, 0);
     assert_eq!(fleet.records.goal_states[&epic].status, GoalStatus::Active);
     assert_eq!(fleet.records.goals[&epic].owner, human(), "it is whose the schedule is");
+    let begun = |epic| fleet.records.schedules[&id].has_begun(epic);
+    assert!(begun(epic) && !begun(EpicId(Ulid::from_parts(due.0, 7))));
     assert_eq!(entry.plans[0].version, 1);
     let took_on = entry.mail.iter().any(|mail| mail.body == MailBody::TakeOn { epic });
     assert!(took_on, "its orchestrator takes it on");
