@@ -3,6 +3,7 @@
 
 mod inbound;
 mod outbound;
+mod slips;
 
 pub(crate) use inbound::{
     SchemaViolation, brief_line, budget_line, granted_line, invalid_line, mail_line, raised_line,
@@ -16,6 +17,7 @@ pub fn explain_line(line: &[u8]) -> String {
     match read(line) {
         ProgramLine::Event(told) => format!("{told:?}"),
         ProgramLine::Text => "text".to_owned(),
+        ProgramLine::Slip { note, .. } => note,
         ProgramLine::Malformed { error, .. } => error,
     }
 }

@@ -18,6 +18,7 @@ use tetrarch_core::verb::Verb;
 
 use crate::gateway;
 use crate::lines::start_of;
+use crate::protocol::slips;
 
 /// Longest name of an operation that is passed on, in bytes.
 const OP_BYTES_MAX: usize = 128;
@@ -29,6 +30,15 @@ pub(crate) enum ProgramLine {
     Event(ProgramEvent),
     /// No event.
     Text,
+    /// What is taken as it is written, though something else was probably meant.
+    Slip {
+        /// Its type, as it is written.
+        kind: String,
+        /// What is to be said of it.
+        note: String,
+        /// The event that it is; none when it is text.
+        event: Option<ProgramEvent>,
+    },
     /// An object of a known type whose fields are wrong.
     Malformed {
         /// What is wrong.
@@ -201,9 +211,12 @@ pub(crate) fn read(line: &[u8]) -> ProgramLine {
         return ProgramLine::Text;
     };
     let result = kind == "result" && fields.contains_key("outcome");
+    let unread = if kind == "usage" { slips::of_usage(&fields) } else { None };
     match parse(fields).and_then(event) {
-        Ok(Some(told)) => ProgramLine::Event(told),
-        Ok(None) => ProgramLine::Text,
+        Ok(event) => match unread.or_else(|| slips::of_type(&kind).filter(|_| event.is_none())) {
+            Some(note) => ProgramLine::Slip { kind, note, event },
+            None => event.map_or(ProgramLine::Text, ProgramLine::Event),
+        },
         Err(error) => ProgramLine::Malformed { error: format!("`{kind}`: {error}"), result },
     }
 }
@@ -408,7 +421,9 @@ mod tests {
     fn told(line: &str) -> ProgramEvent {
         match read(line.as_bytes()) {
             ProgramLine::Event(told) => told,
-            other @ (ProgramLine::Text | ProgramLine::Malformed { .. }) => {
+            other @ (ProgramLine::Text
+            | ProgramLine::Slip { .. }
+            | ProgramLine::Malformed { .. }) => {
                 panic!("{line}: {other:?}")
             }
         }
@@ -521,7 +536,9 @@ mod tests {
                     assert!(error.contains(part), "{line}: {error}");
                     assert_eq!(result, is_result, "{line}");
                 }
-                other @ (ProgramLine::Event(_) | ProgramLine::Text) => panic!("{line}: {other:?}"),
+                other @ (ProgramLine::Event(_) | ProgramLine::Text | ProgramLine::Slip { .. }) => {
+                    panic!("{line}: {other:?}")
+                }
             }
         }
     }

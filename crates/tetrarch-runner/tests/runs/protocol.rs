@@ -254,3 +254,27 @@ async fn program_that_reads_nothing_is_ended_before_a_line_is_lost() {
     assert_eq!(seen.exit, Exit::Signal(9));
     assert!(seen.log().contains("lines wait that its program does not read"), "{}", seen.log());
 }
+
+#[tokio::test]
+async fn misspelled_event_is_explained_once_a_run_and_kind() {
+    let tells = r#"
+for _ in range(3):
+    say("usage", inputTokens=5000)
+    say("question", text="which?")
+say("result", outcome="success", deliverable="done")
+"#;
+    let mut stage = Stage::new();
+    stage.start(python(tells)).await;
+    let seen = stage.see_the_end().await;
+    let logged: String = seen
+        .events
+        .iter()
+        .filter_map(|event| {
+            let RunnerEvent::Log { text } = event else { return None };
+            Some(format!("{text}\n"))
+        })
+        .collect();
+    for note in ["`usage` has `inputTokens` and nothing", "probably `ask` was meant"] {
+        assert_eq!(logged.matches(note).count(), 1, "{note}: {logged}");
+    }
+}

@@ -1,20 +1,19 @@
 //! Follows what a program writes and tells it as events, bounded in lines, in total and in what is
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
+mod pipes;
 mod results;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tetrarch_core::brief::{RunResult, Usage};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::LINE_BYTES_MAX;
 use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
 use tetrarch_core::verb::{Stage, Verb};
-use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::mcp::FinishCall;
 use super::speech::Speech;
@@ -26,15 +25,15 @@ use crate::lines::{LineSplitter, OutputLine, Tail, start_of};
 use crate::pace::RequestPacer;
 use crate::protocol::{NamedFile, ProgramEvent, ProgramLine, read};
 
+use pipes::{abandoned, take};
 pub(super) use results::ResultForm;
 
 /// Bytes taken from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Log text told at once, in bytes: several short lines or the start of a long one.
 const LOG_BYTES_MAX: usize = 16 * 1024;
-/// How long a pipe may stay silent and open when every process of the run is gone: then a stranger
-/// holds its other end.
-const STRANGER_GRACE: Duration = Duration::from_secs(2);
+/// Kinds of slips of a run that are explained, once each.
+const SLIPS_MAX: usize = 8;
 
 /// What was heard of a program.
 #[derive(Debug, Default)]
@@ -108,6 +107,8 @@ pub(super) struct OutputReader {
     log: String,
     /// Log text and progress that may still be told, in bytes.
     room: u64,
+    /// Kinds of slips that were explained.
+    slips: BTreeSet<String>,
     limit: u64,
     events: Vec<RunnerEvent>,
     pace: RequestPacer,
@@ -143,6 +144,7 @@ impl OutputReader {
             error_lines: LineSplitter::default(),
             log: String::new(),
             room: limit,
+            slips: BTreeSet::new(),
             limit,
             events: Vec::new(),
             pace: RequestPacer::default(),
@@ -282,6 +284,18 @@ impl OutputReader {
                 self.event(told).await;
             }
             ProgramLine::Text => self.text_line(line),
+            ProgramLine::Slip { kind, note, event } => {
+                match event {
+                    Some(told) => {
+                        self.heard.spoke = true;
+                        self.event(told).await;
+                    }
+                    None => self.text_line(line),
+                }
+                if self.slips.len() < SLIPS_MAX && self.slips.insert(kind) {
+                    self.note(&note);
+                }
+            }
             ProgramLine::Malformed { error, result } => {
                 self.heard.spoke |= result;
                 self.heard.malformed += 1;
@@ -409,26 +423,6 @@ impl OutputReader {
             }
         }
     }
-}
-
-/// Waits until every process of the run is gone and, when pipes are open, until they have been
-/// silent for a while after that.
-async fn abandoned(gone: &mut watch::Receiver<bool>, open: bool) {
-    if gone.wait_for(|gone| *gone).await.is_ok() && open {
-        sleep(STRANGER_GRACE).await;
-    }
-}
-
-/// Reads a chunk; at the end of the pipe, or when it breaks, the pipe is closed.
-async fn take<P: AsyncRead + Unpin>(pipe: &mut Option<P>, chunk: &mut [u8]) -> usize {
-    let Some(open) = pipe else {
-        return 0;
-    };
-    let count = open.read(chunk).await.unwrap_or(0);
-    if count == 0 {
-        *pipe = None;
-    }
-    count
 }
 
 fn highest(one: Usage, other: Usage) -> Usage {
