@@ -8,18 +8,21 @@ use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, first_since, follow_ledger, read_ledger};
 use tetrarch_core::duration;
-use tetrarch_core::ledger::{Entry, Event, EventKind};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::{Entry, Event};
 use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_view::event::{EVENTS_SHOWN, EventRow, KIND_WIDTH, about, concerns, tone};
 
-use crate::output::{Cell, StdoutReader, Tone, align, is_coloured, now, read_stamp, stamp};
+use crate::output::{Cell, StdoutReader, align, is_coloured, now, read_stamp, stamp};
 use crate::{CliError, CliResult, Code};
 
 /// Entries read at one stroke.
 const STRETCH: u64 = 2_000;
 /// Entries that are taken in at one stroke.
 const ENTRIES: usize = 256;
-/// Width of the kinds' column: the longest kind.
-const KIND_WIDTH: usize = 17;
+/// Entries in which the latest events are looked for at one stroke, and in all.
+const LOOKED_FOR: u64 = 300;
+const LOOKED_FOR_MAX: u64 = 30_000;
 
 /// A place on the ledger, as people say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +101,47 @@ pub(crate) fn entries(bus: &Bus, from: u64) -> impl Stream<Item = Vec<LedgerItem
     follow_ledger(bus, from, 0).ready_chunks(ENTRIES)
 }
 
+/// The events of entries through a sequence, the newest first: of one agent, or of all. As many as a screen shows.
+///
+/// # Errors
+/// The bus does not answer.
+pub(crate) async fn latest_events(
+    bus: &Bus,
+    through: u64,
+    agent: Option<&AgentId>,
+) -> CliResult<Vec<EventRow>> {
+    let kept = bus.stream_extent(LEDGER).await?.first.max(1);
+    let first = through.saturating_sub(LOOKED_FOR_MAX - 1).max(kept);
+    let (mut rows, mut next) = (Vec::new(), through);
+    while next >= first && rows.len() < EVENTS_SHOWN {
+        let from = next.saturating_sub(LOOKED_FOR - 1).max(first);
+        let items = read_ledger(bus, from, next, 0).await;
+        rows.extend(items.into_iter().flat_map(|item| event_rows(item, agent)).rev());
+        next = from - 1;
+    }
+    rows.truncate(EVENTS_SHOWN);
+    Ok(rows)
+}
+
+/// The events of entries from a sequence on as they come, of one agent or of all; for ever.
+pub(crate) fn events(
+    bus: &Bus,
+    from: u64,
+    agent: Option<AgentId>,
+) -> impl Stream<Item = Vec<EventRow>> + use<> {
+    entries(bus, from).map(move |items| {
+        items.into_iter().flat_map(|item| event_rows(item, agent.as_ref())).collect()
+    })
+}
+
+/// The events of an entry that concern an agent, or all.
+fn event_rows(item: LedgerItem, agent: Option<&AgentId>) -> Vec<EventRow> {
+    let (seq, at) = (item.seq, item.at);
+    let events = item.entry.map(|entry| entry.events).unwrap_or_default();
+    let wanted = |event: &Event| agent.is_none_or(|agent| concerns(event, agent));
+    events.into_iter().filter(wanted).map(|event| EventRow { seq, at, event }).collect()
+}
+
 /// Reads the ledger from a sequence, or where it begins now, to another, both included, a portion at a time, as long
 /// as somebody reads what is made of it. `epoch`: that of the entries before; gives the last entry's epoch, none when nobody reads any more.
 ///
@@ -125,38 +169,10 @@ pub(crate) async fn each(
     Ok(Some(epoch))
 }
 
-const BAD: [EventKind; 3] = [EventKind::Alert, EventKind::Refused, EventKind::SpawnDenied];
-const WARN: [EventKind; 7] = [
-    EventKind::Question,
-    EventKind::DraftProposed,
-    EventKind::Recovery,
-    EventKind::NodeOverride,
-    EventKind::PlannerAsked,
-    EventKind::AgentEnding,
-    EventKind::AgentReplaced,
-];
-
-fn tone(kind: EventKind) -> Tone {
-    if BAD.contains(&kind) {
-        return Tone::Bad;
-    }
-    if WARN.contains(&kind) { Tone::Warn } else { Tone::Plain }
-}
-
-/// What an event is about: the narrowest things it names.
-fn about(event: &Event) -> String {
-    let node = event.node.map(|node| node.to_string());
-    let agent = event.agent.as_ref().map(ToString::to_string);
-    let run = event.run.filter(|_| agent.is_none()).map(|run| run.to_string());
-    let epic = event.epic.filter(|_| agent.is_none() && run.is_none()).map(|epic| epic.to_string());
-    let parts: Vec<String> = [agent, run, epic, node].into_iter().flatten().collect();
-    if parts.is_empty() { event.actor.to_string() } else { parts.join(" ") }
-}
-
 /// One event as a line for people.
 pub(crate) fn line(item: &LedgerItem, event: &Event) -> String {
     let kind = Cell::from(event.kind.as_str()).toned(tone(event.kind));
-    columns(item, kind, &about(event), &event.reason)
+    columns(item, kind, &about(event, ToString::to_string), &event.reason)
 }
 
 /// A line for people: when, where on the ledger, what, about what, why.

@@ -1,27 +1,12 @@
 //! What happened, as the ledger tells it.
 
 use maud::{Markup, html};
-use tetrarch_core::ledger::Event;
-use tetrarch_core::time::BusTime;
 use tetrarch_view::amount::clock;
+use tetrarch_view::event::EventRow;
 
 use crate::address::{PageView, PastMoment};
 use crate::render::PageExtra;
 use crate::sheet::{agent, heads, link, nothing};
-
-/// Events of one page.
-pub const EVENTS_SHOWN: usize = 200;
-
-/// An event, and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventRow {
-    /// The sequence of its entry.
-    pub seq: u64,
-    /// When that was stored.
-    pub at: BusTime,
-    /// What happened.
-    pub event: Event,
-}
 
 /// The events before a sequence, or the latest ones.
 pub(crate) fn list(before: Option<u64>, extra: &PageExtra) -> Markup {

@@ -8,7 +8,7 @@ pub mod assets;
 mod conversations;
 mod cost;
 mod deciding;
-pub mod events;
+mod events;
 mod fleet;
 pub mod form;
 pub mod guard;

@@ -9,6 +9,7 @@ use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::obstacle::of_fleet;
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::time::BusTime;
+use tetrarch_view::event::EventRow;
 use tetrarch_view::inbox::{InboxScope, inbox};
 use tetrarch_view::news::{FleetImage, LinkState};
 use tetrarch_view::row::{AgentRow, rows};
@@ -16,7 +17,6 @@ use tetrarch_view::text::visible;
 use tetrarch_view::tone::Tone;
 
 use crate::address::{PageView, everybody};
-use crate::events::EventRow;
 use crate::session::PageAct;
 use crate::sheet::{age, toned};
 use crate::{

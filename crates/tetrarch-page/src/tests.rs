@@ -25,12 +25,12 @@ use tetrarch_core::plan::proposal::{DraftStatus, Proposal};
 use tetrarch_core::question::{Question, QuestionStatus};
 use tetrarch_core::run::RunState;
 use tetrarch_core::time::BusTime;
+use tetrarch_view::event::EventRow;
 use tetrarch_view::news::{FleetNews, LinkState};
 use tetrarch_view::text::is_hidden;
 
 use self::samples::{agent, live, node, node_state, run, run_status, turn, worker};
 use crate::address::{PageView, PastMoment, everybody};
-use crate::events::EventRow;
 use crate::render::{PageExtra, PageModel, PageVisit, PastFleet, document, regions};
 use crate::session::PageAct;
 

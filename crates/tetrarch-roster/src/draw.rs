@@ -3,6 +3,7 @@
 
 mod agents;
 pub(crate) mod conversations;
+mod events;
 mod focus;
 mod foot;
 mod help;
@@ -34,6 +35,7 @@ pub fn draw(model: &RosterModel, frame: &mut Frame<'_>) {
         Pane::Focus => focus::draw(model, painter, [head, body], buffer),
         Pane::Inbox => inbox::draw(model, painter, [head, body], buffer),
         Pane::Plan => plan::draw(model, painter, [head, body], buffer),
+        Pane::Events => events::draw(model, painter, [head, body], buffer),
         Pane::Conversations => conversations::draw(model, painter, [head, body], buffer),
     }
     if model.help.is_none() {

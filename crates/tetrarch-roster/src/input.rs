@@ -4,6 +4,7 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use tetrarch_core::id::{AgentId, ChangeId, RequestId, RunId};
 use tetrarch_core::request::Op;
 use tetrarch_core::time::BusTime;
+use tetrarch_view::event::EventRow;
 use tetrarch_view::news::{FleetNews, RunNews};
 
 /// Whose journal is read along.
@@ -13,6 +14,15 @@ pub struct WatchedRun {
     pub agent: AgentId,
     /// The run.
     pub run: RunId,
+}
+
+/// Which events are read along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventWish {
+    /// Whose; none for all.
+    pub agent: Option<AgentId>,
+    /// The last entry that they may be of; none for those that come, too.
+    pub through: Option<u64>,
 }
 
 /// Something that happened.
@@ -32,6 +42,8 @@ pub enum RosterInput {
     Fleet(FleetNews),
     /// Something was heard of the run that is read along with.
     Run(RunNews),
+    /// Events of those that are read along, the newest last.
+    Events(Vec<EventRow>),
     /// The diff of a change, or why it cannot be read.
     Diff {
         /// The change.
@@ -69,6 +81,8 @@ pub enum RosterEffect {
     },
     /// Read along with this run from now on, and no other.
     Watch(Option<WatchedRun>),
+    /// Read along with these events from now on, and no others.
+    Follow(Option<EventWish>),
     /// Read the diff of a change.
     ReadDiff {
         /// The change.

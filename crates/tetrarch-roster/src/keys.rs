@@ -14,7 +14,7 @@ const fn label(key: &'static str, does: &'static str) -> KeyLabel {
 }
 
 /// The labels of the table. The last two stand in every terminal.
-pub const TABLE_LABELS: [KeyLabel; 11] = [
+pub const TABLE_LABELS: [KeyLabel; 12] = [
     label("s", "steer"),
     label("i", "interrupt"),
     label("x", "stop"),
@@ -23,19 +23,21 @@ pub const TABLE_LABELS: [KeyLabel; 11] = [
     label("a", "inbox"),
     label("P", "plan"),
     label("/", "filter"),
+    label("e", "events"),
     label("c", "chats"),
     label("?", "help"),
     label("q", "quit"),
 ];
 
 /// The labels of one agent.
-pub const FOCUS_LABELS: [KeyLabel; 9] = [
+pub const FOCUS_LABELS: [KeyLabel; 10] = [
     label("s", "steer"),
     label("i", "interrupt"),
     label("x", "stop"),
     label("p", "pause"),
     label("Tab", "next tab"),
     label("f", "follow"),
+    label("e", "events"),
     label("Esc", "back"),
     label("?", "help"),
     label("q", "quit"),
@@ -66,8 +68,17 @@ pub const PLAN_LABELS: [KeyLabel; 5] = [
 pub const CONVERSATIONS_LABELS: [KeyLabel; 4] =
     [label("j/k", "scroll"), label("Esc", "back"), label("?", "help"), label("q", "quit")];
 
+/// The labels of the events.
+pub const EVENTS_LABELS: [KeyLabel; 5] = [
+    label("j/k", "select"),
+    label("Tab", "of one, of all"),
+    label("Esc", "back"),
+    label("?", "help"),
+    label("q", "quit"),
+];
+
 /// Every key, by where it works.
-pub const HELP: [(&str, &[KeyLabel]); 5] = [
+pub const HELP: [(&str, &[KeyLabel]); 6] = [
     (
         "Everywhere",
         &[
@@ -76,6 +87,7 @@ pub const HELP: [(&str, &[KeyLabel]); 5] = [
             label("q, Ctrl-C", "quit"),
             label("a", "what waits for you"),
             label("P", "the plan of the selected agent"),
+            label("e", "what happened: to the agent that is looked at, else to all"),
             label("c", "conversations of people, and who works for them"),
             label("j k, ↓ ↑", "down, up"),
             label("PgDn PgUp", "a page down, up"),
@@ -121,4 +133,5 @@ pub const HELP: [(&str, &[KeyLabel]); 5] = [
             label("m", "merge an approved change; confirmed with Y"),
         ],
     ),
+    ("Events", &[label("Tab", "of the selected agent, or of all")]),
 ];

@@ -4,6 +4,7 @@
 
 pub mod diff;
 pub mod draw;
+pub mod events;
 pub mod input;
 pub mod keys;
 pub mod model;

@@ -17,6 +17,7 @@ use tetrarch_view::outline::{OutlineLine, outline};
 use tetrarch_view::row::{AgentRow, rows};
 
 use crate::diff::{DiffRow, ShownDiff};
+use crate::events::{EventsPane, FULL_LINES, in_sight};
 use crate::input::WatchedRun;
 
 /// Entries of a journal that are kept.
@@ -42,6 +43,8 @@ pub enum Pane {
     Plan,
     /// What people said, and who works for it.
     Conversations,
+    /// What happened.
+    Events,
 }
 
 /// What of one agent is shown.
@@ -217,6 +220,8 @@ pub struct RosterModel {
     pub plan: PlanPane,
     /// Lines above the first of the conversations that is shown.
     pub conversations_top: usize,
+    /// What happened.
+    pub events: EventsPane,
     /// What is typed.
     pub prompt: Option<TextPrompt>,
     /// What was asked for last.
@@ -253,6 +258,7 @@ impl RosterModel {
             diff: None,
             plan: PlanPane::default(),
             conversations_top: 0,
+            events: EventsPane::default(),
             prompt: None,
             acts: VecDeque::new(),
             tickets: 0,
@@ -323,7 +329,9 @@ impl RosterModel {
     pub fn subject(&self) -> Option<&AgentRow> {
         match self.pane {
             Pane::Focus => find(&self.rows, self.focus.agent.as_ref()?),
-            Pane::Agents | Pane::Inbox | Pane::Plan | Pane::Conversations => self.row(),
+            Pane::Agents | Pane::Inbox | Pane::Plan | Pane::Conversations | Pane::Events => {
+                self.row()
+            }
         }
     }
 
@@ -343,15 +351,20 @@ impl RosterModel {
         let place = place.min(self.lines.len().saturating_sub(1));
         let row = self.lines.get(place).and_then(|line| self.rows.get(line.row));
         self.selected = row.map(|row| row.id.clone());
-        let height = self.list_height().max(1);
-        self.top = self.top.min(place).max((place + 1).saturating_sub(height));
-        self.top = self.top.min(self.lines.len().saturating_sub(height));
+        self.top = in_sight(self.top, place, self.list_height(), self.lines.len());
     }
 
     /// Lines of the list that are shown.
     #[must_use]
     pub fn list_height(&self) -> usize {
         usize::from(self.body_height())
+    }
+
+    /// Lines of the events that are shown above the one that is shown in full.
+    #[must_use]
+    pub fn events_height(&self) -> usize {
+        let height = self.list_height();
+        if height > 2 * FULL_LINES { height - FULL_LINES } else { height }
     }
 
     /// Lines between head and foot.
@@ -414,7 +427,7 @@ impl RosterModel {
                 rows.any(|row| row.elapsed.is_some() && !row.ended)
             }
             Pane::Focus => self.subject().is_some_and(|row| row.elapsed.is_some() && !row.ended),
-            Pane::Inbox | Pane::Plan | Pane::Conversations => false,
+            Pane::Inbox | Pane::Plan | Pane::Conversations | Pane::Events => false,
         }
     }
 

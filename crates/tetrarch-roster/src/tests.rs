@@ -1,6 +1,7 @@
 //! The roster as people meet it: what keys do, what the screen shows then, and how fast it is drawn.
 
 mod deciding;
+mod events;
 mod fleet;
 mod keys;
 mod news;

@@ -6,6 +6,7 @@
 mod acting;
 mod agents;
 mod deciding;
+mod events;
 mod focusing;
 mod typing;
 
@@ -54,6 +55,8 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             }
             model.changed = true;
             model.select(model.place().unwrap_or(0));
+            let (place, height) = (model.events.place, model.events_height());
+            model.events.select(place, height);
         }
         RosterInput::Tick(now) => tick(&mut model, now, &mut effects),
         RosterInput::Fleet(news) => match model.fleet.hear(news) {
@@ -63,6 +66,11 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
         },
         RosterInput::Run(RunNews::Journal { run, entries }) => journaled(&mut model, run, entries),
         RosterInput::Run(RunNews::Text { run, text }) => said(&mut model, run, &text),
+        RosterInput::Events(news) => {
+            let height = model.events_height();
+            model.events.hear(news, height);
+            model.changed = true;
+        }
         RosterInput::Diff { change, digest, diff } => {
             let shown = model.diff.as_mut();
             let wanted = shown.filter(|shown| shown.change == change && shown.digest == digest);
@@ -76,6 +84,7 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             on_act(&mut model, ticket, |act| act.outcome = Some(outcome));
         }
     }
+    events::follow(&mut model, &mut effects);
     (model, effects)
 }
 
@@ -147,6 +156,7 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
         KeyCode::Char('q') => model.quits = true,
         KeyCode::Char('?') => model.help = Some(0),
         KeyCode::Char('a') if model.pane != Pane::Inbox => deciding::open(model, effects),
+        KeyCode::Char('e') if model.pane != Pane::Events => events::open(model),
         KeyCode::Char('P') if model.pane != Pane::Plan => agents::open_plan(model),
         KeyCode::Char('c') if model.pane != Pane::Conversations => {
             (model.pane, model.conversations_top) = (Pane::Conversations, 0);
@@ -157,6 +167,7 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
             Pane::Inbox => deciding::press(model, code, effects),
             Pane::Plan => agents::press_in_plan(model, code),
             Pane::Conversations => press_in_conversations(model, code),
+            Pane::Events => events::press(model, code),
         },
     }
 }

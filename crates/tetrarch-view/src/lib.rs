@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod amount;
 pub mod burn;
 pub mod diff;
+pub mod event;
 pub mod fold;
 pub mod grant;
 pub mod graph;

@@ -7,6 +7,7 @@ use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
+use tetrarch_view::event::concerns;
 
 use crate::history::{self, Since};
 use crate::options::OutputFormat;
@@ -100,10 +101,8 @@ fn show(output: OutputFormat, item: &LedgerItem, args: &EventsArgs) -> CliResult
 }
 
 fn is_wanted(event: &Event, args: &EventsArgs) -> bool {
-    let agent = args.agent.as_ref().is_none_or(|agent| {
-        event.agent.as_ref() == Some(agent) || event.actor.agent() == Some(agent)
-    });
-    agent && args.kind.as_ref().is_none_or(|kind| is_kind(event.kind, kind))
+    args.agent.as_ref().is_none_or(|agent| concerns(event, agent))
+        && args.kind.as_ref().is_none_or(|kind| is_kind(event.kind, kind))
 }
 
 #[cfg(test)]

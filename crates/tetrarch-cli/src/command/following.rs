@@ -1,5 +1,5 @@
 //! What a screen that stays open hears: the records and every entry after them, what hosts report, whether the bus is there, and
-//! the journal of one run. Each goes on by itself when the bus comes back.
+//! the journal of one run, or events. Each goes on by itself when the bus comes back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,11 +11,13 @@ use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::spoken::SpokenWords;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::LedgerItem;
-use tetrarch_core::id::RunId;
+use tetrarch_core::id::{AgentId, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::time::BusTime;
+use tetrarch_view::event::EventRow;
 use tetrarch_view::news::{FleetNews, LinkState, RunNews};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -162,6 +164,44 @@ pub(super) async fn read_along(client: HumanClient, tell: Sender<RunNews>, name:
             return;
         }
     }
+}
+
+/// Reads the latest events through an entry, or until now and then those that come: of one agent, or of all.
+pub(super) async fn read_events(
+    client: HumanClient,
+    tell: Sender<Vec<EventRow>>,
+    agent: Option<AgentId>,
+    through: Option<u64>,
+) {
+    let (last, mut rows) = loop {
+        match latest_events(&client.bus, agent.as_ref(), through).await {
+            Ok(read) => break read,
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    rows.reverse();
+    if tell.send(rows).await.is_err() || through.is_some() {
+        return;
+    }
+    let mut events = std::pin::pin!(history::events(&client.bus, last + 1, agent));
+    while let Some(rows) = events.next().await {
+        if !rows.is_empty() && tell.send(rows).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The last entry that was looked at, and its and earlier events, the newest first.
+async fn latest_events(
+    bus: &Bus,
+    agent: Option<&AgentId>,
+    through: Option<u64>,
+) -> CliResult<(u64, Vec<EventRow>)> {
+    let last = match through {
+        Some(seq) => seq,
+        None => bus.stream_last_seq(LEDGER).await?,
+    };
+    Ok((last, history::latest_events(bus, last, agent).await?))
 }
 
 /// Listens to a run's words, and finds where the end of its journal begins. What the stream does not have any

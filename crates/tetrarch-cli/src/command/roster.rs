@@ -9,10 +9,11 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches};
 use futures::StreamExt;
 use tetrarch_bus::journal::JournalName;
-use tetrarch_roster::input::{RosterEffect, RosterInput, WatchedRun};
+use tetrarch_roster::input::{EventWish, RosterEffect, RosterInput, WatchedRun};
 use tetrarch_roster::model::RosterModel;
 use tetrarch_roster::terminal::{RosterScreen, inputs};
 use tetrarch_roster::update::update;
+use tetrarch_view::event::EventRow;
 use tetrarch_view::news::{FleetNews, RunNews};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -95,9 +96,12 @@ struct RosterSession {
     fleet: mpsc::Receiver<FleetNews>,
     tell_run: mpsc::Sender<RunNews>,
     run: mpsc::Receiver<RunNews>,
+    events: mpsc::Receiver<Vec<EventRow>>,
     tasks: JoinSet<()>,
     /// The task that reads along with a run.
     reading: JoinSet<()>,
+    /// The task that reads along with events.
+    happening: JoinSet<()>,
 }
 
 impl RosterSession {
@@ -107,7 +111,18 @@ impl RosterSession {
         let (tell_run, run) = mpsc::channel(NEWS_MAX);
         let mut tasks = JoinSet::new();
         following::start(&client, &tell_fleet, &mut tasks);
-        Self { client, tell, answers, fleet, tell_run, run, tasks, reading: JoinSet::new() }
+        Self {
+            client,
+            tell,
+            answers,
+            fleet,
+            tell_run,
+            run,
+            events: mpsc::channel(1).1,
+            tasks,
+            reading: JoinSet::new(),
+            happening: JoinSet::new(),
+        }
     }
 
     /// Shows it until whoever looks has seen enough.
@@ -139,6 +154,7 @@ impl RosterSession {
                 }
                 Some(answer) = self.answers.recv() => answer,
                 Some(news) = self.run.recv() => RosterInput::Run(news),
+                Some(events) = self.events.recv() => RosterInput::Events(events),
                 Some(news) = self.fleet.recv() => RosterInput::Fleet(news),
             };
             let (next, effects) = update(model, input);
@@ -160,6 +176,15 @@ impl RosterSession {
                 if let Some(WatchedRun { agent, run }) = watched {
                     let (tell, name) = (self.tell_run.clone(), JournalName { agent, run });
                     self.reading.spawn(following::read_along(client, tell, name));
+                }
+            }
+            RosterEffect::Follow(wish) => {
+                self.happening = JoinSet::new();
+                // What is in the former channel is of other events.
+                let (tell, events) = mpsc::channel(NEWS_MAX);
+                self.events = events;
+                if let Some(EventWish { agent, through }) = wish {
+                    self.happening.spawn(following::read_events(client, tell, agent, through));
                 }
             }
             RosterEffect::ReadDiff { change, digest, sha256 } => {

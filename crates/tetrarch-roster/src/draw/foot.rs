@@ -14,7 +14,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Painter, put};
 use crate::keys::{
-    CONVERSATIONS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel, PLAN_LABELS, TABLE_LABELS,
+    CONVERSATIONS_LABELS, EVENTS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel, PLAN_LABELS,
+    TABLE_LABELS,
 };
 use crate::model::{AskedAct, Pane, PromptKind, RosterModel, TextPrompt};
 
@@ -42,6 +43,7 @@ fn labels_of(pane: Pane) -> &'static [KeyLabel] {
         Pane::Inbox => &INBOX_LABELS,
         Pane::Plan => &PLAN_LABELS,
         Pane::Conversations => &CONVERSATIONS_LABELS,
+        Pane::Events => &EVENTS_LABELS,
     }
 }
 

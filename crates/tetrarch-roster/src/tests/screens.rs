@@ -13,10 +13,12 @@ use tetrarch_core::brief::Usage;
 use tetrarch_core::converse::{Call, Recorded};
 use tetrarch_core::id::{RunId, Ulid};
 use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::ledger::EventKind;
 use tetrarch_core::time::{BusTime, Millis};
 use unicode_width::UnicodeWidthStr;
 
 use super::Session;
+use super::events::row;
 use super::fleet::{DIFF, NOW, change, model};
 use crate::draw::draw;
 use crate::input::RosterInput;
@@ -95,6 +97,14 @@ fn journal() -> RosterInput {
     })
 }
 
+fn happened() -> RosterInput {
+    RosterInput::Events(vec![
+        row(998, EventKind::RunState, "running: it was claimed by box"),
+        row(999, EventKind::Question, "Which of the two \x1b[1mformats\x1b[0m?\n世界"),
+        row(1_000, EventKind::Recovery, &"its host was away and came back, ".repeat(9)),
+    ])
+}
+
 #[test]
 fn every_view_is_drawn_as_written_down_at_three_sizes() {
     let mut wrong = Vec::new();
@@ -123,6 +133,8 @@ fn every_view_is_drawn_as_written_down_at_three_sizes() {
         golden("plan", &it, &mut wrong);
         it.keys("c");
         golden("conversations", &it, &mut wrong);
+        it.keys("e").give(happened());
+        golden("events", &it, &mut wrong);
         it.keys("?");
         golden("help", &it, &mut wrong);
         it.key(KeyCode::Esc).key(KeyCode::Esc).keys("x");
@@ -154,7 +166,7 @@ fn every_key_of_the_labels_is_in_the_help() {
     it.keys("?");
     let help = screen(&it);
     for key in
-        ["s", "i", "x", "p", "⏎", "a", "P", "/", "?", "q", "Tab", "f", "y", "n", "m", "d", "r"]
+        ["s", "i", "x", "p", "⏎", "a", "P", "/", "?", "q", "Tab", "f", "y", "n", "m", "d", "r", "e"]
     {
         let named = help.lines().any(|line| line.trim_start().starts_with(key));
         assert!(named, "{key} is missing:\n{help}");
@@ -175,7 +187,7 @@ fn narrow_terminal_keeps_the_labels_of_help_and_quit() {
 fn smallest_terminal_is_drawn_without_panic() {
     for (columns, lines) in [(0, 0), (1, 1), (2, 3), (10, 4), (20, 2)] {
         let mut it = Session::of(model(columns, lines));
-        for keys in ["", "\n", "2", "3", "a", "P", "?"] {
+        for keys in ["", "\n", "2", "3", "a", "P", "e", "?"] {
             for key in keys.chars() {
                 it.key(if key == '\n' { KeyCode::Enter } else { KeyCode::Char(key) });
             }

@@ -43,7 +43,7 @@ pub(super) fn read(model: &mut RosterModel, effects: &mut RosterEffects) {
         Pane::Focus if model.focus.tab == FocusTab::Change => {
             model.focus.agent.as_ref().and_then(|agent| model.change_of(agent))
         }
-        Pane::Agents | Pane::Focus | Pane::Plan | Pane::Conversations => None,
+        Pane::Agents | Pane::Focus | Pane::Plan | Pane::Conversations | Pane::Events => None,
     };
     let Some(change) = change else { return };
     let (id, digest) = (change.id, change.made.action.digest());

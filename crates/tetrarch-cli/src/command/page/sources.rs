@@ -9,12 +9,11 @@ use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, follow_ledger, read_ledger};
 use tetrarch_core::id::ChangeId;
 use tetrarch_core::time::BusTime;
 use tetrarch_page::address::{PageView, PastMoment};
-use tetrarch_page::events::{EVENTS_SHOWN, EventRow};
 use tetrarch_page::render::{BusHealth, OwnerSeen, PageExtra, PageModel, PastFleet};
+use tetrarch_view::event::{EVENTS_SHOWN, EventRow};
 use tetrarch_view::fold::RecordFold;
 use tetrarch_view::news::RunNews;
 use tetrarch_view::order::find;
@@ -25,11 +24,9 @@ use crate::command::change::diff_to_decide;
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
 use crate::command::replay;
-use crate::history::Since;
+use crate::history::{self, Since};
 use crate::{CliError, CliResult, HumanClient};
 
-/// Entries of the ledger in which the events of one page are looked for.
-const ENTRIES_READ: u64 = 300;
 /// News of one view that wait to be taken in.
 const NEWS_MAX: usize = 64;
 /// Bytes of streamed text that are kept.
@@ -122,12 +119,7 @@ async fn events(client: &HumanClient, before: Option<u64>) -> CliResult<Vec<Even
         Some(before) => before.saturating_sub(1),
         None => client.bus.stream_last_seq(LEDGER).await?,
     };
-    let from = last.saturating_sub(ENTRIES_READ - 1).max(1);
-    let items = read_ledger(&client.bus, from, last, 0).await;
-    let mut rows: Vec<EventRow> = items.into_iter().flat_map(rows).collect();
-    rows.reverse();
-    rows.truncate(EVENTS_SHOWN);
-    Ok(rows)
+    history::latest_events(&client.bus, last, None).await
 }
 
 /// The fleet as it was.
@@ -144,12 +136,6 @@ async fn past(client: &HumanClient, moment: PastMoment) -> CliResult<PastFleet> 
     model.fleet.fold = RecordFold::past(&images);
     model.refresh(at);
     Ok(PastFleet { seq, kept: (extent.first, extent.last), model })
-}
-
-fn rows(item: LedgerItem) -> Vec<EventRow> {
-    let (seq, at) = (item.seq, item.at);
-    let events = item.entry.map(|entry| entry.events).unwrap_or_default();
-    events.into_iter().map(|event| EventRow { seq, at, event }).collect()
 }
 
 async fn health(client: &HumanClient) -> CliResult<BusHealth> {
@@ -309,9 +295,9 @@ impl ViewSource {
 }
 
 async fn follow_events(client: HumanClient, tell: Sender<ViewNews>, from: u64) {
-    let mut items = std::pin::pin!(follow_ledger(&client.bus, from, 0));
-    while let Some(item) = items.next().await {
-        for row in rows(item) {
+    let mut events = std::pin::pin!(history::events(&client.bus, from, None));
+    while let Some(rows) = events.next().await {
+        for row in rows {
             if tell.send(ViewNews::Event(row)).await.is_err() {
                 return;
             }
