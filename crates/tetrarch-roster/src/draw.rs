@@ -8,6 +8,7 @@ mod focus;
 mod foot;
 mod help;
 pub(crate) mod inbox;
+mod past;
 mod plan;
 pub(crate) mod texts;
 
@@ -29,6 +30,7 @@ pub fn draw(model: &RosterModel, frame: &mut Frame<'_>) {
     let buffer = frame.buffer_mut();
     let [head, body, foot] = parts(model, area);
     let painter = Painter { coloured: model.coloured };
+    let head = if model.help.is_none() { past::draw(model, painter, head, buffer) } else { head };
     match model.pane {
         _ if model.help.is_some() => help::draw(model, painter, area, buffer),
         Pane::Agents => agents::draw(model, painter, [head, body], buffer),
@@ -100,6 +102,7 @@ fn put_all<'l>(buffer: &mut Buffer, area: Rect, lines: impl IntoIterator<Item = 
 /// The first line of a pane: what it is, and at its end how it stands to what is.
 fn title(model: &RosterModel, painter: Painter, area: Rect, buffer: &mut Buffer, left: Line<'_>) {
     let (word, tone) = match &model.fleet.link {
+        _ if model.past.is_some() => ("past".to_owned(), Tone::Warn),
         LinkState::Opening => ("reading the bus".to_owned(), Tone::Warn),
         LinkState::Live => ("live".to_owned(), Tone::Good),
         LinkState::Stale(since) => {

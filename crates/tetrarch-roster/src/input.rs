@@ -7,6 +7,8 @@ use tetrarch_core::time::BusTime;
 use tetrarch_view::event::EventRow;
 use tetrarch_view::news::{FleetNews, RunNews};
 
+use crate::past::FleetMoment;
+
 /// Whose journal is read along.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedRun {
@@ -44,6 +46,13 @@ pub enum RosterInput {
     Run(RunNews),
     /// Events of those that are read along, the newest last.
     Events(Vec<EventRow>),
+    /// The fleet of a moment, or why it cannot be read.
+    Past {
+        /// The ticket of [`RosterEffect::ReadPast`].
+        ticket: u64,
+        /// The fleet.
+        read: Result<Box<FleetMoment>, String>,
+    },
     /// The diff of a change, or why it cannot be read.
     Diff {
         /// The change.
@@ -83,6 +92,13 @@ pub enum RosterEffect {
     Watch(Option<WatchedRun>),
     /// Read along with these events from now on, and no others.
     Follow(Option<EventWish>),
+    /// Read the fleet as it was.
+    ReadPast {
+        /// By which it is answered.
+        ticket: u64,
+        /// When, as it was typed.
+        to: String,
+    },
     /// Read the diff of a change.
     ReadDiff {
         /// The change.

@@ -14,7 +14,7 @@ const fn label(key: &'static str, does: &'static str) -> KeyLabel {
 }
 
 /// The labels of the table. The last two stand in every terminal.
-pub const TABLE_LABELS: [KeyLabel; 12] = [
+pub const TABLE_LABELS: [KeyLabel; 13] = [
     label("s", "steer"),
     label("i", "interrupt"),
     label("x", "stop"),
@@ -24,7 +24,20 @@ pub const TABLE_LABELS: [KeyLabel; 12] = [
     label("P", "plan"),
     label("/", "filter"),
     label("e", "events"),
+    label("t", "past"),
     label("c", "chats"),
+    label("?", "help"),
+    label("q", "quit"),
+];
+
+/// The labels of the table as it was.
+pub const PAST_LABELS: [KeyLabel; 8] = [
+    label("t", "now"),
+    label("[ ]", "earlier, later"),
+    label("⏎", "focus"),
+    label("P", "plan"),
+    label("e", "events"),
+    label("/", "filter"),
     label("?", "help"),
     label("q", "quit"),
 ];
@@ -69,8 +82,9 @@ pub const CONVERSATIONS_LABELS: [KeyLabel; 4] =
     [label("j/k", "scroll"), label("Esc", "back"), label("?", "help"), label("q", "quit")];
 
 /// The labels of the events.
-pub const EVENTS_LABELS: [KeyLabel; 5] = [
+pub const EVENTS_LABELS: [KeyLabel; 6] = [
     label("j/k", "select"),
+    label("⏎", "the fleet then"),
     label("Tab", "of one, of all"),
     label("Esc", "back"),
     label("?", "help"),
@@ -78,7 +92,7 @@ pub const EVENTS_LABELS: [KeyLabel; 5] = [
 ];
 
 /// Every key, by where it works.
-pub const HELP: [(&str, &[KeyLabel]); 6] = [
+pub const HELP: [(&str, &[KeyLabel]); 7] = [
     (
         "Everywhere",
         &[
@@ -88,6 +102,7 @@ pub const HELP: [(&str, &[KeyLabel]); 6] = [
             label("a", "what waits for you"),
             label("P", "the plan of the selected agent"),
             label("e", "what happened: to the agent that is looked at, else to all"),
+            label("t", "the fleet as it was at a moment; back to now"),
             label("c", "conversations of people, and who works for them"),
             label("j k, ↓ ↑", "down, up"),
             label("PgDn PgUp", "a page down, up"),
@@ -133,5 +148,18 @@ pub const HELP: [(&str, &[KeyLabel]); 6] = [
             label("m", "merge an approved change; confirmed with Y"),
         ],
     ),
-    ("Events", &[label("Tab", "of the selected agent, or of all")]),
+    (
+        "Events",
+        &[
+            label("⏎", "the fleet as it was after the event"),
+            label("Tab", "of the selected agent, or of all"),
+        ],
+    ),
+    (
+        "The past",
+        &[
+            label("[ ]", "an entry of the ledger earlier, later; nothing can be changed there"),
+            label("t, Esc", "back to now"),
+        ],
+    ),
 ];

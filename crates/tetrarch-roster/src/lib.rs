@@ -8,6 +8,7 @@ pub mod events;
 pub mod input;
 pub mod keys;
 pub mod model;
+pub mod past;
 pub mod terminal;
 pub mod update;
 

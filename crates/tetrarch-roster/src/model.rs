@@ -19,6 +19,7 @@ use tetrarch_view::row::{AgentRow, rows};
 use crate::diff::{DiffRow, ShownDiff};
 use crate::events::{EventsPane, FULL_LINES, in_sight};
 use crate::input::WatchedRun;
+use crate::past::{PastView, TravelWish};
 
 /// Entries of a journal that are kept.
 pub const ENTRIES_MAX: usize = 500;
@@ -157,6 +158,8 @@ pub enum PromptKind {
     Deny(ChangeId),
     /// Why a draft is rejected.
     Reject(EpicId, DraftId),
+    /// The moment of which the fleet is shown.
+    Moment,
 }
 
 /// A text that is typed, or a question that a key answers.
@@ -222,6 +225,10 @@ pub struct RosterModel {
     pub conversations_top: usize,
     /// What happened.
     pub events: EventsPane,
+    /// The past, while it is shown in place of the fleet.
+    pub past: Option<PastView>,
+    /// The moment that is read.
+    pub travel: Option<TravelWish>,
     /// What is typed.
     pub prompt: Option<TextPrompt>,
     /// What was asked for last.
@@ -259,6 +266,8 @@ impl RosterModel {
             plan: PlanPane::default(),
             conversations_top: 0,
             events: EventsPane::default(),
+            past: None,
+            travel: None,
             prompt: None,
             acts: VecDeque::new(),
             tickets: 0,
@@ -370,7 +379,23 @@ impl RosterModel {
     /// Lines between head and foot.
     #[must_use]
     pub fn body_height(&self) -> u16 {
-        self.size.1.saturating_sub(HEAD_LINES + self.foot_height())
+        self.size.1.saturating_sub(self.head_height() + self.foot_height())
+    }
+
+    /// Lines above everything: those of the pane, and one while the past is shown or read.
+    fn head_height(&self) -> u16 {
+        HEAD_LINES + u16::from(self.travels())
+    }
+
+    /// Whether the past is shown, or read.
+    #[must_use]
+    pub fn travels(&self) -> bool {
+        self.past.is_some() || self.travel.is_some()
+    }
+
+    /// The fleet as it is, which is not what is shown while the past is.
+    pub(crate) fn live(&mut self) -> &mut FleetImage {
+        self.past.as_mut().map_or(&mut self.fleet, |past| &mut past.live)
     }
 
     /// Lines below everything: what was asked for, and the labels or what is typed.
@@ -382,7 +407,7 @@ impl RosterModel {
     /// The agent at a line of the screen.
     #[must_use]
     pub fn line_at(&self, line: u16) -> Option<usize> {
-        let from = line.checked_sub(HEAD_LINES)?;
+        let from = line.checked_sub(self.head_height())?;
         let place = self.top + usize::from(from);
         (from < self.body_height() && place < self.lines.len()).then_some(place)
     }

@@ -5,6 +5,7 @@ mod events;
 mod fleet;
 mod keys;
 mod news;
+mod past;
 #[path = "../../tetrarch-view/src/tests/samples.rs"]
 #[expect(dead_code, reason = "other crates use the rest")]
 mod samples;

@@ -8,6 +8,7 @@ mod agents;
 mod deciding;
 mod events;
 mod focusing;
+mod travelling;
 mod typing;
 
 pub(crate) use typing::confirmed_by;
@@ -59,7 +60,9 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             model.events.select(place, height);
         }
         RosterInput::Tick(now) => tick(&mut model, now, &mut effects),
-        RosterInput::Fleet(news) => match model.fleet.hear(news) {
+        RosterInput::Fleet(news) => match model.live().hear(news) {
+            // What is over stays as it was.
+            _ if model.past.is_some() => {}
             NewsEffect::Nothing => {}
             NewsEffect::Link => model.changed = true,
             NewsEffect::Fleet => model.heard = true,
@@ -70,6 +73,9 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
             let height = model.events_height();
             model.events.hear(news, height);
             model.changed = true;
+        }
+        RosterInput::Past { ticket, read } => {
+            travelling::arrive(&mut model, ticket, read, &mut effects);
         }
         RosterInput::Diff { change, digest, diff } => {
             let shown = model.diff.as_mut();
@@ -92,7 +98,9 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
 fn journaled(model: &mut RosterModel, run: RunId, entries: Vec<(BusTime, JournalEvent)>) {
     if model.is_watched(run) {
         model.focus.streamed.clear();
-        model.focus.entries.extend(entries);
+        let until = model.past.as_ref().map(|past| past.at);
+        let then = entries.into_iter().filter(|(at, _)| until.is_none_or(|until| *at <= until));
+        model.focus.entries.extend(then);
         let over = model.focus.entries.len().saturating_sub(ENTRIES_MAX);
         model.focus.entries.drain(..over);
         model.changed = true;
@@ -101,7 +109,7 @@ fn journaled(model: &mut RosterModel, run: RunId, entries: Vec<(BusTime, Journal
 
 /// Keeps the end of what comes since the last entry.
 fn said(model: &mut RosterModel, run: RunId, text: &str) {
-    if model.is_watched(run) {
+    if model.is_watched(run) && model.past.is_none() {
         model.focus.streamed.push_str(text);
         keep_end(&mut model.focus.streamed, STREAMED_MAX);
         model.changed = true;
@@ -117,6 +125,14 @@ fn on_act(model: &mut RosterModel, ticket: u64, change: impl FnOnce(&mut AskedAc
 
 /// Shows what was heard, and the time where it is shown.
 fn tick(model: &mut RosterModel, now: BusTime, effects: &mut RosterEffects) {
+    if let Some(past) = &mut model.past {
+        // The line above everything says how long ago it is.
+        if (now - past.now).0 >= TIME_SHOWN_EVERY {
+            past.now = now;
+            model.changed = true;
+        }
+        return;
+    }
     let passed = now - model.now;
     let stale = matches!(model.fleet.link, LinkState::Stale(_));
     if model.heard || passed.0 >= TIME_SHOWN_EVERY && model.shows_time() {
@@ -157,6 +173,10 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
         KeyCode::Char('?') => model.help = Some(0),
         KeyCode::Char('a') if model.pane != Pane::Inbox => deciding::open(model, effects),
         KeyCode::Char('e') if model.pane != Pane::Events => events::open(model),
+        KeyCode::Char('t') => travelling::press(model, effects),
+        KeyCode::Char(key @ ('[' | ']')) if model.past.is_some() && model.pane != Pane::Plan => {
+            travelling::step(model, key == '[', effects);
+        }
         KeyCode::Char('P') if model.pane != Pane::Plan => agents::open_plan(model),
         KeyCode::Char('c') if model.pane != Pane::Conversations => {
             (model.pane, model.conversations_top) = (Pane::Conversations, 0);
@@ -167,7 +187,7 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
             Pane::Inbox => deciding::press(model, code, effects),
             Pane::Plan => agents::press_in_plan(model, code),
             Pane::Conversations => press_in_conversations(model, code),
-            Pane::Events => events::press(model, code),
+            Pane::Events => events::press(model, code, effects),
         },
     }
 }

@@ -39,24 +39,43 @@ pub(crate) struct ReplayArgs {
 /// The bus cannot be read; nothing was committed before that, or it is no longer kept.
 pub(crate) async fn run(context: &Context, args: ReplayArgs) -> CliResult {
     let bus = context.client().await?.bus;
-    let last = bus.stream_last_seq(LEDGER).await?;
-    let through = match args.at.place() {
-        StreamPosition::Seq(seq) => seq,
-        StreamPosition::Moment(_) => args.at.first(&bus, last).await?.saturating_sub(1),
-    };
-    check(through, last)?;
-    let (at, images) = images_after(&bus, through).await?;
+    let PastImages { through, at, images, .. } = past(&bus, args.at).await?;
     let snapshot = StateSnapshot::past(&images);
     let then = ReplaySheet { through, at, images, snapshot, all: args.all };
     let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
     output::record(context.output, &value, || then.sheet())
 }
 
-/// The records after an entry, and when that was stored.
+/// The records of a moment.
+#[derive(Debug)]
+pub(super) struct PastImages {
+    /// After which entry.
+    pub(super) through: u64,
+    /// When that was stored.
+    pub(super) at: BusTime,
+    /// The first entry that is kept, and the last.
+    pub(super) kept: (u64, u64),
+    /// The records.
+    pub(super) images: Images,
+}
+
+/// Reads the records of a moment.
 ///
 /// # Errors
-/// The bus cannot be read, or what is before the entry is no longer kept.
-pub(super) async fn images_after(bus: &Bus, through: u64) -> CliResult<(BusTime, Images)> {
+/// The bus cannot be read; nothing was committed before that, or it is no longer kept.
+pub(super) async fn past(bus: &Bus, moment: Since) -> CliResult<PastImages> {
+    let kept = bus.stream_extent(LEDGER).await?;
+    let through = match moment.place() {
+        StreamPosition::Seq(seq) => seq,
+        StreamPosition::Moment(_) => moment.first(bus, kept.last).await?.saturating_sub(1),
+    };
+    check(through, kept.last)?;
+    let (at, images) = images_after(bus, through).await?;
+    Ok(PastImages { through, at, kept: (kept.first, kept.last), images })
+}
+
+/// The records after an entry, and when that was stored.
+async fn images_after(bus: &Bus, through: u64) -> CliResult<(BusTime, Images)> {
     let base = snapshot::base_before(bus, through).await?;
     let mut restart = base.restart();
     let (from, epoch) = (restart.through + 1, restart.epoch);
@@ -75,10 +94,7 @@ pub(super) async fn images_after(bus: &Bus, through: u64) -> CliResult<(BusTime,
 }
 
 /// Whether there is such an entry.
-///
-/// # Errors
-/// There is none.
-pub(super) fn check(through: u64, last: u64) -> CliResult {
+fn check(through: u64, last: u64) -> CliResult {
     let none = |what: String| {
         Err(CliError::new(Code::NotFound, what)
             .hint("find a sequence or a moment with `tetrarch events`"))

@@ -187,6 +187,9 @@ impl RosterSession {
                     self.happening.spawn(following::read_events(client, tell, agent, through));
                 }
             }
+            RosterEffect::ReadPast { ticket, to } => {
+                self.tasks.spawn(asking::read_past(client, tell, ticket, to));
+            }
             RosterEffect::ReadDiff { change, digest, sha256 } => {
                 self.tasks.spawn(asking::read_diff(client, tell, change, digest, sha256));
             }

@@ -98,6 +98,7 @@ pub(super) fn draw(
 /// What is said where nobody is listed.
 fn nobody(model: &RosterModel) -> &'static str {
     match model.fleet.link {
+        _ if model.past.is_some() && model.rows.is_empty() => "There were no agents.",
         LinkState::Opening => "Reading the bus.",
         LinkState::Live | LinkState::Stale(_) if model.rows.is_empty() => {
             "No agents. Give the fleet a plan: tetrarch run PLAN"

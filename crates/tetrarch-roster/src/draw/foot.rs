@@ -14,8 +14,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Painter, put};
 use crate::keys::{
-    CONVERSATIONS_LABELS, EVENTS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel, PLAN_LABELS,
-    TABLE_LABELS,
+    CONVERSATIONS_LABELS, EVENTS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel, PAST_LABELS,
+    PLAN_LABELS, TABLE_LABELS,
 };
 use crate::model::{AskedAct, Pane, PromptKind, RosterModel, TextPrompt};
 
@@ -27,7 +27,7 @@ pub(super) fn draw(model: &RosterModel, painter: Painter, area: Rect, buffer: &m
     let acts = model.acts.iter().map(|act| asked(model, painter, act));
     let last = match &model.prompt {
         Some(prompt) => typed(model, painter, prompt, usize::from(area.width)),
-        None => labels(painter, labels_of(model.pane), usize::from(area.width)),
+        None => labels(painter, labels_of(model), usize::from(area.width)),
     };
     let lines: Vec<Line<'_>> = acts.chain([last]).collect();
     let skipped = lines.len().saturating_sub(usize::from(area.height));
@@ -36,8 +36,9 @@ pub(super) fn draw(model: &RosterModel, painter: Painter, area: Rect, buffer: &m
     }
 }
 
-fn labels_of(pane: Pane) -> &'static [KeyLabel] {
-    match pane {
+fn labels_of(model: &RosterModel) -> &'static [KeyLabel] {
+    match model.pane {
+        Pane::Agents if model.past.is_some() => &PAST_LABELS,
         Pane::Agents => &TABLE_LABELS,
         Pane::Focus => &FOCUS_LABELS,
         Pane::Inbox => &INBOX_LABELS,
@@ -124,6 +125,9 @@ fn asks(model: &RosterModel, kind: &PromptKind) -> (String, Option<char>) {
         PromptKind::ApproveDraft(_, draft) => format!("Approve {draft} and apply it to the plan?"),
         PromptKind::Deny(change) => format!("deny {change}, why:"),
         PromptKind::Reject(_, draft) => format!("reject {draft}, why:"),
+        PromptKind::Moment => {
+            "the fleet as it was at (10m, 2026-11-22T08:00:00Z, a sequence):".to_owned()
+        }
     };
     (text, crate::update::confirmed_by(kind))
 }

@@ -20,6 +20,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Session;
 use super::events::row;
 use super::fleet::{DIFF, NOW, change, model};
+use super::past::then;
 use crate::draw::draw;
 use crate::input::RosterInput;
 use crate::model::RosterModel;
@@ -140,6 +141,8 @@ fn every_view_is_drawn_as_written_down_at_three_sizes() {
         it.key(KeyCode::Esc).key(KeyCode::Esc).keys("x");
         it.give(RosterInput::Fleet(FleetNews::Linked(LinkState::Stale(NOW))));
         golden("stop", &it, &mut wrong);
+        it.key(KeyCode::Esc).keys("t10m").key(KeyCode::Enter).give(then(1, 1_234));
+        golden("past", &it, &mut wrong);
     }
     let all = wrong.join("\n");
     assert!(wrong.is_empty(), "{} differ ({BLESS}=1 writes them down):\n{all}", wrong.len());
@@ -165,9 +168,10 @@ fn every_key_of_the_labels_is_in_the_help() {
     let mut it = Session::of(model(120, 60));
     it.keys("?");
     let help = screen(&it);
-    for key in
-        ["s", "i", "x", "p", "⏎", "a", "P", "/", "?", "q", "Tab", "f", "y", "n", "m", "d", "r", "e"]
-    {
+    for key in [
+        "s", "i", "x", "p", "⏎", "a", "P", "/", "?", "q", "Tab", "f", "y", "n", "m", "d", "r", "e",
+        "t", "[ ]",
+    ] {
         let named = help.lines().any(|line| line.trim_start().starts_with(key));
         assert!(named, "{key} is missing:\n{help}");
     }

@@ -16,9 +16,14 @@ use crate::model::{AskedAct, PromptKind, RosterModel, TextPrompt};
 
 /// Why, when nobody says.
 pub(super) const NO_REASON: &str = "a human asked";
+/// Why nothing is asked for in the past.
+const OVER: &str = "nothing was sent: this is the past; t goes back to now";
 
 /// A verb's key: on whoever is selected or looked at.
 pub(super) fn verb(model: &mut RosterModel, code: KeyCode, effects: &mut RosterEffects) {
+    if is_over(model) {
+        return;
+    }
     let Some(row) = model.subject() else { return };
     let (id, has_run) = (row.id.clone(), row.run.is_some() && !row.ended);
     let paused = row.state == RunState::PausedByUser.as_str();
@@ -50,8 +55,24 @@ pub(super) fn verb(model: &mut RosterModel, code: KeyCode, effects: &mut RosterE
     }
 }
 
-/// Begins a text, or a question that a key answers.
+/// Begins a text, or a question that a key answers, after which something is asked for.
 pub(super) fn ask_for(model: &mut RosterModel, kind: PromptKind) {
+    if !is_over(model) {
+        type_for(model, kind);
+    }
+}
+
+/// Whether what is shown is over, so that nothing is asked for; it is said.
+pub(super) fn is_over(model: &mut RosterModel) -> bool {
+    let is_over = model.past.is_some();
+    if is_over {
+        model.say(OVER);
+    }
+    is_over
+}
+
+/// Begins a text, or a question that a key answers.
+pub(super) fn type_for(model: &mut RosterModel, kind: PromptKind) {
     model.prompt = Some(TextPrompt { kind, text: String::new() });
 }
 
@@ -75,6 +96,9 @@ pub(super) fn send(
     op: Op,
     effects: &mut RosterEffects,
 ) {
+    if is_over(model) {
+        return;
+    }
     model.tickets += 1;
     let ticket = model.tickets;
     model.keep(AskedAct { ticket, what, agent, id: None, outcome: None });

@@ -6,13 +6,14 @@ use crossterm::event::KeyCode;
 use tetrarch_core::id::{AgentId, EpicId};
 use tetrarch_view::order::SortColumn;
 
-use super::{RosterEffects, acting, focusing, moved};
+use super::{RosterEffects, acting, focusing, moved, travelling};
 use crate::model::{Pane, PlanPane, PromptKind, RosterModel, TextPrompt};
 
 /// A key on the list.
 pub(super) fn press(model: &mut RosterModel, code: KeyCode, effects: &mut RosterEffects) {
     match code {
         KeyCode::Enter => focusing::open(model, effects),
+        KeyCode::Esc if model.travels() => travelling::back(model, effects),
         KeyCode::Esc => {
             model.wish.filter.clear();
             model.acts.clear();

@@ -7,7 +7,7 @@ use tetrarch_core::change::ChangeStatus;
 use tetrarch_core::request::Op;
 use tetrarch_view::inbox::InboxItem;
 
-use super::acting::{ask_for, send};
+use super::acting::{ask_for, is_over, send};
 use super::{RosterEffects, moved};
 use crate::diff::ShownDiff;
 use crate::draw::inbox::extent;
@@ -65,6 +65,7 @@ pub(super) fn press(model: &mut RosterModel, code: KeyCode, effects: &mut Roster
             let last = extent(model).map(|(lines, height)| lines.saturating_sub(height));
             model.inbox.scroll = moved(model.inbox.scroll, code, model.list_height() / 2, last);
         }
+        KeyCode::Enter | KeyCode::Char('1'..='9' | 'y' | 'n' | 'm') if is_over(model) => {}
         KeyCode::Enter => answer(model),
         KeyCode::Char(digit @ '1'..='9') => choose(model, usize::from(digit as u8 - b'1'), effects),
         KeyCode::Char('y') => approve(model),
@@ -145,7 +146,8 @@ pub(super) fn unread(model: &RosterModel, kind: &PromptKind) -> Option<&'static 
         | PromptKind::Answer(_)
         | PromptKind::Merge(_)
         | PromptKind::Deny(_)
-        | PromptKind::Reject(..) => true,
+        | PromptKind::Reject(..)
+        | PromptKind::Moment => true,
     };
     (!read).then_some(UNREAD)
 }

@@ -3,8 +3,9 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "keys that do nothing are not listed")]
 
 use crossterm::event::KeyCode;
+use tetrarch_view::event::EventRow;
 
-use super::{RosterEffects, moved};
+use super::{RosterEffects, moved, travelling};
 use crate::events::EventsPane;
 use crate::input::{EventWish, RosterEffect};
 use crate::model::{Pane, RosterModel};
@@ -19,9 +20,9 @@ pub(super) fn open(model: &mut RosterModel) {
 
 /// Reads along with the events that are shown, and no others.
 pub(super) fn follow(model: &mut RosterModel, effects: &mut RosterEffects) {
-    let it = &mut model.events;
+    let (it, through) = (&mut model.events, model.past.as_ref().map(|past| past.seq));
     let wanted = (model.pane == Pane::Events)
-        .then(|| EventWish { agent: it.agent.clone().filter(|_| it.only), through: None });
+        .then(|| EventWish { agent: it.agent.clone().filter(|_| it.only), through });
     if wanted != it.wish {
         it.wish.clone_from(&wanted);
         (it.rows, it.place, it.top) = (None, 0, 0);
@@ -30,8 +31,15 @@ pub(super) fn follow(model: &mut RosterModel, effects: &mut RosterEffects) {
 }
 
 /// A key on the events.
-pub(super) fn press(model: &mut RosterModel, code: KeyCode) {
+pub(super) fn press(model: &mut RosterModel, code: KeyCode, effects: &mut RosterEffects) {
     match code {
+        KeyCode::Enter => {
+            let Some(EventRow { seq, event, .. }) = model.events.chosen() else { return };
+            let (seq, agent) = (seq.to_string(), event.agent.clone());
+            model.selected = agent.or(model.selected.take());
+            model.pane = Pane::Agents;
+            travelling::go(model, seq, effects);
+        }
         KeyCode::Esc | KeyCode::Char('e') => model.pane = Pane::Agents,
         KeyCode::Tab => model.events.only = !model.events.only && model.events.agent.is_some(),
         code => {

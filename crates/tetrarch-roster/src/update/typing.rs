@@ -9,8 +9,8 @@ use tetrarch_core::request::planning::PlanOp;
 use tetrarch_core::request::{GateOp, GateVerdict, Op};
 use tetrarch_core::verb::Wanted;
 
-use super::RosterEffects;
 use super::acting::{NO_REASON, send, send_verb};
+use super::{RosterEffects, travelling};
 use crate::model::{PromptKind, RosterModel, TextPrompt};
 
 /// Characters that can be typed: less than an instruction may have.
@@ -27,7 +27,8 @@ pub(crate) fn confirmed_by(kind: &PromptKind) -> Option<char> {
         | PromptKind::Interrupt(_)
         | PromptKind::Answer(_)
         | PromptKind::Deny(_)
-        | PromptKind::Reject(..) => None,
+        | PromptKind::Reject(..)
+        | PromptKind::Moment => None,
     }
 }
 
@@ -91,7 +92,10 @@ fn perform(model: &mut RosterModel, prompt: TextPrompt, effects: &mut RosterEffe
     let reason = || if text.is_empty() { NO_REASON.to_owned() } else { text.clone() };
     let (what, agent, op) = match kind {
         PromptKind::Filter => return,
-        PromptKind::Steer(_) | PromptKind::Answer(_) if text.is_empty() => return,
+        PromptKind::Steer(_) | PromptKind::Answer(_) | PromptKind::Moment if text.is_empty() => {
+            return;
+        }
+        PromptKind::Moment => return travelling::go(model, text, effects),
         PromptKind::Deny(_) | PromptKind::Reject(..) if text.is_empty() => {
             return model.say("nothing was sent: a no needs a reason");
         }

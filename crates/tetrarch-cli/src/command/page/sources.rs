@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use crate::command::change::diff_to_decide;
 use crate::command::following::{JOURNAL_END, JournalTail, read_along, read_end};
 use crate::command::plan::versions;
-use crate::command::replay;
+use crate::command::replay::{self, PastImages};
 use crate::history::{self, Since};
 use crate::{CliError, CliResult, HumanClient};
 
@@ -124,18 +124,15 @@ async fn events(client: &HumanClient, before: Option<u64>) -> CliResult<Vec<Even
 
 /// The fleet as it was.
 async fn past(client: &HumanClient, moment: PastMoment) -> CliResult<PastFleet> {
-    let bus = &client.bus;
-    let extent = bus.stream_extent(LEDGER).await?;
-    let seq = match moment {
-        PastMoment::Seq(seq) => seq,
-        PastMoment::Ago(ago) => Since::Ago(ago).first(bus, extent.last).await?.saturating_sub(1),
+    let moment = match moment {
+        PastMoment::Seq(seq) => Since::Seq(seq),
+        PastMoment::Ago(ago) => Since::Ago(ago),
     };
-    replay::check(seq, extent.last)?;
-    let (at, images) = replay::images_after(bus, seq).await?;
+    let PastImages { through, at, kept, images } = replay::past(&client.bus, moment).await?;
     let mut model = PageModel::new(client.human.clone());
     model.fleet.fold = RecordFold::past(&images);
     model.refresh(at);
-    Ok(PastFleet { seq, kept: (extent.first, extent.last), model })
+    Ok(PastFleet { seq: through, kept, model })
 }
 
 async fn health(client: &HumanClient) -> CliResult<BusHealth> {

@@ -1,12 +1,16 @@
-//! What the roster asks the owner for, and the diffs that it reads: each answered by one input.
+//! What the roster asks the owner for, and the diffs and moments that it reads: each answered by one input.
 
 use tetrarch_core::id::ChangeId;
 use tetrarch_core::request::Op;
 use tetrarch_roster::input::RosterInput;
+use tetrarch_roster::past::FleetMoment;
+use tetrarch_view::fold::RecordFold;
 use tokio::sync::mpsc::Sender;
 
 use crate::command::change::diff_to_decide;
-use crate::{HumanClient, new_id};
+use crate::command::replay::{self, PastImages};
+use crate::history::Since;
+use crate::{CliResult, HumanClient, new_id};
 
 /// Asks the owner, and tells the request's id and the answer.
 pub(super) async fn operate(client: HumanClient, tell: Sender<RosterInput>, ticket: u64, op: Op) {
@@ -27,4 +31,23 @@ pub(super) async fn read_diff(
 ) {
     let diff = diff_to_decide(&client, change, &sha256).await;
     let _gone = tell.send(RosterInput::Diff { change, digest, diff }).await;
+}
+
+/// Reads the fleet of a moment and tells it.
+pub(super) async fn read_past(
+    client: HumanClient,
+    tell: Sender<RosterInput>,
+    ticket: u64,
+    to: String,
+) {
+    let read = match Since::read(&to) {
+        Ok(moment) => past(&client, moment).await.map_err(|error| error.what),
+        Err(why) => Err(why),
+    };
+    let _gone = tell.send(RosterInput::Past { ticket, read }).await;
+}
+
+async fn past(client: &HumanClient, moment: Since) -> CliResult<Box<FleetMoment>> {
+    let PastImages { through, at, images, .. } = replay::past(&client.bus, moment).await?;
+    Ok(Box::new(FleetMoment { seq: through, at, fold: RecordFold::past(&images) }))
 }
