@@ -8,6 +8,7 @@ pub(crate) mod artifact;
 pub(crate) mod ask;
 pub(crate) mod audit;
 pub(crate) mod budget;
+mod calling;
 pub(crate) mod change;
 pub(crate) mod chat;
 pub(crate) mod circuit;

@@ -4,7 +4,7 @@ use tetrarch_core::id::ChangeId;
 use tetrarch_view::diff::whole_diff;
 use tetrarch_view::tone::Tone;
 
-use crate::draw::texts::{GOES_ON, pieces};
+use crate::draw::texts::marked;
 
 /// A line of a diff on the screen: a whole one, or a piece of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,13 +52,8 @@ impl ShownDiff {
                 Some(_) | None => Tone::Plain,
             };
             // Lines of a diff begin with their kind: none begins with the mark.
-            let cut = pieces(line, [columns, columns.saturating_sub(1)]);
-            let marks = std::iter::once("").chain(std::iter::repeat(GOES_ON));
-            self.rows.extend(
-                cut.into_iter()
-                    .zip(marks)
-                    .map(|(piece, mark)| DiffRow { text: format!("{mark}{piece}"), tone }),
-            );
+            let cut = marked(line, columns).into_iter();
+            self.rows.extend(cut.map(|text| DiffRow { text, tone }));
         }
     }
 }

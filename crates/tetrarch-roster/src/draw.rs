@@ -2,6 +2,7 @@
 //! terminal's own sixteen are used, so that it is read on light and on dark.
 
 mod agents;
+pub(crate) mod command;
 pub(crate) mod conversations;
 mod events;
 mod focus;
@@ -38,6 +39,7 @@ pub fn draw(model: &RosterModel, frame: &mut Frame<'_>) {
         Pane::Inbox => inbox::draw(model, painter, [head, body], buffer),
         Pane::Plan => plan::draw(model, painter, [head, body], buffer),
         Pane::Events => events::draw(model, painter, [head, body], buffer),
+        Pane::Command => command::draw(model, painter, [head, body], buffer),
         Pane::Conversations => conversations::draw(model, painter, [head, body], buffer),
     }
     if model.help.is_none() {

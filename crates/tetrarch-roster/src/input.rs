@@ -53,6 +53,13 @@ pub enum RosterInput {
         /// The fleet.
         read: Result<Box<FleetMoment>, String>,
     },
+    /// What a command line printed, or what it said when it failed.
+    Printed {
+        /// The ticket of [`RosterEffect::Run`].
+        ticket: u64,
+        /// What came out.
+        outcome: Result<String, String>,
+    },
     /// The diff of a change, or why it cannot be read.
     Diff {
         /// The change.
@@ -99,6 +106,8 @@ pub enum RosterEffect {
         /// When, as it was typed.
         to: String,
     },
+    /// Run this command line, by whose ticket it is answered, and end the one before.
+    Run(Option<(u64, String)>),
     /// Read the diff of a change.
     ReadDiff {
         /// The change.

@@ -14,7 +14,7 @@ const fn label(key: &'static str, does: &'static str) -> KeyLabel {
 }
 
 /// The labels of the table. The last two stand in every terminal.
-pub const TABLE_LABELS: [KeyLabel; 13] = [
+pub const TABLE_LABELS: [KeyLabel; 14] = [
     label("s", "steer"),
     label("i", "interrupt"),
     label("x", "stop"),
@@ -25,6 +25,7 @@ pub const TABLE_LABELS: [KeyLabel; 13] = [
     label("/", "filter"),
     label("e", "events"),
     label("t", "past"),
+    label(":", "command"),
     label("c", "chats"),
     label("?", "help"),
     label("q", "quit"),
@@ -91,6 +92,15 @@ pub const EVENTS_LABELS: [KeyLabel; 6] = [
     label("q", "quit"),
 ];
 
+/// The labels of what a command line printed.
+pub const COMMAND_LABELS: [KeyLabel; 5] = [
+    label("j/k", "scroll"),
+    label(":", "again, or another"),
+    label("Esc", "back"),
+    label("?", "help"),
+    label("q", "quit"),
+];
+
 /// Every key, by where it works.
 pub const HELP: [(&str, &[KeyLabel]); 7] = [
     (
@@ -103,6 +113,7 @@ pub const HELP: [(&str, &[KeyLabel]); 7] = [
             label("P", "the plan of the selected agent"),
             label("e", "what happened: to the agent that is looked at, else to all"),
             label("t", "the fleet as it was at a moment; back to now"),
+            label(":", "a command line of tetrarch, such as goal list; Esc ends it"),
             label("c", "conversations of people, and who works for them"),
             label("j k, ↓ ↑", "down, up"),
             label("PgDn PgUp", "a page down, up"),

@@ -46,6 +46,8 @@ pub enum Pane {
     Conversations,
     /// What happened.
     Events,
+    /// What a command line printed.
+    Command,
 }
 
 /// What of one agent is shown.
@@ -135,6 +137,19 @@ pub struct PlanPane {
     pub scroll: usize,
 }
 
+/// A command line, and what it came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandPane {
+    /// By which it is answered.
+    pub ticket: u64,
+    /// The line, without the program's name.
+    pub line: String,
+    /// What it printed, or what it said when it failed; none while it runs.
+    pub outcome: Option<Result<String, String>>,
+    /// Lines above the first that is shown.
+    pub scroll: usize,
+}
+
 /// What a text that is typed is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PromptKind {
@@ -160,6 +175,8 @@ pub enum PromptKind {
     Reject(EpicId, DraftId),
     /// The moment of which the fleet is shown.
     Moment,
+    /// A command line.
+    Command,
 }
 
 /// A text that is typed, or a question that a key answers.
@@ -225,6 +242,8 @@ pub struct RosterModel {
     pub conversations_top: usize,
     /// What happened.
     pub events: EventsPane,
+    /// A command line that was typed here, while what it prints is shown.
+    pub command: Option<CommandPane>,
     /// The past, while it is shown in place of the fleet.
     pub past: Option<PastView>,
     /// The moment that is read.
@@ -266,6 +285,7 @@ impl RosterModel {
             plan: PlanPane::default(),
             conversations_top: 0,
             events: EventsPane::default(),
+            command: None,
             past: None,
             travel: None,
             prompt: None,
@@ -338,9 +358,12 @@ impl RosterModel {
     pub fn subject(&self) -> Option<&AgentRow> {
         match self.pane {
             Pane::Focus => find(&self.rows, self.focus.agent.as_ref()?),
-            Pane::Agents | Pane::Inbox | Pane::Plan | Pane::Conversations | Pane::Events => {
-                self.row()
-            }
+            Pane::Agents
+            | Pane::Inbox
+            | Pane::Plan
+            | Pane::Conversations
+            | Pane::Events
+            | Pane::Command => self.row(),
         }
     }
 
@@ -452,7 +475,7 @@ impl RosterModel {
                 rows.any(|row| row.elapsed.is_some() && !row.ended)
             }
             Pane::Focus => self.subject().is_some_and(|row| row.elapsed.is_some() && !row.ended),
-            Pane::Inbox | Pane::Plan | Pane::Conversations | Pane::Events => false,
+            Pane::Inbox | Pane::Plan | Pane::Conversations | Pane::Events | Pane::Command => false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The roster as people meet it: what keys do, what the screen shows then, and how fast it is drawn.
 
+mod commands;
 mod deciding;
 mod events;
 mod fleet;

@@ -5,6 +5,7 @@
 
 mod acting;
 mod agents;
+mod commanding;
 mod deciding;
 mod events;
 mod focusing;
@@ -77,6 +78,9 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
         RosterInput::Past { ticket, read } => {
             travelling::arrive(&mut model, ticket, read, &mut effects);
         }
+        RosterInput::Printed { ticket, outcome } => {
+            commanding::hear(&mut model, ticket, outcome);
+        }
         RosterInput::Diff { change, digest, diff } => {
             let shown = model.diff.as_mut();
             let wanted = shown.filter(|shown| shown.change == change && shown.digest == digest);
@@ -91,6 +95,7 @@ pub fn update(mut model: RosterModel, input: RosterInput) -> (RosterModel, Roste
         }
     }
     events::follow(&mut model, &mut effects);
+    commanding::leave(&mut model, &mut effects);
     (model, effects)
 }
 
@@ -173,6 +178,7 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
         KeyCode::Char('?') => model.help = Some(0),
         KeyCode::Char('a') if model.pane != Pane::Inbox => deciding::open(model, effects),
         KeyCode::Char('e') if model.pane != Pane::Events => events::open(model),
+        KeyCode::Char(':') => commanding::open(model),
         KeyCode::Char('t') => travelling::press(model, effects),
         KeyCode::Char(key @ ('[' | ']')) if model.past.is_some() && model.pane != Pane::Plan => {
             travelling::step(model, key == '[', effects);
@@ -187,6 +193,7 @@ fn press(model: &mut RosterModel, key: KeyEvent, effects: &mut RosterEffects) {
             Pane::Inbox => deciding::press(model, code, effects),
             Pane::Plan => agents::press_in_plan(model, code),
             Pane::Conversations => press_in_conversations(model, code),
+            Pane::Command => commanding::press(model, code),
             Pane::Events => events::press(model, code, effects),
         },
     }

@@ -1,7 +1,6 @@
 //! `mcp`: the commands of this program as tools of the Model Context Protocol, for a person's assistant. Each call
 //! runs the command with the person's own credential, so nothing is possible here that is not on the command line.
 
-mod calling;
 mod http;
 mod tool;
 
@@ -19,11 +18,10 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 
 use tetrarch_runner::tell_progress;
 
-use crate::options::installation;
+use crate::command::calling::{CalledProgram, CommandCall};
 use crate::output::say;
 use crate::process::stop_signal;
 use crate::{CliError, CliResult, Code, Context};
-use calling::CommandCall;
 use tool::CommandTool;
 
 /// What a client tells its model of the tools together.
@@ -57,10 +55,7 @@ pub(crate) struct McpArgs {
 /// This program cannot be found, standard output is closed, or nobody can listen at the address.
 pub(crate) async fn run(context: &Context, command: clap::Command, args: McpArgs) -> CliResult {
     let tools = tool::all(command, args.read_only);
-    let leading =
-        installation(&context.global).into_iter().map(|(name, value)| format!("{name}={value}"));
-    let (program, leading) = (std::env::current_exe()?, leading.collect());
-    let server = AssistantMcp { tools: tools.into(), program: program.into(), leading };
+    let server = AssistantMcp { tools: tools.into(), program: CalledProgram::own(context)? };
     let serving = async {
         if let Some(at) = args.http {
             return http::serve(context, server, at).await;
@@ -91,9 +86,7 @@ async fn serve(server: AssistantMcp) -> CliResult {
 #[derive(Clone)]
 struct AssistantMcp {
     tools: Arc<[CommandTool]>,
-    program: Arc<std::path::Path>,
-    /// The options that say which installation is meant.
-    leading: Arc<[String]>,
+    program: CalledProgram,
 }
 
 impl ServerHandler for AssistantMcp {
@@ -127,7 +120,7 @@ impl ServerHandler for AssistantMcp {
             Ok(line) => line,
             Err(wrong) => return Ok(refused(wrong).into()),
         };
-        let call = CommandCall { program: &self.program, leading: &self.leading, line };
+        let call = CommandCall { of: &self.program, line };
         let outcome = tokio::select! {
             outcome = call.run() => outcome,
             () = tell_progress(&context.peer, context.meta.get_progress_token()) => Err("the client is gone".to_owned()),

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::calling::CalledProgram;
 use super::following;
 use super::run::fleet;
 use crate::args::Args;
@@ -61,7 +62,7 @@ pub(crate) async fn run(context: &Context, _args: RosterArgs) -> CliResult {
     let screen = RosterScreen::open()?;
     let size = screen.size()?;
     let model = RosterModel::new(client.human.clone(), is_coloured(), size, now());
-    RosterSession::start(client).show(screen, model).await
+    RosterSession::start(client, CalledProgram::own(context)?).show(screen, model).await
 }
 
 /// Whether somebody looks at the output and types the input.
@@ -91,6 +92,7 @@ pub(super) fn is_offered() -> bool {
 /// The bus's side of the roster: tasks that end with it.
 struct RosterSession {
     client: HumanClient,
+    program: CalledProgram,
     tell: mpsc::Sender<RosterInput>,
     answers: mpsc::Receiver<RosterInput>,
     fleet: mpsc::Receiver<FleetNews>,
@@ -102,10 +104,12 @@ struct RosterSession {
     reading: JoinSet<()>,
     /// The task that reads along with events.
     happening: JoinSet<()>,
+    /// The command line that runs.
+    commanding: JoinSet<()>,
 }
 
 impl RosterSession {
-    fn start(client: HumanClient) -> Self {
+    fn start(client: HumanClient, program: CalledProgram) -> Self {
         let (tell, answers) = mpsc::channel(NEWS_MAX);
         let (tell_fleet, fleet) = mpsc::channel(NEWS_MAX);
         let (tell_run, run) = mpsc::channel(NEWS_MAX);
@@ -113,6 +117,7 @@ impl RosterSession {
         following::start(&client, &tell_fleet, &mut tasks);
         Self {
             client,
+            program,
             tell,
             answers,
             fleet,
@@ -122,6 +127,7 @@ impl RosterSession {
             tasks,
             reading: JoinSet::new(),
             happening: JoinSet::new(),
+            commanding: JoinSet::new(),
         }
     }
 
@@ -185,6 +191,13 @@ impl RosterSession {
                 self.events = events;
                 if let Some(EventWish { agent, through }) = wish {
                     self.happening.spawn(following::read_events(client, tell, agent, through));
+                }
+            }
+            RosterEffect::Run(line) => {
+                self.commanding = JoinSet::new();
+                if let Some((ticket, line)) = line {
+                    let program = self.program.clone();
+                    self.commanding.spawn(asking::run(program, tell, ticket, line));
                 }
             }
             RosterEffect::ReadPast { ticket, to } => {

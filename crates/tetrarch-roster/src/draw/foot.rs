@@ -14,8 +14,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Painter, put};
 use crate::keys::{
-    CONVERSATIONS_LABELS, EVENTS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel, PAST_LABELS,
-    PLAN_LABELS, TABLE_LABELS,
+    COMMAND_LABELS, CONVERSATIONS_LABELS, EVENTS_LABELS, FOCUS_LABELS, INBOX_LABELS, KeyLabel,
+    PAST_LABELS, PLAN_LABELS, TABLE_LABELS,
 };
 use crate::model::{AskedAct, Pane, PromptKind, RosterModel, TextPrompt};
 
@@ -45,6 +45,7 @@ fn labels_of(model: &RosterModel) -> &'static [KeyLabel] {
         Pane::Plan => &PLAN_LABELS,
         Pane::Conversations => &CONVERSATIONS_LABELS,
         Pane::Events => &EVENTS_LABELS,
+        Pane::Command => &COMMAND_LABELS,
     }
 }
 
@@ -125,6 +126,7 @@ fn asks(model: &RosterModel, kind: &PromptKind) -> (String, Option<char>) {
         PromptKind::ApproveDraft(_, draft) => format!("Approve {draft} and apply it to the plan?"),
         PromptKind::Deny(change) => format!("deny {change}, why:"),
         PromptKind::Reject(_, draft) => format!("reject {draft}, why:"),
+        PromptKind::Command => ": tetrarch".to_owned(),
         PromptKind::Moment => {
             "the fleet as it was at (10m, 2026-11-22T08:00:00Z, a sequence):".to_owned()
         }

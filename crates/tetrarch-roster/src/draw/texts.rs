@@ -24,6 +24,13 @@ pub(crate) fn pieces(text: &str, [first, others]: [usize; 2]) -> Vec<String> {
     done
 }
 
+/// A text in lines of at most so many columns; those that go on with the one above are marked.
+pub(crate) fn marked(text: &str, columns: usize) -> Vec<String> {
+    let marks = std::iter::once("").chain(std::iter::repeat(GOES_ON));
+    let cut = pieces(text, [columns, columns.saturating_sub(1)]);
+    cut.into_iter().zip(marks).map(|(piece, mark)| format!("{mark}{piece}")).collect()
+}
+
 /// The columns that a character takes.
 fn width(c: char) -> usize {
     c.width().unwrap_or(0)

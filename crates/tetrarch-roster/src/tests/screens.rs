@@ -18,6 +18,7 @@ use tetrarch_core::time::{BusTime, Millis};
 use unicode_width::UnicodeWidthStr;
 
 use super::Session;
+use super::commands::printed;
 use super::events::row;
 use super::fleet::{DIFF, NOW, change, model};
 use super::past::then;
@@ -143,6 +144,9 @@ fn every_view_is_drawn_as_written_down_at_three_sizes() {
         golden("stop", &it, &mut wrong);
         it.key(KeyCode::Esc).keys("t10m").key(KeyCode::Enter).give(then(1, 1_234));
         golden("past", &it, &mut wrong);
+        it.keys("t:goal list").key(KeyCode::Enter);
+        it.give(printed(2, Ok("GOAL  STATE\ngoal_1  active  世界 \x1b[2J\n")));
+        golden("command", &it, &mut wrong);
     }
     let all = wrong.join("\n");
     assert!(wrong.is_empty(), "{} differ ({BLESS}=1 writes them down):\n{all}", wrong.len());
@@ -170,7 +174,7 @@ fn every_key_of_the_labels_is_in_the_help() {
     let help = screen(&it);
     for key in [
         "s", "i", "x", "p", "⏎", "a", "P", "/", "?", "q", "Tab", "f", "y", "n", "m", "d", "r", "e",
-        "t", "[ ]",
+        "t", "[ ]", ":",
     ] {
         let named = help.lines().any(|line| line.trim_start().starts_with(key));
         assert!(named, "{key} is missing:\n{help}");

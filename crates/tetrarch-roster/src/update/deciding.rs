@@ -43,7 +43,12 @@ pub(super) fn read(model: &mut RosterModel, effects: &mut RosterEffects) {
         Pane::Focus if model.focus.tab == FocusTab::Change => {
             model.focus.agent.as_ref().and_then(|agent| model.change_of(agent))
         }
-        Pane::Agents | Pane::Focus | Pane::Plan | Pane::Conversations | Pane::Events => None,
+        Pane::Agents
+        | Pane::Focus
+        | Pane::Plan
+        | Pane::Conversations
+        | Pane::Events
+        | Pane::Command => None,
     };
     let Some(change) = change else { return };
     let (id, digest) = (change.id, change.made.action.digest());
@@ -147,7 +152,8 @@ pub(super) fn unread(model: &RosterModel, kind: &PromptKind) -> Option<&'static 
         | PromptKind::Merge(_)
         | PromptKind::Deny(_)
         | PromptKind::Reject(..)
-        | PromptKind::Moment => true,
+        | PromptKind::Moment
+        | PromptKind::Command => true,
     };
     (!read).then_some(UNREAD)
 }

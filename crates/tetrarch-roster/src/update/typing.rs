@@ -10,7 +10,7 @@ use tetrarch_core::request::{GateOp, GateVerdict, Op};
 use tetrarch_core::verb::Wanted;
 
 use super::acting::{NO_REASON, send, send_verb};
-use super::{RosterEffects, travelling};
+use super::{RosterEffects, commanding, travelling};
 use crate::model::{PromptKind, RosterModel, TextPrompt};
 
 /// Characters that can be typed: less than an instruction may have.
@@ -28,7 +28,8 @@ pub(crate) fn confirmed_by(kind: &PromptKind) -> Option<char> {
         | PromptKind::Answer(_)
         | PromptKind::Deny(_)
         | PromptKind::Reject(..)
-        | PromptKind::Moment => None,
+        | PromptKind::Moment
+        | PromptKind::Command => None,
     }
 }
 
@@ -92,9 +93,12 @@ fn perform(model: &mut RosterModel, prompt: TextPrompt, effects: &mut RosterEffe
     let reason = || if text.is_empty() { NO_REASON.to_owned() } else { text.clone() };
     let (what, agent, op) = match kind {
         PromptKind::Filter => return,
-        PromptKind::Steer(_) | PromptKind::Answer(_) | PromptKind::Moment if text.is_empty() => {
+        PromptKind::Steer(_) | PromptKind::Answer(_) | PromptKind::Moment | PromptKind::Command
+            if text.is_empty() =>
+        {
             return;
         }
+        PromptKind::Command => return commanding::run(model, text, effects),
         PromptKind::Moment => return travelling::go(model, text, effects),
         PromptKind::Deny(_) | PromptKind::Reject(..) if text.is_empty() => {
             return model.say("nothing was sent: a no needs a reason");

@@ -9,6 +9,8 @@ use clap::{Arg, ArgAction, Command};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::command::calling::CommandWords;
+
 /// What a tool does, for clients that ask their person before it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -120,13 +122,6 @@ const LEFT_OUT_OF: [(&str, &str); 1] = [("artifact get", "to")];
 const REQUIRED: [(&str, &str); 1] = [("approve", "digest")];
 /// Positional arguments that name a file, with the tool's argument that gives its text instead.
 const TEXTS: [(&str, &str); 2] = [("plan", "plan_text"), ("files", "plan_text")];
-
-/// The words of a command, and what it reads from standard input.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct CommandWords {
-    pub(super) words: Vec<String>,
-    pub(super) input: Option<String>,
-}
 
 /// A command as a tool.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What the roster asks the owner for, and the diffs and moments that it reads: each answered by one input.
+//! What the roster asks the owner for, the diffs and moments that it reads, the command lines that it runs: each answered by one input.
 
 use tetrarch_core::id::ChangeId;
 use tetrarch_core::request::Op;
@@ -7,6 +7,7 @@ use tetrarch_roster::past::FleetMoment;
 use tetrarch_view::fold::RecordFold;
 use tokio::sync::mpsc::Sender;
 
+use crate::command::calling::{CalledProgram, CommandCall, CommandWords};
 use crate::command::change::diff_to_decide;
 use crate::command::replay::{self, PastImages};
 use crate::history::Since;
@@ -50,4 +51,47 @@ pub(super) async fn read_past(
 async fn past(client: &HumanClient, moment: Since) -> CliResult<Box<FleetMoment>> {
     let PastImages { through, at, images, .. } = replay::past(&client.bus, moment).await?;
     Ok(Box::new(FleetMoment { seq: through, at, fold: RecordFold::past(&images) }))
+}
+
+/// Runs a command line, and tells what it printed.
+pub(super) async fn run(
+    program: CalledProgram,
+    tell: Sender<RosterInput>,
+    ticket: u64,
+    line: String,
+) {
+    let outcome = match words(&line) {
+        Some(words) => {
+            CommandCall { of: &program, line: CommandWords { words, input: None } }.run().await
+        }
+        None => Err("a quotation mark is not closed".to_owned()),
+    };
+    let _gone = tell.send(RosterInput::Printed { ticket, outcome }).await;
+}
+
+/// The words of a line, as a shell reads them, without the program's name.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut words = shlex::split(line)?;
+    if words.first().is_some_and(|word| word == "tetrarch") {
+        words.remove(0);
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_is_split_as_by_a_shell_and_loses_the_name_of_the_program() {
+        for (line, read) in [
+            ("goal list", Some(&["goal", "list"][..])),
+            ("tetrarch why @last/T1.1", Some(&["why", "@last/T1.1"])),
+            ("answer q 'use the second'", Some(&["answer", "q", "use the second"])),
+            ("answer q 'open", None),
+        ] {
+            let read = read.map(|words| words.iter().map(ToString::to_string).collect());
+            assert_eq!(words(line), read, "{line}");
+        }
+    }
 }

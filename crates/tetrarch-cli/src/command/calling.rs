@@ -1,13 +1,15 @@
-//! One call of a tool: the command as a process of its own, bounded in time and output, which ends with the call.
+//! A command of this program as a process of its own, bounded in time and output, which ends with whoever asked for it.
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::tool::CommandWords;
+use crate::options::installation;
+use crate::{CliResult, Context};
 
 /// Bytes of a result; a model reads no more of it anyway.
 const RESULT_MAX: u64 = 256 * 1024;
@@ -16,11 +18,35 @@ const ERROR_MAX: u64 = 16 * 1024;
 /// How long a command may take.
 const CALL_MAX: Duration = Duration::from_secs(600);
 
+/// The words of a command, and what it reads from standard input.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CommandWords {
+    pub(super) words: Vec<String>,
+    pub(super) input: Option<String>,
+}
+
+/// The program, and the options by which its commands mean the same installation.
+#[derive(Debug, Clone)]
+pub(super) struct CalledProgram {
+    pub(super) program: Arc<Path>,
+    pub(super) leading: Arc<[String]>,
+}
+
+impl CalledProgram {
+    /// This program.
+    ///
+    /// # Errors
+    /// It cannot be found.
+    pub(super) fn own(context: &Context) -> CliResult<Self> {
+        let given = installation(&context.global).into_iter();
+        let leading = given.map(|(name, value)| format!("{name}={value}")).collect();
+        Ok(Self { program: std::env::current_exe()?.into(), leading })
+    }
+}
+
 /// A call.
 pub(super) struct CommandCall<'a> {
-    pub(super) program: &'a Path,
-    /// The options that say which installation is meant.
-    pub(super) leading: &'a [String],
+    pub(super) of: &'a CalledProgram,
     pub(super) line: CommandWords,
 }
 
@@ -42,8 +68,8 @@ impl CommandCall<'_> {
         let CommandWords { words, input } = self.line;
         let shown = words.join(" ");
         let failed = |cause: std::io::Error| format!("cannot run {shown}: {cause}");
-        let mut child = Command::new(self.program)
-            .args(self.leading)
+        let mut child = Command::new(&*self.of.program)
+            .args(&*self.of.leading)
             .args(words)
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
@@ -64,7 +90,7 @@ impl CommandCall<'_> {
         let (printed, told) = (printed.map_err(failed)?, told.map_err(failed)?);
         if printed.is_cut {
             return Err(format!(
-                "the result has more than {RESULT_MAX} bytes; ask for less with the tool's filters"
+                "the result has more than {RESULT_MAX} bytes; ask for less by its filters"
             ));
         }
         let status = child.wait().await.map_err(failed)?;
