@@ -429,12 +429,6 @@ impl Agent {
     pub fn slots_held(&self) -> usize {
         self.slots.len()
     }
-
-    /// The session, when it is this one.
-    #[must_use]
-    pub fn is_session(&self, session: SessionId, epoch: u64) -> bool {
-        self.session == Some(session) && self.epoch == epoch
-    }
 }
 
 #[cfg(test)]

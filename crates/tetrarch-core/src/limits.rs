@@ -369,8 +369,6 @@ pub const REFUSALS_MAX: usize = 3;
 pub const REFUSALS_WITHIN: Millis = Millis::from_secs(3600);
 /// Changes that one decision lets expire. The rest is for the next tick.
 pub const EXPIRED_MAX: usize = 64;
-/// Worktrees that one host keeps, unless configured (spec 06).
-pub const WORKTREES_MAX: usize = 100;
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;
 /// The share of a grant's counter at which it is warned of, in percent (spec 06, Budgets).

@@ -14,8 +14,6 @@ pub const MCP_CALL: &str = "mcp__";
 pub const MCP_CALL_WITHIN: Millis = Millis::from_secs(60);
 /// The longest that it may say.
 pub const MCP_CALL_WITHIN_MAX: Millis = Millis::from_secs(3600);
-/// The header that a key goes in unless its server names another, with [`BEARER`] before it.
-pub const KEY_HEADER: &str = "Authorization";
 /// What stands before a key in that header.
 pub const BEARER: &str = "Bearer ";
 /// Headers of the protocol itself, and of connections; none of them holds a key.

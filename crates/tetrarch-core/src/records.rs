@@ -459,28 +459,6 @@ impl Records {
     pub fn closed(&self) -> impl ExactSizeIterator<Item = (BusTime, EpicId)> + DoubleEndedIterator {
         self.indexes.closed.iter().copied()
     }
-
-    /// How many records there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        let nodes: usize = self.nodes.values().map(BTreeMap::len).sum();
-        let states: usize = self.node_states.values().map(BTreeMap::len).sum();
-        let assigned = self.assignments.len() + self.dispatches.len() + self.plannings.len();
-        let work = self.runs.len() + self.run_status.len() + assigned;
-        let drafts: usize = self.drafts.values().map(BTreeMap::len).sum();
-        let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
-        let parties = self.agents.len() + self.hosts.len() + self.projects.len();
-        let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
-        let asked = asked + self.changes.len() + self.graphs.len() + self.turns.len();
-        let asked = asked + self.notes.len() + self.queued_spawns.len();
-        let kept: usize = self.crystallizations.values().map(BTreeMap::len).sum();
-        let rest = kept
-            + self.profiles.len()
-            + self.decisions.len()
-            + asked
-            + usize::from(self.snapshot.is_some());
-        nodes + states + work + goals + parties + rest
-    }
 }
 
 /// Takes something out of an epic and leaves no empty epic behind.

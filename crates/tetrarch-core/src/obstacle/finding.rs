@@ -201,26 +201,6 @@ impl<'r> Finder<'r> {
         self.placement(&leaf.node.placement, on);
     }
 
-    /// Slots that are held come free when their holders end: that is progress, but not a goal's own when all of them
-    /// work for others.
-    fn slots_taken(&mut self, epic: EpicId, by: &Agent, on: Option<(EpicId, NodeId)>) {
-        let holders = by.slots.iter().filter_map(|slot| self.records.agents.get(&slot.child));
-        let epics: BTreeSet<Option<EpicId>> =
-            holders.map(|agent| agent.work.as_ref().map(|work| work.epic)).collect();
-        if epics.iter().any(|it| it.is_none_or(|it| it == epic)) {
-            return;
-        }
-        let others: Vec<String> = epics.iter().flatten().map(ToString::to_string).collect();
-        let what = format!(
-            "all {} agents of {} work for other goals: {}",
-            by.slots_held(),
-            by.id,
-            others.join(", ")
-        );
-        let remedies = vec![Remedy::Describe(by.id.clone())];
-        self.note(Kind::SlotsTaken, Subject::Agent(by.id.clone()), None, what, remedies, on);
-    }
-
     /// What work asks to spend.
     fn asked(&self, leaf: Leaf<'_>) -> Limits {
         let of_profile = self.profile(leaf).and_then(|name| {

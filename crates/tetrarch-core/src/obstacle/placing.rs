@@ -1,8 +1,12 @@
-//! Why no host takes an agent: none is up, none is one that its placement allows, or all are full.
+//! Why there is no place for an agent: no host is up, none is one that its placement allows, all are full, or its
+//! orchestrator has all the agents that it may have.
+
+use std::collections::BTreeSet;
 
 use super::finding::Finder;
 use super::{ObstacleKind as Kind, Remedy, Subject};
 use crate::admission::{HostView, satisfies};
+use crate::agent::Agent;
 use crate::id::{AgentId, EpicId, HostName, NodeId};
 use crate::plan::PlacementWish;
 
@@ -39,6 +43,26 @@ impl Finder<'_> {
         let what = format!("all matching hosts are full: {}", names(full.collect()));
         let remedies = vec![Remedy::StartHost(self.new_name(), wish.labels.clone())];
         self.note(Kind::HostsFull, Subject::Hosts, None, what, remedies, on);
+    }
+
+    /// Slots that are held come free when their holders end: that is progress, but not a goal's own when all of them
+    /// work for others.
+    pub(super) fn slots_taken(&mut self, epic: EpicId, by: &Agent, on: Option<(EpicId, NodeId)>) {
+        let holders = by.slots.iter().filter_map(|slot| self.records.agents.get(&slot.child));
+        let epics: BTreeSet<Option<EpicId>> =
+            holders.map(|agent| agent.work.as_ref().map(|work| work.epic)).collect();
+        if epics.iter().any(|it| it.is_none_or(|it| it == epic)) {
+            return;
+        }
+        let others: Vec<String> = epics.iter().flatten().map(ToString::to_string).collect();
+        let what = format!(
+            "all {} agents of {} work for other goals: {}",
+            by.slots_held(),
+            by.id,
+            others.join(", ")
+        );
+        let remedies = vec![Remedy::Describe(by.id.clone())];
+        self.note(Kind::SlotsTaken, Subject::Agent(by.id.clone()), None, what, remedies, on);
     }
 
     /// A name that no host has.

@@ -42,6 +42,7 @@ mod spawning;
 mod stopping;
 mod stories;
 mod troubles;
+mod turns;
 mod verbs;
 mod work;
 mod workplaces;

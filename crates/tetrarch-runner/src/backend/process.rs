@@ -403,19 +403,16 @@ impl ProgramRun {
     }
 
     fn push(&mut self, push: Option<KillSignal>) {
-        match push {
-            Some(KillSignal::Term) => {
-                note_down(&self.notes, "TERM was sent to its processes".to_owned());
+        let Some(signal) = push else { return };
+        note_down(&self.notes, format!("{signal} was sent to its processes"));
+        match signal {
+            KillSignal::Term => {
                 if let Some(feed) = &mut self.feed {
                     feed.close();
                 }
                 self.traces.term();
             }
-            Some(KillSignal::Kill) => {
-                note_down(&self.notes, "KILL was sent to its processes".to_owned());
-                self.traces.kill_now();
-            }
-            None => {}
+            KillSignal::Kill => self.traces.kill_now(),
         }
     }
 }

@@ -146,3 +146,15 @@ async fn worktree_whose_change_was_merged_elsewhere_is_listed_as_applied() {
     repository.git(&["update-ref", "refs/heads/main", &merge]);
     assert_eq!(state(&stage).await, WorktreeState::Applied);
 }
+
+#[tokio::test]
+async fn approved_change_is_merged_by_a_host_that_has_no_worktrees() {
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    let (start, made) = work(&mut stage, &repository, "echo c > src/c").await;
+    // A restored installation has the repository and the bus, and a new directory.
+    std::fs::remove_dir_all(kept_in(&stage)).unwrap();
+    let outcome = apply(&mut stage, order(&made, &start, 1)).await;
+    assert!(matches!(outcome, ApplyOutcome::Applied { .. }), "{outcome:?}");
+    assert_eq!(repository.read("src/c").unwrap(), "c\n");
+}

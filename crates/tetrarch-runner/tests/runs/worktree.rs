@@ -261,18 +261,6 @@ async fn approved_change_is_merged_once_however_often_ordered() {
 }
 
 #[tokio::test]
-async fn approved_change_is_merged_by_a_host_that_has_no_worktrees() {
-    let mut stage = Stage::new();
-    let repository = Repository::new(&stage);
-    let (start, made) = work(&mut stage, &repository, "echo c > src/c").await;
-    // A restored installation has the repository and the bus, and a new directory.
-    std::fs::remove_dir_all(kept_in(&stage)).unwrap();
-    let outcome = apply(&mut stage, order(&made, &start, 1)).await;
-    assert!(matches!(outcome, ApplyOutcome::Applied { .. }), "{outcome:?}");
-    assert_eq!(repository.read("src/c").unwrap(), "c\n");
-}
-
-#[tokio::test]
 async fn conflicting_change_is_not_merged_at_all() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);

@@ -47,35 +47,8 @@ pub(super) const TASK_KEYS: &[&str] = &[
     RECOVERY,
     "subtasks",
 ];
-pub(super) const SUBTASK_KEYS: &[&str] = &[
-    "id",
-    "name",
-    "outcome",
-    "objective",
-    "task",
-    "expectedOutcome",
-    "acceptance",
-    "definitionOfDone",
-    "estimatedEffort",
-    "riskLevel",
-    "deps",
-    "role",
-    "domain",
-    "profile",
-    "run",
-    "dir",
-    "worktree",
-    "tools",
-    "keyFacts",
-    "outputSchema",
-    "scopePaths",
-    "budget",
-    "wall",
-    "maxAttempts",
-    "review",
-    "placement",
-    RECOVERY,
-];
+/// Those of a task that has no subtasks.
+pub(super) const SUBTASK_KEYS: &[&str] = TASK_KEYS.split_at(TASK_KEYS.len() - 1).0;
 
 /// A node and where it stands in the document.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! When a program must end and how hard it is pushed (spec 06, The three verbs): a pure machine,
 //! told what time it is. Every state has an end: it sends no signal itself.
 
+use std::fmt;
 use std::time::Duration;
 
 use tetrarch_core::limits::{DRAIN, KILL_GRACE};
@@ -18,6 +19,15 @@ pub(super) enum KillSignal {
     Term,
     /// KILL to all of it.
     Kill,
+}
+
+impl fmt::Display for KillSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Term => "TERM",
+            Self::Kill => "KILL",
+        })
+    }
 }
 
 /// Why a program was pushed.

@@ -36,3 +36,21 @@ fn key_of_a_profile_goes_over_tls_or_stays_on_this_machine() {
         assert_eq!(read.profiles[0].served.key_fault(), None);
     }
 }
+
+#[test]
+fn key_that_a_runner_ignores_is_refused() {
+    let with = |runner: &str, key: &str| {
+        let mut plan = plan_of(&[leaf("T1.1")]);
+        plan["profiles"] = json!({"p": {"runner": runner, "argv": ["x"], key: "openai"}});
+        plan
+    };
+    for (runner, key) in
+        [("acp", "model"), ("cli", "model"), ("claude", "provider"), ("codex", "provider")]
+    {
+        let why = format!("is not used by the {runner} runner");
+        assert_refused(&with(runner, key), &format!("profiles.p.{key}"), &why);
+    }
+    for (runner, key) in [("claude", "model"), ("acp", "provider"), ("process", "model")] {
+        assert_read(&with(runner, key));
+    }
+}

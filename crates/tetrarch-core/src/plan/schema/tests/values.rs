@@ -201,24 +201,6 @@ fn permissions_are_parsed_strictly() {
     }
 }
 
-#[test]
-fn key_that_a_runner_ignores_is_refused() {
-    let with = |runner: &str, key: &str| {
-        let mut plan = plan_of(&[leaf("T1.1")]);
-        plan["profiles"] = json!({"p": {"runner": runner, "argv": ["x"], key: "openai"}});
-        plan
-    };
-    for (runner, key) in
-        [("acp", "model"), ("cli", "model"), ("claude", "provider"), ("codex", "provider")]
-    {
-        let why = format!("is not used by the {runner} runner");
-        assert_refused(&with(runner, key), &format!("profiles.p.{key}"), &why);
-    }
-    for (runner, key) in [("claude", "model"), ("acp", "provider"), ("process", "model")] {
-        assert_read(&with(runner, key));
-    }
-}
-
 /// A plan whose profile of a model names these servers.
 fn served(servers: &Value) -> Value {
     let mut plan = plan_of(&[leaf("T1.1")]);
