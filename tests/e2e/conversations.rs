@@ -236,11 +236,15 @@ fn background_turn_delays_no_conversation() {
 fn model_says_what_is_wanted_and_another_what_is_answered() {
     let fleet = Fleet::up();
     desk(&fleet);
-    let url = serve_model(|request| {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let heard = std::sync::Arc::clone(&seen);
+    let url = serve_model(move |request| {
         let asked = request["messages"].to_string();
+        heard.lock().unwrap().clone_from(&asked);
         let text = match asked.contains("Say what this person wants") {
-            true if asked.contains("a fence") => r#"{"intent": "paint", "confidence": 0.9}"#,
-            true => r#"{"intent": "work", "confidence": 0.9}"#,
+            // It is told of the fence again when it is asked about the hole.
+            true if asked.contains("a hole") => r#"{"intent": "work", "confidence": 0.9}"#,
+            true => r#"{"intent": "paint", "confidence": 0.9}"#,
             false => "it is painted",
         };
         Some(Words { text: text.to_owned(), ..Words::default() })
@@ -266,6 +270,8 @@ fn model_says_what_is_wanted_and_another_what_is_answered() {
     assert_eq!(fleet.ok(new), "it is painted\n");
     let other = fleet.ok(["ask", "--conversation", "routed", "a hole"]);
     assert!(other.contains("\"intent\""), "nobody painted it: {other}");
+    let asked = seen.lock().unwrap().clone();
+    assert!(asked.contains("turn 1: ada said: a fence\\ndone: it is painted"), "{asked}");
 }
 
 #[test]

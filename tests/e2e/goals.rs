@@ -198,7 +198,7 @@ fn work_done_needs_evidence_and_ends_running_programs() {
     assert_eq!(code(&fleet, &["work", "done", &epic, "T9.9", "--reason", "r"]), Some(3));
     let shown = ["--summary", "it stands open", "--test", "walked through: ok"];
     let said = fleet.ok(done.into_iter().chain(shown));
-    assert!(said.starts_with("T1.1 is done; W:"), "{said}");
+    assert!(said.starts_with(&format!("{epic}: T1.1 is done; W:")), "{said}");
     until(&fleet, &epic, ["active", "done", "in_progress"]);
     let node = fleet.json(&["work", "show", &epic, "T1.1"]);
     assert_eq!(

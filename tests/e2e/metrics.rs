@@ -48,6 +48,7 @@ async fn fleet_serves_its_metrics() {
     .await;
     assert_eq!(value(&text, "tetrarch_owner_leads"), Some(1.0), "{text}");
     assert_eq!(value(&text, "tetrarch_agents{liveness=\"offline\""), Some(0.0), "{text}");
+    assert_eq!(value(&text, "tetrarch_project_tokens{project=\"counted\""), Some(0.0), "{text}");
     let commits = value(&text, "tetrarch_ledger_commit_duration_seconds_count").unwrap();
     assert!(commits >= 3.0, "{text}");
     // The host's orchestrator.

@@ -45,7 +45,7 @@ fn no_printed_credential_is_stored_anywhere() {
         listed.as_array().unwrap().first().map(|it| it["id"].as_str().unwrap().to_owned())
     });
     fleet.ok(["mail", "send", "GO", &format!("use {mine}")]);
-    fleet.ok(["answer", &question, &format!("take {mine}")]);
+    fleet.ok(["answer", &question, &format!("take {mine}"), "--other"]);
     let ended = running.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| ended.out.clone().into());

@@ -22,7 +22,7 @@ const OTHERS: &str = "\
     TakeOn Turn TurnDue VerbOrder Violation Vitals Words";
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 55] = [
+const REQUIRED: [(&str, &[&str]); 56] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -30,6 +30,7 @@ const REQUIRED: [(&str, &[&str]); 55] = [
     ("ApprovalDecide", &["change", "verdict"]),
     ("BudgetRaise", &["agent", "more"]),
     ("CircuitClose", &["agent"]),
+    ("ConversationCancel", &["conversation", "number"]),
     ("ConversationMove", &["human", "conversation", "doing"]),
     ("ConversationSay", &["conversation", "text"]),
     ("GraphApply", &["project", "graph"]),

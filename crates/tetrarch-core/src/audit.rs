@@ -128,6 +128,9 @@ fn of_op(op: &Op) -> (Privilege, String) {
         Op::Conversation(op) => match op {
             // What is said stands in its turn.
             ConversationOp::Say(it) => (OfPeople, it.conversation.to_string()),
+            ConversationOp::Cancel { conversation, number } => {
+                (OfPeople, format!("{conversation}: turn {number}"))
+            }
             ConversationOp::Move(_) => (Never, String::new()),
             ConversationOp::Graph(it) => (Always, it.project.to_string()),
         },

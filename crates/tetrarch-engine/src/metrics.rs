@@ -7,7 +7,7 @@ use std::time::Duration;
 use opentelemetry::metrics::{Counter, Gauge, Histogram};
 use opentelemetry::{KeyValue, global};
 use tetrarch_core::goal::GoalStatus;
-use tetrarch_core::id::HostName;
+use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::question::QuestionStatus;
@@ -37,6 +37,8 @@ pub(crate) struct OwnerMetrics {
     goals: Gauge<u64>,
     questions: Gauge<u64>,
     placed: Gauge<u64>,
+    tokens: Gauge<u64>,
+    cost: Gauge<f64>,
 }
 
 impl OwnerMetrics {
@@ -86,6 +88,14 @@ impl OwnerMetrics {
                 .u64_gauge("tetrarch.host.agents")
                 .with_description("Live agents placed on a host")
                 .build(),
+            tokens: meter
+                .u64_gauge("tetrarch.project.tokens")
+                .with_description("Tokens that a project has spent")
+                .build(),
+            cost: meter
+                .f64_gauge("tetrarch.project.cost")
+                .with_description("Dollars that a project has spent")
+                .build(),
         };
         metrics.leads.record(1, &[]);
         metrics
@@ -130,7 +140,21 @@ impl OwnerMetrics {
         for (host, count) in placed {
             self.placed.record(count, &[KeyValue::new("host", host.to_string())]);
         }
+        for agent in records.agents.values() {
+            if let AgentId::Po(project) = &agent.id {
+                let (spent, project) =
+                    (agent.account.spent, KeyValue::new("project", project.to_string()));
+                self.tokens.record(spent.tokens, std::slice::from_ref(&project));
+                self.cost.record(dollars(spent.cost_micro), &[project]);
+            }
+        }
     }
+}
+
+/// Millionths of a dollar in dollars.
+#[expect(clippy::cast_precision_loss, reason = "beyond 9 billion dollars a millionth is lost")]
+fn dollars(micro: u64) -> f64 {
+    micro as f64 / 1e6
 }
 
 /// Records how many there are of each kind.

@@ -71,7 +71,8 @@ fn line(model: &PageModel, tree: &SessionTree<'_>, turn: &Turn) -> Markup {
     }
 }
 
-fn beginning(text: &str) -> String {
+/// What a line shows of a text.
+pub(crate) fn beginning(text: &str) -> String {
     let mut shown: String = text.chars().take(WORDS_SHOWN).collect();
     if shown.len() < text.len() {
         shown.push('…');

@@ -1,10 +1,11 @@
-//! What has some words in it: agents, goals, work, questions, changes, hosts.
+//! What has some words in it: agents, goals, work, questions, changes, conversations, hosts.
 
 use maud::{Markup, html};
 use tetrarch_core::id::AgentId;
 use tetrarch_view::order::matching;
 
 use crate::address::PageView;
+use crate::conversations::beginning;
 use crate::render::PageModel;
 use crate::sheet::{link, nothing, state};
 
@@ -32,6 +33,7 @@ pub(crate) fn found(model: &PageModel, words: &str) -> Markup {
         ("Work", work(model, has)),
         ("Questions", questions(model, has)),
         ("Changes", changes(model, has)),
+        ("Conversations", turns(model, has)),
         ("Hosts", hosts(model, has)),
     ];
     let none = groups.iter().all(|(_, found)| found.is_empty());
@@ -112,6 +114,18 @@ fn changes(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
             view: PageView::Change(it.id),
             name: it.id.to_string(),
             text: it.made.action.files.join(" "),
+            state: it.status.as_str(),
+        })
+        .collect()
+}
+
+fn turns(model: &PageModel, has: impl Fn(&str) -> bool) -> Vec<SearchFind> {
+    let all = model.fleet.fold.records.turns.values();
+    all.filter(|it| has(&it.text) || has(&it.answer))
+        .map(|it| SearchFind {
+            view: it.epic.map_or(PageView::Conversations, PageView::Plan),
+            name: it.id.to_string(),
+            text: beginning(&it.text),
             state: it.status.as_str(),
         })
         .collect()

@@ -121,6 +121,10 @@ const INSTEAD: [(&str, &str); 51] = [
     ("mail read {SEQ}", "mail read {MAIL}"),
     ("plan check {AGENT}", "plan check plan.yaml"),
     ("profile apply demo {AGENT}", "profile apply demo coder.toml"),
+    (
+        "run --goal what is to be done --profiles {AGENT}",
+        "run --goal 'what is to be done' --profiles profiles.yaml",
+    ),
     ("why HO@box --last 5 -o json", "why HO@{HOST} --last 5 -o json"),
     ("schedule show {id}", "schedule show {SCHEDULE}"),
     ("worktree show {RUN}", "worktree show {KEPT}"),

@@ -47,7 +47,7 @@ async fn calls_of_a_program_through_its_host_are_spans_of_its_run() {
             {"id": "T1.1", "name": "count", "profile": "asks", "acceptance": ["x"], "maxAttempts": 1},
         ]}],
         "profiles": {"asks": {
-            "runner": "cli", "argv": [python(), "-c", CALLS], "provider": "openai", "model": "scripted",
+            "runner": "cli", "argv": [python(), "-c", CALLS], "provider": "openai",
             "baseUrl": format!("{}/v1", server.url()), "keyFrom": "env:GATEWAY_TEST_KEY", "tools": ["network"],
             "budget": {"tokens": 10_000}, "wall": "60s",
         }},

@@ -159,6 +159,8 @@ ops! {
         }) => (Op::Conversation(ConversationOp::Say(TurnSay {
             conversation, text, lane, project, graph, channel, mode, keeps_mode,
         })));
+    "conversation.cancel": ConversationCancel { conversation, number } =>
+        (Op::Conversation(ConversationOp::Cancel { conversation, number }));
     "graph.apply": GraphApply { project, graph } =>
         (Op::Conversation(ConversationOp::Graph(GraphApply { project, graph })));
     "apply.request": ApplyRequest { change } => (Op::Gate(GateOp::Apply { change }));

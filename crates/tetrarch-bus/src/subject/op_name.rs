@@ -21,6 +21,7 @@ pub const OPS: [&str; 41] = [
     "approval.decide",
     "budget.raise",
     "circuit.close",
+    "conversation.cancel",
     "conversation.move",
     "conversation.say",
     "file.list",

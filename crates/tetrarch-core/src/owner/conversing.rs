@@ -31,6 +31,7 @@ use super::{Policy, consulting, profiles};
 use crate::fit::Room;
 
 pub(super) use hearing::heard;
+use scheduled::person;
 pub(super) use scheduled::{begin_scheduled, may_begin};
 
 const RULE: &str = "07 State graphs";
@@ -51,6 +52,15 @@ pub(super) fn operate(
 ) -> Result<OpReply, Refusal> {
     match op {
         ConversationOp::Say(said) => say(draft, request, said, reply),
+        ConversationOp::Cancel { conversation, number } => {
+            let id = TurnId {
+                human: person(&request.sender.from)?.clone(),
+                conversation: conversation.clone(),
+                number: *number,
+            };
+            withdraw(draft, &id)?;
+            Ok(OpReply { detail: format!("{id} is withdrawn"), ..reply })
+        }
         ConversationOp::Move(it) => {
             move_turn(draft, policy, request, it)?;
             Ok(reply)
@@ -69,10 +79,7 @@ fn say(
     said: &TurnSay,
     reply: OpReply,
 ) -> Result<OpReply, Refusal> {
-    let Principal::Human(human) = &request.sender.from else {
-        let detail = format!("{} is an agent; only people have conversations", request.sender.from);
-        return Err(Refusal::new(ErrorCode::Unauthorized, detail));
-    };
+    let human = person(&request.sender.from)?;
     check_text(&said.text)?;
     let open = open_turns(draft, human);
     let asking = open.iter().find(|turn| {
@@ -87,6 +94,27 @@ fn say(
     let turn = new_turn(draft, human, request.seq, said)?;
     let data = take_in(draft, turn, &open)?;
     Ok(OpReply { data, ..reply })
+}
+
+/// A person takes back a turn that waits in its lane or for them. What is worked on is the goal's to end.
+fn withdraw(draft: &mut Draft<'_>, id: &TurnId) -> Result<(), Refusal> {
+    let Some(turn) = draft.turn(id).cloned() else {
+        return Err(Refusal::new(ErrorCode::NotFound, format!("{id} was not found")));
+    };
+    match turn.status {
+        TurnStatus::Queued | TurnStatus::Asking => {
+            end(draft, turn, TurnStatus::Failed, "withdrawn");
+            Ok(())
+        }
+        TurnStatus::Running | TurnStatus::Done | TurnStatus::Failed => {
+            let next = match turn.epic.filter(|_| turn.working) {
+                Some(epic) => format!("; cancel what is worked on: goal cancel {epic}"),
+                None => String::new(),
+            };
+            let detail = format!("{id} does not wait, it is {}{next}", turn.status);
+            Err(Refusal::new(ErrorCode::Conflict, detail))
+        }
+    }
 }
 
 /// A turn comes into its lane, behind those of its person that have not ended. Gives what its person is told.

@@ -1,5 +1,5 @@
 //! Operations on conversations and on the state graphs that route them (spec 07): `conversation.say`,
-//! `conversation.move`, `graph.apply`.
+//! `conversation.cancel`, `conversation.move`, `graph.apply`.
 
 use crate::agent::Mode;
 use crate::conversation::TurnMove;
@@ -41,6 +41,13 @@ pub struct GraphApply {
 pub enum ConversationOp {
     /// A person says something.
     Say(TurnSay),
+    /// A person takes back a turn that waits.
+    Cancel {
+        /// In which conversation.
+        conversation: ConversationName,
+        /// Its number there.
+        number: u64,
+    },
     /// An interaction orchestrator moves a turn.
     Move(Box<TurnMove>),
     /// A graph gets its next version.
@@ -49,13 +56,15 @@ pub enum ConversationOp {
 
 impl ConversationOp {
     /// The names in subjects.
-    pub const NAMES: [&str; 3] = ["conversation.say", "conversation.move", "graph.apply"];
+    pub const NAMES: [&str; 4] =
+        ["conversation.cancel", "conversation.say", "conversation.move", "graph.apply"];
 
     /// The name in the subject.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Say(_) => "conversation.say",
+            Self::Cancel { .. } => "conversation.cancel",
             Self::Move(_) => "conversation.move",
             Self::Graph(_) => "graph.apply",
         }

@@ -47,6 +47,7 @@ async fn summary(dir: &Path) -> Result<Option<String>, GitError> {
     let more = names.len().saturating_sub(ENTRIES_MAX);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let branch = branch.map_or_else(|| "no branch".to_owned(), |name| format!("branch {name}"));
+    let shown = if shown.is_empty() { "no files" } else { &shown };
     let mut text = format!("{branch}\nlatest commits:\n{latest}\nat the top: {shown}{more}");
     let end = text.floor_char_boundary(SUMMARY_BYTES_MAX);
     text.truncate(end);

@@ -30,7 +30,9 @@ fn least(op: &Op) -> Person {
         | Op::OverseerTick(_)
         | Op::Verb(_)
         | Op::WorkBlock { .. } => Person::Operator,
-        Op::Conversation(ConversationOp::Say(_)) => Person::Operator,
+        Op::Conversation(ConversationOp::Say(_) | ConversationOp::Cancel { .. }) => {
+            Person::Operator
+        }
         Op::Conversation(ConversationOp::Move(_) | ConversationOp::Graph(_)) => Person::Admin,
         Op::File(FileOp::List { .. }) | Op::Schedule(ScheduleOp::List { .. }) => Person::Viewer,
         Op::File(FileOp::Reserve { .. } | FileOp::Release { .. })

@@ -16,7 +16,7 @@ const COMMANDS: [(&str, &str, &str); 7] = [
         "Show or set how far the conversation's agents delegate: solo, tight or orchestrator",
     ),
     ("/steer", "AGENT TEXT", "Send an agent, or the agent of a node, an instruction"),
-    ("/stop", "[AGENT]", "Cancel the work of the open turn, or stop an agent"),
+    ("/stop", "[AGENT|TURN]", "Cancel the open turn or one that waits, or stop an agent"),
     ("/tree", "", "Show your conversations and the agents that work for them"),
     ("/quit", "", "End the chat; the conversation and its work go on"),
 ];

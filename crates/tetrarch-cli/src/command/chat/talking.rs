@@ -13,6 +13,7 @@ use tetrarch_core::id::{EpicId, ProjectName};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::question::Question;
 use tetrarch_core::request::Op;
+use tetrarch_core::request::conversations::ConversationOp;
 
 use super::commands::{self, ChatCommand};
 use super::prompt::{AboveLine, ChatLines};
@@ -234,8 +235,14 @@ impl<'a> RunningChat<'a> {
             ChatCommand::Status => return self.status().await,
             ChatCommand::Mode(mode) => return self.mode(mode).await,
             ChatCommand::Steer(agent, text) => commands::steer(agent, text),
-            ChatCommand::Stop(Some(agent)) => commands::stop(agent),
-            ChatCommand::Stop(None) => commands::cancel(self.work().await?),
+            ChatCommand::Stop(Some(word)) => match word.parse::<u64>() {
+                Ok(number) => return self.withdraw(number).await,
+                Err(_) => commands::stop(word),
+            },
+            ChatCommand::Stop(None) => match self.open().await? {
+                OpenTurn::Worked(epic) => commands::cancel(epic),
+                OpenTurn::Waits(number) => return self.withdraw(number).await,
+            },
             ChatCommand::Tree => commands::tree(&self.talk.human),
             ChatCommand::Quit => return Ok(()),
         };
@@ -284,15 +291,26 @@ impl<'a> RunningChat<'a> {
         StateSnapshot::read(&self.client.bus, &[Select::TurnsOf(self.talk.human.clone())]).await
     }
 
-    /// The goal that is worked on for a turn of this conversation.
-    async fn work(&self) -> CliResult<EpicId> {
+    /// The turn of this conversation that is stopped: what is worked on, else the latest that waits.
+    async fn open(&self) -> CliResult<OpenTurn> {
         let snapshot = self.turns().await?;
         let turns = snapshot.records.turns_of(&self.talk.human, &self.talk.args.conversation);
-        let mut working = turns.filter(|turn| turn.working).filter_map(|turn| turn.epic);
-        working.next().ok_or_else(|| {
+        let open: Vec<&Turn> = turns.filter(|turn| !turn.status.is_over()).collect();
+        let worked = open.iter().filter(|turn| turn.working).find_map(|turn| turn.epic);
+        let waits = |turn: &&&Turn| turn.status != TurnStatus::Running;
+        let waiting = open.iter().rfind(waits).map(|turn| OpenTurn::Waits(turn.id.number));
+        worked.map(OpenTurn::Worked).or(waiting).ok_or_else(|| {
             let what = "nothing is worked on for this conversation";
             CliError::new(Code::NotFound, what).hint("/stop AGENT stops an agent")
         })
+    }
+
+    /// Takes back a turn that waits.
+    async fn withdraw(&self, number: u64) -> CliResult {
+        let conversation = self.talk.args.conversation.clone();
+        let op = Op::Conversation(ConversationOp::Cancel { conversation, number });
+        output::say(&self.client.operate(&op).await?.detail);
+        Ok(())
     }
 
     async fn status(&self) -> CliResult {
@@ -330,6 +348,14 @@ impl<'a> RunningChat<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// A turn that can be stopped.
+enum OpenTurn {
+    /// Agents work on this goal.
+    Worked(EpicId),
+    /// It waits in its lane or for an answer; its number.
+    Waits(u64),
 }
 
 /// What happens next to a turn, once it can be said.

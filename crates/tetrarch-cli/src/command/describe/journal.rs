@@ -68,7 +68,7 @@ pub(in crate::command) fn line(stored: &Journaled) -> String {
 
 /// The beginning of a long text.
 pub(super) fn shortened(text: &str) -> String {
-    beginning(text.trim(), TEXT_SHOWN)
+    beginning(&text.trim().replace('\n', " "), TEXT_SHOWN)
 }
 
 /// A text, or so many bytes of it.

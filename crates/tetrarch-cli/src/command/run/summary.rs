@@ -10,7 +10,7 @@ use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::agent::{Agent, is_command};
-use tetrarch_core::brief::{LONG_TEXTS, Outcome};
+use tetrarch_core::brief::{LONG_TEXTS, Outcome, Worktree};
 use tetrarch_core::goal::GoalResult;
 use tetrarch_core::id::{AgentId, EpicId, NodeId, RunId};
 use tetrarch_core::ledger::{Entry, Record};
@@ -30,6 +30,10 @@ struct Figures {
     agents: BTreeMap<AgentId, Agent>,
     runs: BTreeMap<RunId, RunStatus>,
     nodes: BTreeMap<NodeId, Node>,
+    /// Runs that work in a copy of their own of a repository.
+    apart: BTreeSet<RunId>,
+    /// Runs that changed it.
+    changing: BTreeSet<RunId>,
     slots_most: usize,
     denied: usize,
     replaced: usize,
@@ -113,6 +117,13 @@ impl Figures {
                 self.agents.insert(agent.id.clone(), (**agent).clone());
             } else if let Record::RunStatus(status) = record {
                 self.runs.insert(status.id, (**status).clone());
+            } else if let Record::Run(run) = record {
+                let brief = &run.brief;
+                if brief.worktree != Worktree::None && !brief.workspace.is_empty() {
+                    self.apart.insert(run.id);
+                }
+            } else if let Record::Change(change) = record {
+                self.changing.insert(change.run);
             } else if let Record::Node(of, node) = record
                 && *of == epic
             {
@@ -160,10 +171,12 @@ impl Figures {
         text
     }
 
-    /// What "done" does not say: whose acceptance nobody checked, and whose result is empty. A command is judged by its
+    /// What "done" does not say: whose acceptance nobody checked, whose result is empty, and who could change the
+    /// repository and did not. A command is judged by its
     /// exit code, and may have nothing to say.
     fn notes(&self) -> String {
-        let (mut unchecked, mut empty) = (BTreeSet::new(), BTreeSet::new());
+        let (mut unchecked, mut empty, mut idle) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let worked = self.agents.values().filter_map(|agent| Some((agent, agent.work.as_ref()?)));
         let is_reviewer = |agent: &Agent| Role::of(&agent.id) == Role::Reviewer;
         let reviewed = worked.clone().filter(|(agent, _)| is_reviewer(agent));
@@ -176,8 +189,14 @@ impl Figures {
                 unchecked.insert(node.id);
             }
             let says = !result.deliverable.trim().is_empty() || !result.artifacts.is_empty();
-            if !says && !is_command(executing(Some(node))) {
+            if is_command(executing(Some(node))) {
+                continue;
+            }
+            if !says {
                 empty.insert(node.id);
+            }
+            if self.apart.contains(&work.run) && !self.changing.contains(&work.run) {
+                idle.insert(node.id);
             }
         }
         let line = |nodes: BTreeSet<NodeId>, what: &str| {
@@ -185,7 +204,12 @@ impl Figures {
             (!all.is_empty()).then(|| format!("Note     {}: {what}\n", all.join(", ")))
         };
         let by_nobody = "nobody checked the acceptance; `review` in the plan has it checked";
-        line(unchecked, by_nobody).into_iter().chain(line(empty, "the result is empty")).collect()
+        let notes = [
+            line(unchecked, by_nobody),
+            line(empty, "the result is empty"),
+            line(idle, "no file of the repository was changed"),
+        ];
+        notes.into_iter().flatten().collect()
     }
 
     /// The agents that nothing known stands above, below the parents that the run left alone.

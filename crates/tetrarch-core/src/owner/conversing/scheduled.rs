@@ -45,7 +45,11 @@ pub(in crate::owner) fn begin_scheduled(
     Ok(begun)
 }
 
-fn person(owner: &Principal) -> Result<&HumanName, Refusal> {
+/// The person that a principal is.
+///
+/// # Errors
+/// It is an agent.
+pub(super) fn person(owner: &Principal) -> Result<&HumanName, Refusal> {
     let Principal::Human(human) = owner else {
         let detail = format!("{owner} is an agent; only people have conversations");
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));

@@ -1,12 +1,15 @@
 //! What the agent of a turn is told of its conversation, and how far it may delegate (docs/decisions/0148).
 
-use super::conversing::{fleet, io, moved, said, say, turn};
+use super::conversing::{delegated, fleet, io, moved, said, say, turn};
 use super::fleet::{Fleet, human, po, project, success};
 use crate::agent::Mode;
-use crate::id::{ConversationName, HumanName};
+use crate::conversation::TurnStatus;
+use crate::error::ErrorCode;
+use crate::id::{ConversationName, HumanName, Principal};
 use crate::limits::{HISTORY_TEXT_BYTES_MAX, HISTORY_TURNS_MAX};
+use crate::mail::OpReply;
 use crate::owner::conversing::mode_of;
-use crate::request::conversations::TurnSay;
+use crate::request::conversations::{ConversationOp, TurnSay};
 use crate::request::{Op, Report};
 use crate::step::Draft;
 
@@ -82,4 +85,27 @@ fn mode_of_a_turn_narrows_what_its_agents_delegate() {
         fleet.report(&po(), Report::Result { run: None, epic: Some(epic), result: success("ok") });
         moved(&mut fleet);
     }
+}
+
+fn cancel(fleet: &mut Fleet, by: &Principal, number: u64) -> OpReply {
+    let conversation = ConversationName::new("main").unwrap();
+    fleet.op(by, Op::Conversation(ConversationOp::Cancel { conversation, number }))
+}
+
+#[test]
+fn turn_that_waits_is_withdrawn_by_its_person_and_one_at_work_is_not() {
+    let mut fleet = fleet();
+    let epic = delegated(&mut fleet);
+    say(&mut fleet, said("main", "and the next"));
+    let at_work = cancel(&mut fleet, &human(), 1);
+    assert_eq!(at_work.error, Some(ErrorCode::Conflict));
+    assert!(at_work.detail.ends_with(&format!("goal cancel {epic}")), "{}", at_work.detail);
+    let stranger: Principal = "human:eve".parse().unwrap();
+    assert_eq!(cancel(&mut fleet, &stranger, 2).error, Some(ErrorCode::NotFound));
+    assert_eq!(cancel(&mut fleet, &Principal::Agent(io()), 2).error, Some(ErrorCode::Unauthorized));
+    assert_eq!(cancel(&mut fleet, &human(), 2).error, None);
+    let second = turn(&fleet, "main", 2);
+    assert_eq!((second.status, second.answer.as_str()), (TurnStatus::Failed, "withdrawn"));
+    assert_eq!(cancel(&mut fleet, &human(), 2).error, Some(ErrorCode::Conflict), "it is over");
+    assert_eq!(turn(&fleet, "main", 1).status, TurnStatus::Running);
 }

@@ -114,6 +114,7 @@ pub(in crate::codec::tests) fn ops() -> Vec<ConversationOp> {
         })
     };
     let graph = GraphApply { project: id("demo"), graph: GRAPH.to_owned() };
-    let said = [say(true), say(false), ConversationOp::Graph(graph)];
+    let cancel = ConversationOp::Cancel { conversation: id("site"), number: 3 };
+    let said = [say(true), say(false), cancel, ConversationOp::Graph(graph)];
     (0..).zip(doings).map(moved).chain(said).collect()
 }

@@ -39,6 +39,7 @@ const OPERATOR: [&str; 34] = [
     "op.agent.rotate",
     "op.agent.steer",
     "op.apply.request",
+    "op.conversation.cancel",
     "op.conversation.say",
     "op.file.release",
     "op.file.reserve",
