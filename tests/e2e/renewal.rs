@@ -141,7 +141,8 @@ async fn worker_of_a_stopped_fleet_resumes_from_its_boundary() {
 async fn fleet_with_a_deaf_worker_ends_at_the_second_request() {
     let mut standing = Standing::start("deaf").await;
     let mut up = standing.fleet.take_up();
-    up.signal(Signal::TERM);
+    // Its terminal is closed.
+    up.signal(Signal::HUP);
     up.line(|line| line.contains("agents have 30s to reach a boundary"));
     assert_eq!(standing.fleet.agents().len(), 1, "it has its time");
     up.signal(Signal::TERM);

@@ -8,7 +8,7 @@ use crate::repository::sources;
 use crate::source::{Source, has_word};
 
 /// Lines of code of the product, without tests, comments and blank lines. Lower it when there are fewer.
-const PRODUCT_LINES_MAX: usize = 105_950;
+const PRODUCT_LINES_MAX: usize = 106_050;
 /// Crates in the order of their arrows.
 const CRATES: [&str; 11] = [
     "core",

@@ -225,7 +225,7 @@ mod tests {
                 .iter()
                 .filter(|name| MessageDescriptor::named(name).is_some_and(is_request))
                 .count(),
-            52
+            53
         );
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {

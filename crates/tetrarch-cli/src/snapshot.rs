@@ -8,13 +8,19 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::Record;
 use tetrarch_core::restart::Images;
 use tetrarch_view::fold::RecordFold;
 
+use crate::history::next_entry;
 use crate::output::plain;
 use crate::{CliError, CliResult, Code};
+
+/// Entries of the ledger that are read beside STATE; it lags by more only while something is wrong.
+const UNWRITTEN_MAX: u64 = 1_000;
 
 /// Some records of STATE.
 #[derive(Debug, Default)]
@@ -41,6 +47,23 @@ impl StateSnapshot {
     pub(crate) async fn read(bus: &Bus, wanted: &[Select]) -> CliResult<Self> {
         let mut snapshot = Self::default();
         snapshot.add(bus, wanted).await?;
+        Ok(snapshot)
+    }
+
+    /// Reads records with what is committed and not in STATE yet: an operation is answered before STATE has what it
+    /// did.
+    ///
+    /// # Errors
+    /// The bus is away, or does not let this credential read STATE or the ledger.
+    pub(crate) async fn read_committed(bus: &Bus, wanted: &[Select]) -> CliResult<Self> {
+        let from = next_entry(bus).await?;
+        let mut snapshot = Self::read(bus, wanted).await?;
+        let through = bus.stream_last_seq(LEDGER).await?;
+        for item in read_ledger(bus, from, through.min(from + UNWRITTEN_MAX), 0).await {
+            if let Ok(entry) = &item.entry {
+                snapshot.apply(item.seq, entry);
+            }
+        }
         Ok(snapshot)
     }
 

@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 51] = [
+const INSTEAD: [(&str, &str); 52] = [
     ("why {epic}/{node}", "why {GOAL}/T1.2"),
     ("plan apply {GOAL} coder.toml --reason TEXT", "plan apply {GOAL} plan.yaml --reason TEXT"),
     ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),

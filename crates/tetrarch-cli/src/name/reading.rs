@@ -89,7 +89,8 @@ async fn place(client: &HumanClient, text: &str) -> CliResult<String> {
 /// The agent that works on a node.
 async fn agent_on(client: &HumanClient, text: &str) -> CliResult<String> {
     let place: NodePath = place(client, text).await?.parse().map_err(CliError::usage)?;
-    let agents = StateSnapshot::read(&client.bus, &[Select::Kind(KeyKind::Agent)]).await?;
+    let agents =
+        StateSnapshot::read_committed(&client.bus, &[Select::Kind(KeyKind::Agent)]).await?;
     let works = |agent: &&Agent| {
         let work = agent.work.as_ref().filter(|_| agent.liveness != Liveness::Terminated);
         work.is_some_and(|work| (work.epic, work.node) == (place.epic, place.node))
@@ -155,7 +156,7 @@ pub(crate) async fn candidates(
         NameKind::Digest => &[KeyKind::RunStatus],
     };
     let wanted: Vec<Select> = kinds.iter().copied().map(Select::Kind).collect();
-    let snapshot = StateSnapshot::read(bus, &wanted).await?;
+    let snapshot = StateSnapshot::read_committed(bus, &wanted).await?;
     Ok(found(&snapshot, human, kind))
 }
 

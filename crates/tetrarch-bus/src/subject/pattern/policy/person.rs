@@ -30,7 +30,7 @@ const VIEWER: [&str; 7] = [
     "op.todo.recommend",
 ];
 
-const OPERATOR: [&str; 34] = [
+const OPERATOR: [&str; 35] = [
     "op.agent.interrupt",
     "op.agent.pause",
     "op.agent.replace",
