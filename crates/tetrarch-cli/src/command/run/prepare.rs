@@ -141,7 +141,7 @@ pub(in crate::command) fn prepared(
 ) -> CliResult<Prepared> {
     let mut document = match (path, title) {
         (Some(path), _) => prepare(path, arguments)?,
-        (None, Some(title)) => Document::of("--title", json!({"goal": {"title": title}})),
+        (None, Some(title)) => Document::of("the goal", json!({"goal": {"title": title}})),
         (None, None) => return Err(CliError::new(Code::Usage, "give a plan file, or a title")),
     };
     if let Some(profiles) = profiles {
