@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tetrarch_bus::commit::Committer;
 use tetrarch_bus::creds::CredentialHolder;
+use tetrarch_bus::lease::Renewals;
 use tetrarch_bus::subject::pattern::{CURSORS, LEASES, LEDGER, RUNS};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::topology;
@@ -148,8 +149,8 @@ async fn lost_journals_and_cursors_are_told_and_the_work_goes_on() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
-#[test]
-fn surviving_host_ends_agents_unknown_to_a_restored_copy() {
+#[tokio::test(flavor = "multi_thread")]
+async fn surviving_host_ends_agents_unknown_to_a_restored_copy() {
     let mut fleet = Fleet::up();
     let second = fleet.second_host("h2");
     run_to_its_end(&fleet, "before");
@@ -162,7 +163,15 @@ fn surviving_host_ends_agents_unknown_to_a_restored_copy() {
     copied(&data, &copy);
     fleet.start();
     run_to_its_end(&fleet, "forgotten");
-    kill_everything(&fleet, |process| !process.command.contains("/far"));
+    // It can only know better what it was told: the second renewal is sent when the first is acknowledged.
+    let mut renewals = Renewals::listen(&fleet.control().await).await.unwrap();
+    for _ in 0..2 {
+        while renewals.next().await.host.as_str() != "h2" {}
+    }
+    let is_far = |process: &Process| {
+        process.command.contains("/far") || process.command.contains("--life h2.")
+    };
+    kill_everything(&fleet, |process| !is_far(process));
     std::fs::remove_dir_all(&data).unwrap();
     copied(&copy, &data);
     fleet.start();
