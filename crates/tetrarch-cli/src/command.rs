@@ -151,7 +151,7 @@ fn answer(
     let answered = names.map(|names| args(line, names).map(|args| args.command));
     let answered = match answered {
         Ok(Ok(command)) => Ok(Ok(runtime.block_on(async {
-            let mut stop = stop_signal(false, false)?;
+            let mut stop = stop_signal(false)?;
             tokio::select! {
                 outcome = dispatch(&context, command) => outcome,
                 _ = stop.wait_for(|stop| *stop) => {

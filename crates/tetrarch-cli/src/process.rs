@@ -25,17 +25,26 @@ struct StopSignals {
 
 impl StopSignals {
     /// Listens to SIGINT and SIGTERM, and to the SIGHUP of a terminal that is closed: unless whoever started the
-    /// process had it ignore that, as `nohup` does, or it means something else to it (`reloads`).
+    /// process had it ignore that, as `nohup` does.
     ///
     /// # Errors
     /// Signals cannot be listened to.
-    fn listen(reloads: bool) -> CliResult<Self> {
-        let ends = !reloads && !ignores_hangup(&std::fs::read_to_string("/proc/self/status")?);
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: ends.then(|| signal(SignalKind::hangup())).transpose()?,
-        })
+    fn listen() -> CliResult<Self> {
+        let signals = Self::listen_but_hangup()?;
+        if ignores_hangup(&std::fs::read_to_string("/proc/self/status")?) {
+            return Ok(signals);
+        }
+        Ok(Self { hangup: Some(signal(SignalKind::hangup())?), ..signals })
+    }
+
+    /// Listens to SIGINT and SIGTERM.
+    ///
+    /// # Errors
+    /// Signals cannot be listened to.
+    fn listen_but_hangup() -> CliResult<Self> {
+        let (interrupt, terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hangup: None })
     }
 
     async fn next(&mut self) {
@@ -61,13 +70,24 @@ fn ignores_hangup(status: &str) -> bool {
 }
 
 /// Turns true at a signal that asks to end; with a parent also when standard input ends, which it does when the
-/// parent dies however it dies. `reloads`: SIGHUP is none of them.
+/// parent dies however it dies.
 ///
 /// # Errors
 /// Signals cannot be listened to.
-pub(crate) fn stop_signal(with_parent: bool, reloads: bool) -> CliResult<watch::Receiver<bool>> {
+pub(crate) fn stop_signal(with_parent: bool) -> CliResult<watch::Receiver<bool>> {
+    Ok(stop_at(with_parent, StopSignals::listen()?))
+}
+
+/// The same for a process that reads its configuration again at SIGHUP.
+///
+/// # Errors
+/// Signals cannot be listened to.
+pub(crate) fn stop_signal_but_hangup(with_parent: bool) -> CliResult<watch::Receiver<bool>> {
+    Ok(stop_at(with_parent, StopSignals::listen_but_hangup()?))
+}
+
+fn stop_at(with_parent: bool, mut signals: StopSignals) -> watch::Receiver<bool> {
     let (tell, stop) = watch::channel(false);
-    let mut signals = StopSignals::listen(reloads)?;
     tokio::spawn(async move {
         tokio::select! {
             () = signals.next() => {}
@@ -77,7 +97,7 @@ pub(crate) fn stop_signal(with_parent: bool, reloads: bool) -> CliResult<watch::
         let _ended = tell.send(true);
         std::future::pending::<()>().await;
     });
-    Ok(stop)
+    stop
 }
 
 /// What a host is to do: at the first signal that asks to end it drains, at the second it ends; it ends too when its
@@ -87,7 +107,7 @@ pub(crate) fn stop_signal(with_parent: bool, reloads: bool) -> CliResult<watch::
 /// Signals cannot be listened to.
 pub(crate) fn host_stop(with_parent: bool) -> CliResult<watch::Receiver<HostStop>> {
     let (tell, stop) = watch::channel(HostStop::No);
-    let mut signals = StopSignals::listen(false)?;
+    let mut signals = StopSignals::listen()?;
     tokio::spawn(async move {
         let mut parent = std::pin::pin!(parent_gone());
         let mut wanted = HostStop::No;
@@ -111,12 +131,21 @@ async fn parent_gone() {
     while input.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Says on standard output why a process ended: its supervisor waits there for it to be ready.
-pub(crate) fn explain(ended: &CliResult) {
-    if let Err(error) = ended {
+/// Does a child's work. With a parent says on standard output why it ended: there its supervisor waits for it to be
+/// ready.
+///
+/// # Errors
+/// Those of the work.
+pub(crate) async fn explained(
+    with_parent: bool,
+    work: impl Future<Output = CliResult>,
+) -> CliResult {
+    let ended = work.await;
+    if let (true, Err(error)) = (with_parent, &ended) {
         // A supervisor that is gone does not listen.
         let _unheard = crate::output::text(&error.what);
     }
+    ended
 }
 
 /// Says on standard output that the process is ready, once it is.

@@ -49,7 +49,7 @@ fn line(model: &PageModel, tree: &SessionTree<'_>, turn: &Turn) -> Markup {
                     None => { (turn.id.number) },
                 }
             }
-            td { (state(turn.status.as_str())) " " (turn.working_in()) }
+            td { (state(turn.status.as_str())) " " (turn.lane_and_mode()) }
             td { (ago(model.now, turn.since)) }
             td { (beginning(&turn.text)) }
             td {

@@ -1,7 +1,7 @@
 //! What waits for people, what holds up most first (spec 08, IO).
 
 use maud::{Markup, html};
-use tetrarch_core::obstacle::{Obstacle, of_fleet};
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::inbox::{
     InboxItem, InboxScope, change_in_words, draft_in_words, inbox, turn_answer,
@@ -15,9 +15,8 @@ use crate::sheet::{age, agent, heads, link, nothing};
 /// The list.
 pub(crate) fn list(model: &PageModel, everyone: bool) -> Markup {
     let records = &model.fleet.fold.records;
-    let obstacles = of_fleet(records, &model.fleet.telemetry);
     let scope = InboxScope { human: &model.human, everyone, closed: false };
-    let items = inbox(records, &obstacles, scope);
+    let items = inbox(records, &model.obstacles, scope);
     let other = if everyone { "only what waits for you" } else { "with what waits for others" };
     html! {
         p { (link(&PageView::Inbox(!everyone), other)) }
@@ -26,7 +25,7 @@ pub(crate) fn list(model: &PageModel, everyone: bool) -> Markup {
         } @else {
             table tabindex="0" {
                 (heads(&["WHAT", "AGE", "FROM", "HOLDS UP", "ASKS"]))
-                tbody { @for item in &items { (line(model, item, item.obstacle(&obstacles))) } }
+                tbody { @for item in &items { (line(model, item, item.obstacle(&model.obstacles))) } }
             }
         }
     }

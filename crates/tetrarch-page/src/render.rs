@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tetrarch_core::id::Principal;
 use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::obstacle::of_fleet;
+use tetrarch_core::obstacle::{Obstacle, of_fleet};
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::time::BusTime;
 use tetrarch_view::event::EventRow;
@@ -36,6 +36,8 @@ pub struct PageModel {
     pub fleet: FleetImage,
     /// A row for each agent, in the order of their names.
     pub rows: Vec<AgentRow>,
+    /// What keeps work from starting.
+    pub(crate) obstacles: Vec<Obstacle>,
     /// When that was.
     pub now: BusTime,
 }
@@ -44,20 +46,21 @@ impl PageModel {
     /// A fleet of which nothing was heard.
     #[must_use]
     pub fn new(human: Principal) -> Self {
-        Self { human, fleet: FleetImage::default(), rows: Vec::new(), now: BusTime(0) }
+        let (rows, obstacles) = (Vec::new(), Vec::new());
+        Self { human, fleet: FleetImage::default(), rows, obstacles, now: BusTime(0) }
     }
 
-    /// Makes the rows of what was heard until now.
+    /// Makes the rows and obstacles of what was heard until now.
     pub fn refresh(&mut self, now: BusTime) {
         self.now = now;
+        self.obstacles = of_fleet(&self.fleet.fold.records, &self.fleet.telemetry);
         self.rows = rows(&self.fleet.fold.records, &self.fleet.reported, now);
     }
 
     /// How many things wait for whoever looks.
     fn waiting(&self) -> usize {
-        let records = &self.fleet.fold.records;
         let scope = InboxScope { human: &self.human, everyone: false, closed: false };
-        inbox(records, &of_fleet(records, &self.fleet.telemetry), scope).len()
+        inbox(&self.fleet.fold.records, &self.obstacles, scope).len()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::conversation::lane::TurnLane;
-use tetrarch_core::conversation::{Turn, TurnStatus, turn_of};
+use tetrarch_core::conversation::{Turn, TurnStatus, is_by_turn};
 use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
 use tetrarch_core::id::{ChannelName, EpicId, NodeId, Principal};
 use tetrarch_core::ledger::{Entry, EventKind, Record, RecordKey};
@@ -240,7 +240,7 @@ impl Notice {
             Concerned::DecidedBy(Principal::Agent(_)) => true,
             // Whoever waits for a turn is told by the turn that its goal ended.
             Concerned::GoalOwner => goal.is_some_and(|goal| {
-                let by_turn = self.kind == NoticeKind::Goal && turn_of(goal).is_some();
+                let by_turn = self.kind == NoticeKind::Goal && is_by_turn(goal);
                 goal.owner == *human && !by_turn
             }),
         }

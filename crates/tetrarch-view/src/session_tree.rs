@@ -10,6 +10,7 @@ use tetrarch_core::id::{AgentId, ConversationName, EpicId, HumanName, ProjectNam
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
+use crate::lineage::Lineage;
 use crate::order::find;
 use crate::row::AgentRow;
 
@@ -36,26 +37,18 @@ fn by_turn<'r>(records: &'r Records, rows: &'r [AgentRow]) -> AgentsByTurn<'r> {
     let latest = records.turns.values().filter_map(|turn| Some((turn.epic?, turn.id.clone())));
     let of_goals = records.goals.values().filter_map(|goal| Some((goal.id, turn_of(goal)?)));
     let turns: BTreeMap<EpicId, TurnId> = latest.chain(of_goals).collect();
-    let mut below: BTreeMap<(TurnId, Option<&AgentId>), Vec<&AgentRow>> = BTreeMap::new();
-    let turn_of_row = |row: &AgentRow| turns.get(&row.work?.0).cloned();
-    let works: BTreeMap<&AgentId, TurnId> =
-        rows.iter().filter_map(|row| Some((&row.id, turn_of_row(row)?))).collect();
-    for row in rows {
-        let Some(turn) = works.get(&row.id) else { continue };
-        let parent = row.parent.as_ref().filter(|parent| works.get(parent) == Some(turn));
-        below.entry((turn.clone(), parent)).or_default().push(row);
-    }
+    let turn = |row: &AgentRow| turns.get(&row.work?.0);
     let mut agents = AgentsByTurn::new();
-    let tops = below.iter().filter(|((_, parent), _)| parent.is_none());
-    for ((turn, _), rows) in tops {
-        let mut found = Vec::new();
-        let mut left: Vec<(usize, &AgentRow)> = rows.iter().rev().map(|row| (0, *row)).collect();
-        while let Some((depth, row)) = left.pop() {
-            found.push((depth, row));
-            let children = below.get(&(turn.clone(), Some(&row.id))).into_iter().flatten();
-            left.extend(children.rev().map(|child| (depth + 1, *child)));
+    let lineage = Lineage::of(rows, |row| turn(row).is_some());
+    lineage.walk(|row, more| {
+        if let Some(turn) = turn(row) {
+            agents.entry(turn.clone()).or_default().push((more.len(), row));
         }
-        agents.insert(turn.clone(), found);
+        true
+    });
+    for agents in agents.values_mut() {
+        let least = agents.iter().map(|(depth, _)| *depth).min().unwrap_or(0);
+        agents.iter_mut().for_each(|(depth, _)| *depth -= least);
     }
     agents
 }

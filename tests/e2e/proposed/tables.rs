@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 52] = [
+const INSTEAD: [(&str, &str); 53] = [
     ("why {epic}/{node}", "why {GOAL}/T1.2"),
     ("plan apply {GOAL} coder.toml --reason TEXT", "plan apply {GOAL} plan.yaml --reason TEXT"),
     ("ask --conversation {conversation} TEXT", "ask --conversation site hello"),
@@ -105,6 +105,7 @@ const INSTEAD: [(&str, &str); 52] = [
         "work unblock @last/T1.2 --note the key is in the vault",
         "work unblock {FAILED}/T1.2 --note 'the key is in the vault'",
     ),
+    ("answer {QUESTION} use the second one", "answer {QUESTION} 'use the second one' --other"),
     ("apply {id}", "apply {CHANGE}"),
     ("approve {id}", "approve {CHANGE}"),
     ("agent add {id} --external", "agent add {AGENT} --external"),

@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: AcpArgs) -> CliResult {
     if std::io::stdin().is_terminal() {
         say("waiting for an editor on standard input; see docs/editors.md");
     }
-    let mut stop = stop_signal(false, false)?;
+    let mut stop = stop_signal(false)?;
     tokio::select! {
         ended = serve(context, &client, &args) => ended.map_err(|error| {
             CliError::new(Code::Failed, format!("acp: {error}"))

@@ -14,7 +14,7 @@ use crate::{CliError, CliResult, Code, Context, StateSnapshot};
 #[command(after_help = "\
 Examples:
   tetrarch inbox
-  tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one' --other
+  tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one'
 
 A question is answered once. Where it has options, the answer is one of them, unless --other is given.
 

@@ -32,7 +32,7 @@ Examples:
   tetrarch inbox --everyone
   tetrarch inbox --watch
   tetrarch inbox --closed -o json
-  tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one' --other
+  tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one'
   tetrarch change show chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --apply
   tetrarch deny drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]

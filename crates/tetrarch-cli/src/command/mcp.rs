@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &Context, command: clap::Command, args: McpArgs
         }
         serve(server).await
     };
-    let mut stop = stop_signal(false, false)?;
+    let mut stop = stop_signal(false)?;
     tokio::select! {
         ended = serving => ended,
         _ = stop.wait_for(|stop| *stop) => Ok(()),

@@ -28,7 +28,7 @@ use crate::config::{ChannelAddress, ChannelsSection};
 use crate::history;
 use crate::options::{GlobalArgs, with_installation};
 use crate::output::{self, Cell, TableRow, Tone, now, stamp};
-use crate::process::{announce, explain, stop_signal};
+use crate::process::{announce, explained, stop_signal};
 use crate::{CliError, CliResult, Code, Context, HumanClient, StateSnapshot};
 
 use delivering::{ChannelSender, NoticeMessage};
@@ -90,12 +90,7 @@ impl NotifyArgs {
 /// # Errors
 /// No channel is set, another process notifies this person, the bus does not answer; a test notice did not arrive.
 pub(crate) async fn run(context: &Context, args: NotifyArgs) -> CliResult {
-    let with_parent = args.with_parent;
-    let ended = notify(context, args).await;
-    if with_parent {
-        explain(&ended);
-    }
-    ended
+    explained(args.with_parent, notify(context, args)).await
 }
 
 async fn notify(context: &Context, args: NotifyArgs) -> CliResult {
@@ -113,7 +108,7 @@ async fn notify(context: &Context, args: NotifyArgs) -> CliResult {
     if args.test {
         return test(context, channels, &sender).await;
     }
-    let mut stop = stop_signal(args.with_parent, false)?;
+    let mut stop = stop_signal(args.with_parent)?;
     let _lock = record::lock(&directory)?;
     let client = context.client().await?;
     let (from, end) =

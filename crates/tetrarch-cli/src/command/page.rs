@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use self::answering::{PageServer, serve};
 use self::link::PageLink;
 use crate::output;
-use crate::process::{announce, explain, stop_signal};
+use crate::process::{announce, explained, stop_signal};
 use crate::{CliError, CliResult, Code, Context};
 
 pub(super) use self::link::{random, write_private};
@@ -43,12 +43,7 @@ pub(crate) struct PageArgs {
 /// # Errors
 /// The page is turned off, nobody can listen there, or the bus does not answer.
 pub(crate) async fn run(context: &Context, args: PageArgs) -> CliResult {
-    let with_parent = args.with_parent;
-    let ended = show(context, args).await;
-    if with_parent {
-        explain(&ended);
-    }
-    ended
+    explained(args.with_parent, show(context, args)).await
 }
 
 async fn show(context: &Context, args: PageArgs) -> CliResult {
@@ -56,7 +51,7 @@ async fn show(context: &Context, args: PageArgs) -> CliResult {
         return Err(CliError::new(Code::Usage, "people.page_listen is off")
             .hint("name a loopback address with a port, such as 127.0.0.1:7878"));
     };
-    let mut stop = stop_signal(args.with_parent, false)?;
+    let mut stop = stop_signal(args.with_parent)?;
     let client = context.client().await?;
     let listener = listen(wanted).await?;
     let at = listener.local_addr()?;

@@ -133,7 +133,7 @@ impl RosterSession {
 
     /// Shows it until whoever looks has seen enough.
     async fn show(mut self, mut screen: RosterScreen, mut model: RosterModel) -> CliResult {
-        let mut stop = stop_signal(false, false)?;
+        let mut stop = stop_signal(false)?;
         let mut keys = std::pin::pin!(inputs());
         let mut due = interval(DRAWN_EVERY);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);

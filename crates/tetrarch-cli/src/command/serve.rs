@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::host::prices;
 use crate::config::Config;
 use crate::options::GlobalArgs;
-use crate::process::{Instance, address, announce, stop_signal};
+use crate::process::{Instance, address, announce, stop_signal_but_hangup};
 use crate::{CliError, CliResult, Code, Context};
 
 /// Between two looks at the room on the disk of the bus.
@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> CliResult {
         retention: context.config.retention.ledger,
         ages: context.config.retention.ages,
     };
-    let stop = stop_signal(args.with_parent, true)?;
+    let stop = stop_signal_but_hangup(args.with_parent)?;
     let (tell, ready) = watch::channel(false);
     announce(ready);
     Ok(serve_global(bus, config, stop, tell).await?)

@@ -8,7 +8,7 @@ use crate::agent::Profile;
 use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::{Counter, Limits};
-use crate::conversation::{history, turn_of};
+use crate::conversation::{Turn, history};
 use crate::id::{AgentId, EpicId, NoteName};
 use crate::limits::{
     BRIEF_NOTES_MAX, INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, MESSAGE_ID_BYTES_MAX,
@@ -348,9 +348,9 @@ fn noted(draft: &Draft<'_>, epic: EpicId, brief: &BriefWish) -> Vec<String> {
 
 /// What was said in its conversation before the turn that a goal is for.
 fn said_before(draft: &Draft<'_>, epic: EpicId) -> Vec<String> {
-    let Some(turn) = draft.base().goals.get(&epic).and_then(turn_of) else { return Vec::new() };
-    let all = draft.base().turns_of(&turn.human, &turn.conversation).rev();
-    history(all.skip_while(|other| other.id.number >= turn.number))
+    let Some(Turn { id, .. }) = draft.base().turn_of(epic) else { return Vec::new() };
+    let all = draft.base().turns_of(&id.human, &id.conversation).rev();
+    history(all.skip_while(|other| other.id.number >= id.number))
 }
 
 /// What the requester says, what the plan says, and what the last attempt failed of.

@@ -9,9 +9,7 @@ use serde_json::json;
 
 use crate::agent::{Agent, Mode};
 use crate::conversation::lane::{self, TurnLane};
-use crate::conversation::{
-    SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus, delegation, turn_of,
-};
+use crate::conversation::{SESSION_KEY, Turn, TurnDue, TurnId, TurnMove, TurnStatus, delegation};
 use crate::error::{ErrorCode, Refusal};
 use crate::graph::{Delegation, Doing};
 use crate::id::{AgentId, HumanName, NodeId, Principal, ProfileName};
@@ -225,8 +223,7 @@ fn new_turn(
 pub(super) fn mode_of(draft: &Draft<'_>, agent: &Agent) -> Mode {
     let base = draft.base();
     let project = agent.project.as_ref().and_then(|name| base.projects.get(name));
-    let goal = agent.work.as_ref().and_then(|work| base.goals.get(&work.epic));
-    let turn = goal.and_then(turn_of).and_then(|id| base.turns.get(&id));
+    let turn = agent.work.as_ref().and_then(|work| base.turn_of(work.epic));
     project.map_or_else(Mode::default, |it| it.mode).narrowed(turn.and_then(|turn| turn.mode))
 }
 

@@ -174,7 +174,7 @@ impl<'r> Desk<'_, 'r> {
         }
         let version = self.draft.next_version(epic);
         let detail = applying::write(self.draft, epic, &changed, reason, why);
-        let blocked: Vec<String> = changed.spent.iter().map(ToString::to_string).collect();
+        let blocked: Vec<String> = changed.exhausted.iter().map(ToString::to_string).collect();
         let data =
             (!blocked.is_empty()).then(|| serde_json::json!({"blocked": blocked}).to_string());
         Ok(OpReply { version: Some(version), detail, data, ..reply })

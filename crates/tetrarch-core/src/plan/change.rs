@@ -120,7 +120,7 @@ pub struct Changed {
     /// Blocked leaves that may be tried again as they are defined now.
     pub freed: Vec<NodeId>,
     /// Blocked leaves that are defined otherwise and have no attempt left: they stay blocked until somebody unblocks them.
-    pub spent: Vec<NodeId>,
+    pub exhausted: Vec<NodeId>,
     /// The plan's output.
     pub output: Option<NodeId>,
 }
@@ -335,7 +335,7 @@ fn outcome(standing: &Standing<'_>, touched: &Touched) -> Changed {
     let has_attempt = |node: &&Node| {
         standing.state(node.id).is_some_and(|state| state.attempts < node.max_attempts)
     };
-    let (freed, spent): (Vec<&Node>, Vec<&Node>) =
+    let (freed, exhausted): (Vec<&Node>, Vec<&Node>) =
         touched.changed.iter().filter(failed).partition(has_attempt);
     let ids = |nodes: Vec<&Node>| nodes.into_iter().map(|node| node.id).collect();
     let changed = touched.changed.iter();
@@ -356,7 +356,7 @@ fn outcome(standing: &Standing<'_>, touched: &Touched) -> Changed {
         split: touched.split.iter().copied().collect(),
         waiting,
         freed: ids(freed),
-        spent: ids(spent),
+        exhausted: ids(exhausted),
         output: touched.output,
     }
 }

@@ -38,6 +38,8 @@ use crate::plan::{Node, PlacementWish};
 use crate::request::goals::GoalChange;
 use crate::role::Role;
 
+pub use fields::snake_case;
+pub use spelling::nearest;
 pub use writing::{node_in_words, written, written_goal};
 
 /// A plan as its author wrote it, checked.

@@ -79,7 +79,7 @@ fn of_turn(painter: Painter, turn: &Turn) -> Line<'static> {
     let (said, answer) = (words(&turn.text), words(&turn.answer));
     let answer = if answer.is_empty() { answer } else { format!(" → {answer}") };
     Line::from(vec![
-        Span::raw(fitted(&format!("     turn {} {}", turn.id.number, turn.working_in()), NAME)),
+        Span::raw(fitted(&format!("     turn {} {}", turn.id.number, turn.lane_and_mode()), NAME)),
         painter.span(&fitted(turn.status.as_str(), STATE), tone_of(turn.status.as_str())),
         Span::raw(said),
         painter.span(&answer, Tone::Faint),

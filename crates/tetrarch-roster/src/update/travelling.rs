@@ -1,5 +1,6 @@
 //! To a moment of the past and back to now (spec 08, Page). Nothing is asked for there: it is over.
 
+use tetrarch_core::obstacle::Telemetry;
 use tetrarch_view::news::{FleetImage, LinkState};
 
 use super::{RosterEffects, acting, deciding, focusing};
@@ -44,7 +45,10 @@ pub(super) fn arrive(
     match read {
         Ok(then) => {
             let FleetMoment { seq, at, fold } = *then;
-            let image = FleetImage { fold, link: LinkState::Live, ..FleetImage::default() };
+            // Who owned the ledger then is not on it; somebody did.
+            let telemetry = Telemetry { owner: true, halted: None };
+            let image =
+                FleetImage { fold, telemetry, link: LinkState::Live, ..FleetImage::default() };
             let shown = std::mem::replace(&mut model.fleet, image);
             model.past = Some(match model.past.take() {
                 Some(past) => PastView { seq, at, ..past },

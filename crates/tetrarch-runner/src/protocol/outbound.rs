@@ -14,6 +14,7 @@ use tetrarch_core::limits::{
 };
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::overseer::update;
+use tetrarch_core::plan::schema::snake_case;
 use tetrarch_core::verb::Verb;
 
 use crate::gateway;
@@ -401,17 +402,6 @@ fn texts(list: Option<Vec<String>>) -> Vec<String> {
 
 fn cut(text: String, max: usize) -> String {
     if text.len() <= max { text } else { start_of(&text, max).to_owned() }
-}
-
-fn snake_case(word: &str) -> String {
-    let mut snake = String::with_capacity(word.len() + 2);
-    for letter in word.chars() {
-        if letter.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(letter.to_ascii_lowercase());
-    }
-    snake
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! change nothing.
 
 use serde_json::{Map, Value};
+use tetrarch_core::plan::schema::{nearest, snake_case};
 
 use crate::lines::start_of;
 
@@ -37,9 +38,9 @@ const ELSEWHERE: [(&str, &str); 5] = [
 /// What a usage line has, in both spellings.
 const TOTALS: [&str; 7] =
     ["tokensIn", "tokens_in", "tokensOut", "tokens_out", "costUsd", "cost_usd", "turns"];
-/// Two words that are more alike than this, from 0 to 1, are taken for one another. What programs log of their own
+/// Least likeness of two words, from 0 to 1, of which one is taken for the other. What programs log of their own
 /// (`token`, `task`) is less like any type.
-const ALIKE: f64 = 0.8;
+const ALIKE: f64 = 0.81;
 /// Longest word that is compared, in bytes.
 const WORD_BYTES_MAX: usize = 32;
 /// Bytes of a program's words in a note.
@@ -64,11 +65,10 @@ pub(super) fn of_type(kind: &str) -> Option<String> {
     if kind.len() > WORD_BYTES_MAX {
         return None;
     }
-    let bare = |word: &str| word.replace(['_', '-', ' ', '.'], "").to_lowercase();
-    let said = bare(kind);
+    let said = snake_case(kind).replace(['-', ' ', '.'], "_");
+    let said = said.trim_start_matches('_');
     let elsewhere = ELSEWHERE.iter().find(|(word, _)| *word == said).map(|(_, known)| *known);
-    let alike = |known: &&str| strsim::normalized_damerau_levenshtein(&said, &bare(known)) > ALIKE;
-    let meant = elsewhere.or_else(|| TYPES.into_iter().find(alike))?;
+    let meant = elsewhere.or_else(|| nearest(said, &TYPES, ALIKE))?;
     Some(format!(
         "`{kind}` is no type of event, so its line is log text; probably `{meant}` was meant; the types are {}",
         TYPES.join(", ")

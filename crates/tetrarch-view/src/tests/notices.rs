@@ -121,8 +121,11 @@ fn turn_is_a_notice_in_the_background_or_by_its_channel() {
 #[test]
 fn goal_of_a_turn_is_told_by_the_turn_alone() {
     let ended = &notices(vec![state(GoalStatus::Completed)])[0];
-    let of_turn = goal("human:ada", &[("session", "turn 3 of ada's conversation main")]);
+    let turn = "turn 3 of ada's conversation main";
+    let made_of_it = goal("human:ada", &[("session", turn)]);
+    let of_turn = Goal { id: EpicId::derive(AT, turn, "delegation", 1), ..made_of_it.clone() };
     assert!(!ended.is_for(&human("ada"), Some(&of_turn)));
+    assert!(ended.is_for(&human("ada"), Some(&made_of_it)), "the person made it of what was said");
     let elsewhere = goal("human:ada", &[("session", "a chat of another program")]);
     assert!(ended.is_for(&human("ada"), Some(&elsewhere)));
     let asks = &notices(vec![question("human:ada", QuestionStatus::Open)])[0];

@@ -261,9 +261,7 @@ impl<'a> RunningChat<'a> {
 
     /// Shows the mode of the conversation, or sets it from the next line on.
     async fn mode(&mut self, wanted: Option<&str>) -> CliResult {
-        if let Some(wanted) = wanted {
-            self.talk.args.mode = Some(Mode::parse(wanted).map_err(CliError::usage)?);
-        }
+        let wanted = wanted.map(Mode::parse).transpose().map_err(CliError::usage)?;
         let name = self.project()?;
         let reads = [
             Select::One(RecordKey::Project(name.clone())),
@@ -274,6 +272,7 @@ impl<'a> RunningChat<'a> {
             let what = format!("project {name} was not found");
             CliError::new(Code::NotFound, what).hint("list projects with `tetrarch project list`")
         })?;
+        self.talk.args.mode = wanted.or(self.talk.args.mode);
         let conversation = &self.talk.args.conversation;
         let last = records.turns_of(&self.talk.human, conversation).next_back();
         let mode = self.talk.args.mode.or(last.and_then(|turn| turn.kept_mode));

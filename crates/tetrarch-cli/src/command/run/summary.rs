@@ -172,8 +172,7 @@ impl Figures {
     }
 
     /// What "done" does not say: whose acceptance nobody checked, whose result is empty, and who could change the
-    /// repository and did not. A command is judged by its
-    /// exit code, and may have nothing to say.
+    /// repository and did not. A command is judged by its exit code, and may have nothing to say.
     fn notes(&self) -> String {
         let (mut unchecked, mut empty, mut idle) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

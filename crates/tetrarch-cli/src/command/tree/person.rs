@@ -28,7 +28,7 @@ pub(super) fn draw(tree: &SessionTree<'_>, options: &TreeOptions) -> String {
             let said = one_line(&json!(turn.text));
             lines.push(vec![
                 format!("{}turn {}", place(&[more, next]), turn.id.number).into(),
-                turn.working_in().into(),
+                turn.lane_and_mode().into(),
                 Cell::state(turn.status.as_str()),
                 said.chars().take(SAID_SHOWN).collect::<String>().as_str().into(),
             ]);

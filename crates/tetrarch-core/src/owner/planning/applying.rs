@@ -116,7 +116,7 @@ pub(super) fn words(changed: &Changed) -> String {
         listed("split", shown(&changed.split)),
         listed("gave up", shown(&changed.cancelled)),
         listed("put back", shown(&changed.freed)),
-        listed("left blocked", shown(&changed.spent)),
+        listed("left blocked", shown(&changed.exhausted)),
         listed("made to wait", shown(&changed.waiting)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

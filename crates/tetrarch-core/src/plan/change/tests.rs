@@ -309,7 +309,7 @@ fn blocked_node_is_retried_with_its_new_definition() {
     let other = Node { name: "other".to_owned(), ..node("T1.2", &[]) };
     let changed = record.to(&record.file(&[], vec![more, other]));
     assert_eq!(changed.freed, ids(&["T1.1"]), "the other has no attempt left");
-    assert_eq!((changed.redefined.len(), changed.spent), (2, ids(&["T1.2"])));
+    assert_eq!((changed.redefined.len(), changed.exhausted), (2, ids(&["T1.2"])));
 }
 
 #[test]

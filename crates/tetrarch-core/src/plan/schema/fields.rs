@@ -383,7 +383,8 @@ fn is_bidirectional(c: char) -> bool {
 }
 
 /// A key as it is written with underscores.
-pub(in crate::plan) fn snake_case(key: &str) -> String {
+#[must_use]
+pub fn snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 4);
     for c in key.chars() {
         if c.is_ascii_uppercase() {

@@ -28,15 +28,18 @@ pub(in crate::plan) fn meant<'a>(given: &str, keys: &[&'a str]) -> Option<&'a st
     let words =
         ELSEWHERE.iter().find(|(word, _)| *word == given).map_or(&[][..], |(_, words)| words);
     let known = words.iter().find_map(|word| keys.iter().find(|key| *key == word));
-    let likeness = |key: &&str| strsim::normalized_damerau_levenshtein(given, key);
-    let alike = || {
-        // What is much longer is not alike, and comparing it takes long.
-        let keys = keys.iter().filter(|key| given.len() < 2 * key.len());
-        let (most, found) =
-            keys.map(|key| (key, likeness(key))).max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-        (found >= ALIKE).then_some(most)
-    };
-    known.or_else(alike).copied()
+    known.copied().or_else(|| nearest(given, keys, ALIKE))
+}
+
+/// The word that is most like one that was given, when it is at least so like it, from 0 to 1.
+#[must_use]
+pub fn nearest<'a>(given: &str, words: &[&'a str], least: f64) -> Option<&'a str> {
+    // What is much longer is not alike, and comparing it takes long.
+    let words = words.iter().filter(|word| given.len() < 2 * word.len());
+    let likeness = |word: &&str| strsim::normalized_damerau_levenshtein(given, word);
+    let (most, found) =
+        words.map(|word| (word, likeness(word))).max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    (found >= least).then_some(*most)
 }
 
 #[cfg(test)]
